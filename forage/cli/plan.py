@@ -9,10 +9,10 @@ from forage.core.errors import ForageError
 HELP = """\
 forage plan AGENT ENVIRONMENT [OPTIONS]
 
-Measures for some ten seconds what acting, stepping, messages to workers and learning take here, and draws from that how
-fast a run would be on more cores or fewer, and what its time would go to. Where environments are stepped on the host,
-each core steps in a worker, and the agent has an environment for each core at least; a native environment is one
-program for each seed.
+Measures for some ten seconds, or for a few rollouts where those take longer, what acting, stepping, messages to workers
+and learning take here, and draws from that how fast a run would be on more cores or fewer, and what its time would go
+to. Where environments are stepped on the host, each core steps in a worker, and the agent has an environment for each
+core at least; a native environment is one program for each seed.
 
   --cores a,b,c          numbers of cores; 1,2,4,8,16,32,64
   --gpus N               GPUs that learn; as many as are here, as what one takes has to be measured on it

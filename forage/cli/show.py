@@ -51,7 +51,7 @@ def show(name: str) -> None:
     if not found:
         show_environment(name)
         return
-    from forage.cli.describing import docstrings, option_lines
+    from forage.config.describing import docstrings, option_lines
     from forage.config.values import takes_schedule
     from forage.core.schedule import FORMS
 
@@ -118,7 +118,7 @@ def show_words(build: Any) -> None:
 
 
 def show_environment(name: str) -> None:
-    from forage.cli.describing import environment_lines
+    from forage.config.describing import environment_lines
     from forage.config.environment import environment_spec, resolve_environment
     from forage.environments import make
     from forage.environments.catalogue import NATIVE

@@ -56,7 +56,7 @@ Examples
 
 def explain(positional: list[str], words: options.Words) -> str:
     """Return the help about the agent and the environment that are named."""
-    from forage.cli.describing import training_help
+    from forage.config.describing import training_help
 
     return training_help("train", positional, words)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from typing import cast
 
 import jax
@@ -18,7 +19,7 @@ from forage.loop.runner import Runner
 from forage.runs.display import Progress
 
 
-def lead(count: int, address: str) -> Channel | None:
+def lead(count: int, address: str, note: Callable[[str], None] = lambda text: None) -> Channel | None:
     """Wait for the other hosts, if there are to be any. Must precede JAX's first use."""
     if count < 1:
         raise ForageError(f"A run is on 1 host or more, not {count}.")
@@ -28,7 +29,7 @@ def lead(count: int, address: str) -> Channel | None:
         return None
     if not address:
         raise ForageError(f"{count} hosts need a place to meet; name this one's with --coordinator NAME:PORT.")
-    connect(Hosts(count, address))
+    connect(Hosts(count, address), note)
     return Channel()
 
 
@@ -50,7 +51,7 @@ def join(address: str, number: int, count: int, display: Progress) -> None:
         raise ForageError(f"Several hosts are 2 or more, not {count}.")
     if number == 0:
         raise ForageError("Host 0 leads, with forage train or forage resume; the others are number 1 and up.")
-    connect(Hosts(count, address, number))
+    connect(Hosts(count, address, number), display.note)
     channel = Channel()
     heard, told = channel.hear()
     if heard != "run":

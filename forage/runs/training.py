@@ -132,7 +132,7 @@ def train(
     if devices is not None and devices < 1:
         raise ForageError(f"A run is on 1 device or more, not {devices}.")
     around = Workers.of(workers, worker_threads)
-    leading = lead(hosts, coordinator)
+    leading = lead(hosts, coordinator, shown.note)
     if not checkpoint_seconds >= 0:
         raise ForageError(f"Seconds between checkpoints are 0 or more, not {checkpoint_seconds:g}.")
     trackers = tracker_names([*tracker_names(track), *tracker_names(extras)])
@@ -257,7 +257,7 @@ def resume(
     then = run.config.get("devices")
     split = run.config.get("devices_per_seed", 1)
     shape = Shape(then // split, split) if then else None
-    leading = lead(hosts, coordinator)
+    leading = lead(hosts, coordinator, shown.note)
     if leading is None:  # before anything, even a look at the versions, makes JAX settle on its devices
         prepare_devices(then or 1)
     other = differences(read_json(run.directory / "versions.json"))

@@ -138,7 +138,7 @@ def measure(setup: Setup, make: Callable[[int], Setup]) -> Pieces:
     """Measure the pieces of a run on the host, of which `make` gives one in so many environments."""
     agent = setup.agent
     few = agent.num_envs
-    turns = {count: turn(make(count)) for count in (few, 4 * few)}
+    turns = {count: turn(make(count)) for count in (few, 2 * few)}
     with one_core():
         alone = turn(make(few))
     act, keep, learn = (line({count: found[i] for count, found in turns.items()}) for i in range(3))
@@ -184,10 +184,11 @@ def turn(setup: Setup) -> tuple[float, float, float]:
     try:
         runner.begin()
         loop = runner.loops[0]
-        while loop.steps <= setup.agent.learning_starts + 2 * runner.steps_per_iteration:  # all is compiled
+        while loop.steps <= setup.agent.learning_starts:
             runner.advance(1)
+        runner.advance(1)  # all is compiled
         before, began, rollouts, learned = dict(runner.spent), time.perf_counter(), 0, []
-        while time.perf_counter() - began < SECONDS or rollouts < 3:
+        while time.perf_counter() - began < SECONDS:
             runner.advance(1)
             rollouts += 1
         spent = {name: seconds - before.get(name, 0.0) for name, seconds in runner.spent.items()}

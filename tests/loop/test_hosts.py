@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
@@ -14,7 +15,17 @@ import small
 
 from forage.config.setup import make_setup
 from forage.core.types import ForageError
-from forage.loop.cluster.hosts import Hosts, connect, packed, plain, unpacked
+from forage.loop.cluster.hosts import (
+    Hosts,
+    await_others,
+    card,
+    connect,
+    misfit,
+    packed,
+    plain,
+    report_to_first,
+    unpacked,
+)
 from forage.runs.joining import join, lead
 
 PPO = ["ppo", "CartPole-v1", "--seeds", "1", "--num-envs", "8", "--rollout-length", "16", "--hidden-sizes", "8"]
@@ -124,14 +135,44 @@ def test_what_hosts_cannot_do_is_said_in_a_sentence():
     refused("not at 'localhost:99999'", lead, 2, "localhost:99999")
     refused("Several hosts are 2 or more, not 1", join, "localhost:4711", 1, 1, None)
     refused("Host 0 leads", join, "localhost:4711", 0, 2, None)
-    refused("the others are number 1 to 1, not 2", join, "localhost:4711", 2, 2, None)
+    jax.devices()  # nobody waits for anybody any more
+    refused("before JAX is used; begin such a run in a new process", connect, Hosts(2, f"localhost:{free_port()}"))
+    refused("the others are number 1 to 1, not 2", connect, Hosts(2, "localhost:4711", 2))
+
+
+def nothing(text: str) -> None:
+    pass
+
+
+def test_who_does_not_come_or_does_not_fit_is_named():
+    port = free_port()
+    two, three = Hosts(2, f"localhost:{port}"), Hosts(3, f"localhost:{port}")
+
+    def refused(words: str, call, *arguments) -> None:
+        with pytest.raises(ForageError, match=words):
+            call(*arguments)
+
+    refused("Host 1, 2 did not come within 0 seconds", await_others, three, "localhost", port, nothing, 0.2)
+    refused(
+        "Nobody leads a run at localhost:", report_to_first, two._replace(number=1), "localhost", port, nothing, 0.2
+    )
     with socket.socket() as taken:
         taken.bind(("", 0))
         taken.listen()
-        where = f"localhost:{taken.getsockname()[1]}"
-        refused("Port .* cannot be listened at .*name another one", lead, 2, where)
-    jax.devices()  # nobody waits for anybody any more
-    refused("before JAX is used; begin such a run in a new process", connect, Hosts(2, f"localhost:{free_port()}"))
+        refused("Port .* cannot be listened at .*name another one", await_others, two, "localhost",
+                taken.getsockname()[1], nothing, 0.2)  # fmt: skip
+    assert "give both the same --hosts" in misfit(three, card(two._replace(number=1)), ())
+    assert misfit(three, card(three._replace(number=1)), ()) == ""
+    assert "Host 1 has come already" in misfit(three, card(three._replace(number=1)), {1})
+    assert "and this one 0.1; install the same" in misfit(two, card(two._replace(number=1)) | {"jax": "0.1"}, ())
+
+    with ThreadPoolExecutor(3) as threads:  # the second 1 is told why, and the others find each other
+        leading = threads.submit(await_others, three, "localhost", port, nothing, 30.0)
+        first = threads.submit(report_to_first, three._replace(number=1), "localhost", port, nothing, 30.0)
+        time.sleep(0.5)
+        refused("has come already", report_to_first, three._replace(number=1), "localhost", port, nothing, 30.0)
+        report_to_first(three._replace(number=2), "localhost", port, nothing, 30.0)
+        assert leading.result() is None and first.result() is None
 
 
 def test_numbers_and_trees_travel_as_they_are():

@@ -18,6 +18,7 @@ from forage.core import checkpoint
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium import saving
 from forage.loop.host.starts import joined, unjoined
+from forage.loop.watch import Watch
 from forage.rewards.bonuses.rnd import RND
 from forage.rewards.environment import EnvironmentReward
 from forage.rewards.scaling import Scale
@@ -180,7 +181,7 @@ def test_an_evaluation_during_training_keeps_every_column(tmp_path, monkeypatch)
     one = session.Session.__new__(session.Session)
     one.runner = SimpleNamespace(steps=64, conversations=[])
     one.setup = SimpleNamespace(settings=1, members=found["members"], evaluation_actions="auto")
-    one.settings, one.display = {"evaluation_episodes": 2}, progress.Progress()
+    one.settings, one.display, one.watch = {"evaluation_episodes": 2}, progress.Progress(), Watch()
     one.evaluations, one.trackers = Rows(tmp_path / "evaluations.jsonl"), [SimpleNamespace(write=tracked.append)]
     one.evaluate(1)
     (row,) = read_rows(tmp_path / "evaluations.jsonl")

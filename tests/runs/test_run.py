@@ -83,7 +83,7 @@ def test_what_a_run_leaves(finished):
     names = {path.name for path in finished.directory.iterdir()}
     assert names == {
         *("config.json", "versions.json", "metrics.jsonl", "evaluation.json", "agent.npz", "curve.png", "checkpoints"),
-        "sweep.png",
+        *("sweep.png", "time.json"),
     }
     assert [row["steps"] for row in finished.rows] == list(range(16, 161, 16))
     for row in finished.rows:

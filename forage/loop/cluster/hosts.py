@@ -21,7 +21,8 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,33 +54,96 @@ class Hosts(NamedTuple):
     number: int = 0
 
 
-def connect(hosts: Hosts) -> None:
+def connect(hosts: Hosts, note: Callable[[str], None] = lambda text: None, seconds: float = 300.0) -> None:
     """Join the other processes. Raise `ForageError` where that cannot be; must precede JAX's first use."""
     found = re.fullmatch(r"([\w.-]+|\[[\w:.]+\]):(\d+)", hosts.address)
     if not found or not 0 < int(found[2]) < 65536:
         raise ForageError(f"The first host listens at NAME:PORT, such as localhost:4711, not at {hosts.address!r}.")
     if not 0 <= hosts.number < hosts.count:
         raise ForageError(f"Of {hosts.count} hosts the others are number 1 to {hosts.count - 1}, not {hosts.number}.")
-    if hosts.number == 0:
-        with socket.socket() as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                trial.bind(("", int(found[2])))
-            except OSError as error:
-                raise ForageError(
-                    f"Port {found[2]} cannot be listened at ({error.strerror}); name another one with --coordinator."
-                ) from None
     if forced := forced_devices():
         raise ForageError(f"On the CPU a host has one device, and XLA_FLAGS makes {forced} of it; leave that out.")
     try:
         jax.config.update("jax_num_cpu_devices", 1)  # Gloo mixes up what several of a process send
-        jax.distributed.initialize(hosts.address, hosts.count, hosts.number, shutdown_timeout_seconds=GOODBYE)
-    except RuntimeError as error:
-        if "before" in str(error):
-            raise ForageError("Hosts find each other before JAX is used; begin such a run in a new process.") from None
-        what = "the others did not come" if hosts.number == 0 else f"nobody leads a run at {hosts.address}"
-        raise ForageError(f"The hosts did not find each other: {what} ({str(error).splitlines()[0]}).") from None
+    except RuntimeError:
+        raise ForageError("Hosts find each other before JAX is used; begin such a run in a new process.") from None
+    # JAX itself would abort where somebody does not come, or has another release.
+    (await_others if hosts.number == 0 else report_to_first)(hosts, found[1].strip("[]"), int(found[2]), note, seconds)
+    jax.distributed.initialize(hosts.address, hosts.count, hosts.number, shutdown_timeout_seconds=GOODBYE)
     jax.devices()  # which all hosts have to ask for at once
+
+
+def card(hosts: Hosts) -> dict[str, Any]:
+    """Return what a host says of itself."""
+    return {"number": hosts.number, "hosts": hosts.count, "jax": jax.__version__}
+
+
+def await_others(hosts: Hosts, name: str, port: int, note: Callable[[str], None], seconds: float) -> None:
+    """Wait until all others have come, and tell them so. Those that cannot join are told why, and not waited for."""
+    try:
+        listener = socket.create_server(("", port))
+    except OSError as error:
+        raise ForageError(
+            f"Port {port} cannot be listened at ({error.strerror}); name another one with --coordinator."
+        ) from None
+    came: dict[int, socket.socket] = {}
+    until = time.monotonic() + seconds
+    note(f"Waits for {hosts.count - 1} more at {hosts.address}, {seconds:.0f} seconds at most.")
+    with listener:
+        while len(came) < hosts.count - 1:
+            listener.settimeout(max(0.1, until - time.monotonic()))
+            try:
+                other, _ = listener.accept()
+            except TimeoutError:
+                missing = [str(number) for number in range(1, hosts.count) if number not in came]
+                raise ForageError(f"Host {', '.join(missing)} did not come within {seconds:.0f} seconds.") from None
+            other.settimeout(10.0)
+            try:
+                said = json.loads(other.makefile().readline())
+                wrong = misfit(hosts, said, came)
+                if not wrong:
+                    came[said["number"]] = other
+                    continue
+                other.sendall(json.dumps({"error": wrong}).encode() + b"\n")
+            except (OSError, ValueError, KeyError, TypeError):  # somebody else, who knows nothing of this
+                pass
+            other.close()
+        for other in came.values():
+            with other:
+                other.sendall(b"{}\n")
+
+
+def misfit(hosts: Hosts, said: dict[str, Any], came: Collection[int]) -> str:
+    """Return why another host cannot join, or nothing."""
+    if said["hosts"] != hosts.count:
+        return f"The first host is one of {hosts.count}, and this one of {said['hosts']}; give both the same --hosts."
+    if not 0 < said["number"] < hosts.count or said["number"] in came:
+        return f"Host {said['number']} has come already; give each a --number of its own, from 1 on."
+    if said["jax"] != jax.__version__:
+        return f"The first host has jax {jax.__version__}, and this one {said['jax']}; install the same."
+    return ""
+
+
+def report_to_first(hosts: Hosts, name: str, port: int, note: Callable[[str], None], seconds: float) -> None:
+    """Tell the first host that this one is there, and wait until all are."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            with socket.create_connection((name, port), 5.0) as first:
+                first.settimeout(max(0.1, until - time.monotonic()))
+                first.sendall(json.dumps(card(hosts)).encode() + b"\n")
+                if answer := first.makefile().readline():
+                    if wrong := json.loads(answer).get("error"):
+                        raise ForageError(wrong)
+                    return
+        except OSError as error:
+            if time.monotonic() > until:
+                raise ForageError(
+                    f"Nobody leads a run at {hosts.address} ({error}); call forage train --coordinator there."
+                ) from None
+        if time.monotonic() > until:
+            raise ForageError(f"The other hosts did not come to {hosts.address} within {seconds:.0f} seconds.")
+        time.sleep(0.2)
 
 
 class Channel:

@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from forage.cli.arguments import PORTS
 from forage.config import options, registry
 from forage.config.options import hyphens
 from forage.config.ranges import range_words
@@ -74,6 +73,11 @@ def argument_meanings(cls: type) -> dict[str, str]:
     return {name: " ".join(meaning.split()) for name, meaning in found}
 
 
+def ports() -> list[str]:
+    """Return the ports at which a run may have another part than the usual one."""
+    return [port for port in registry.PORTS if port != "agent"]
+
+
 def training_help(command: str, positional: list[str], words: options.Words) -> str:
     """Return the help of `forage train` or `tune` about the agent, the environment and the ports that are named."""
     agent, environment = positional[0], positional[1] if len(positional) > 1 else None
@@ -88,7 +92,7 @@ def training_help(command: str, positional: list[str], words: options.Words) -> 
     if environment:
         lines += ["", f"options of {environment}", *environment_lines(environment)]
     lines += ["", "ports, each with its parts; --PORT NAME names one, --PORT.OPTION VALUE sets an option of it"]
-    lines += [f"  --{port:12} {', '.join(registry.PORTS[port])}" for port in PORTS]
+    lines += [f"  --{port:12} {', '.join(registry.PORTS[port])}" for port in ports()]
     if agent and environment:
         lines += port_lines(agent, words)
     lines += ["", f"The options of every training: forage {command} --help. An agent's formula and paper: forage show"]
@@ -100,7 +104,7 @@ def port_lines(agent: str, words: options.Words) -> Iterator[str]:
     from forage.config.defaults import usual_parts
 
     usual = usual_parts(registry.part_class("agent", agent)())
-    for port in PORTS:
+    for port in ports():
         name = str(words[port]) if port in words else registry.part_name(usual[port])
         lines = list(option_lines(registry.part_class(port, name), f"{port}."))
         if lines:
