@@ -34,6 +34,7 @@ from forage.core.host import HostEnvironment
 from forage.loop.cluster.pool import Pool
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.runner import HostRunner
+from forage.loop.watch import said
 
 TURNS = 400  # that are drawn for each prediction
 SECONDS = 2.0  # that each piece is measured for
@@ -187,7 +188,7 @@ def turn(setup: Setup) -> tuple[float, float, float]:
         while loop.steps <= setup.agent.learning_starts:
             runner.advance(1)
         runner.advance(1)  # all is compiled
-        before, began, rollouts, learned = dict(runner.spent), time.perf_counter(), 0, []
+        before, began, rollouts, learned = runner.spent, time.perf_counter(), 0, []
         while time.perf_counter() - began < SECONDS:
             runner.advance(1)
             rollouts += 1
@@ -230,7 +231,7 @@ def stepped(build: Callable[[int], HostEnvironment], num_envs: int) -> Float[np.
 
 def messages(build: Callable[[int], HostEnvironment], step: float) -> tuple[float, float]:
     """Measure what speaking with a worker takes the first process, and how much longer a worker's step is with it."""
-    said, took = [], []
+    spoken, took = [], []
     for workers in (1, 2):
         pool = Pool(build, workers, workers)
         try:
@@ -247,12 +248,12 @@ def messages(build: Callable[[int], HostEnvironment], step: float) -> tuple[floa
                 pool.receive()
                 done = time.perf_counter()
                 if workers == 2:
-                    said.append((sent - start + done - heard) / 2)
+                    spoken.append((sent - start + done - heard) / 2)
                 else:
                     took.append(done - start)
         finally:
             pool.close()
-    message = float(np.median(said))
+    message = float(np.median(spoken))
     return message, max(0.0, float(np.median(took)) - message - step)
 
 
@@ -301,9 +302,7 @@ def lines(found: list[Predicted]) -> list[str]:
     native = not any(one.num_envs for one in found)
     rows = [("cores", "steps/s") if native else ("cores", "workers", "environments", "steps/s", "a turn's time")]
     for one in found:
-        shares = sorted(((share, name) for name, share in one.shares.items() if share >= 0.01), reverse=True)
-        told = ", ".join(f"{name} {share:.0%}" for share, name in shares)
-        speed = f"{one.speed:,.0f}"
+        told, speed = said(one.shares), f"{one.speed:,.0f}"
         rows.append((f"{one.cores:,}", speed) if native else
                     (f"{one.cores:,}", f"{one.workers:,}", f"{one.num_envs:,}", speed, told))  # fmt: skip
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

@@ -74,10 +74,8 @@ class IQL(OfflineAgent):
     beta: float = 3.0  # inverse temperature: how far the policy prefers better actions, as for locomotion
     most_weight: float = 100.0  # bound of a transition's weight in the policy's loss, as in the authors' code
     polyak: float = 0.005  # how far each update moves the target critics towards the critics, as in the paper
-    anneal_policy: bool = equinox.field(
-        static=True, default=True
-    )  # let the policy's learning rate fall to zero by half
-    # half a cosine over the run, as the authors do with data alone; they leave that out where it goes on online
+    anneal_policy: bool = equinox.field(static=True, default=True)  # let the policy's step size fall to zero by half a
+    # cosine over the run, as the authors do with data alone; they leave that out where it goes on online
     batch_size: int = equinox.field(static=True, default=256)  # transitions of an update, as in the paper
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))  # layers of each, as in the paper
     value_sizes: tuple[int, ...] = equinox.field(static=True, default=())

@@ -366,10 +366,10 @@ def check(
             f"{workers} workers with {threads} threads each need {lanes} environments or more, and the agent has "
             f"{num_envs}; give fewer workers, or --num-envs {lanes}."
         )
+    cores = os.cpu_count() or 1
     if ray:
         check_ray()
-    cores = os.cpu_count() or 1
-    if not ray and workers > PER_CORE * cores:
+    elif workers > PER_CORE * cores:
         raise ForageError(
             f"{workers} workers are more than a machine of {cores} cores bears; {PER_CORE * cores} or fewer work, and "
             f"environments that wait may have threads of a worker, with --worker-threads."

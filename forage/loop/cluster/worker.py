@@ -192,11 +192,7 @@ class Worker:
 
     def call(self, place: int, *asked: Any) -> None:
         """Answer what the lane at this place is asked for."""
-        try:
-            answer = pickle.dumps((place, DONE, self.lanes[place].answer(*asked)))
-        except Exception as error:
-            answer = pickle.dumps((place, FAILED, sentence(error)))
-        self.say(answer)
+        self.say(answered(self.lanes[place], place, *asked))
 
     def say(self, message: bytes) -> None:
         with contextlib.suppress(OSError), self.lock:  # nobody may be there any more to hear it
@@ -214,11 +210,7 @@ class Actor:
     def call(self, message: bytes) -> bytes:
         """Answer what a lane is asked for, as a worker's process does."""
         place, *asked = pickle.loads(message)
-        try:
-            said = self.threads[place].submit(self.lanes[place].answer, *asked).result()
-            return pickle.dumps((place, DONE, said))
-        except Exception as error:
-            return pickle.dumps((place, FAILED, sentence(error)))
+        return self.threads[place].submit(answered, self.lanes[place], place, *asked).result()
 
     def step(self, number: int, action: PyTree[np.ndarray]) -> tuple[str, Exchange]:
         """Take a step in all lanes. Return what went wrong in one of them, or nothing, and what came of the step."""
@@ -239,6 +231,14 @@ class Actor:
     def close(self) -> None:
         for thread, lane in zip(self.threads, self.lanes, strict=True):
             thread.submit(lane.close).result()
+
+
+def answered(lane: Lane, place: int, *asked: Any) -> bytes:
+    """Return what a lane answers, or what went wrong, with its place."""
+    try:
+        return pickle.dumps((place, DONE, lane.answer(*asked)))
+    except Exception as error:
+        return pickle.dumps((place, FAILED, sentence(error)))
 
 
 def description(environment: HostEnvironment) -> dict[str, Any]:

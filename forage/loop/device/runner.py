@@ -283,6 +283,10 @@ class DeviceRunner:
         """Return every seed's row of leaves `place ...`."""
         return jax.tree.map(lambda leaf: leaf[: self.rows], tree) if self.rows else tree
 
+    def _reachable(self, tree: PyTree[Array]) -> PyTree[Array]:
+        """Return leaves as they are, or, where some of them lies with other hosts, in this one's memory."""
+        return mesh.fetched(tree) if self.several_hosts else tree
+
     @property
     def rows(self) -> int | None:
         """Return how many rows of `state` are the seeds' own; `None`: all."""
@@ -412,7 +416,7 @@ class DeviceRunner:
 
     def agent_states(self) -> PyTree[Array]:
         """Return the agents' states, leaves `seed ...`."""
-        return self._seeds(mesh.fetched(self._agents()) if self.several_hosts else self._agents())
+        return self._seeds(self._reachable(self._agents()))
 
     def _agents(self) -> PyTree[Array]:
         if self.state is not None:
@@ -497,7 +501,7 @@ class DeviceRunner:
 
         Of several hosts the first one writes.
         """
-        state = mesh.fetched(self.state) if self.several_hosts else self.state
+        state = self._reachable(self.state)
         if jax.process_index() == 0 or not self.several_hosts:
             checkpoint.save(path, state, header, soundness.check_leaf, self.rows)
 
@@ -530,8 +534,7 @@ class DeviceRunner:
         """Find the part that has learned a number which is not finite, and the number."""
         if self.state is None:
             return None
-        learner = self.state.learner
-        return soundness.search(mesh.fetched(learner) if self.several_hosts else learner, member)
+        return soundness.search(self._reachable(self.state.learner), member)
 
     def since(self, member: int, before: int) -> int:
         """Return `before`: no more is known until training is repeated."""
