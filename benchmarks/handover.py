@@ -37,10 +37,11 @@ STEPS, EVERY = 2500, 250
 EPISODES = {"maze": 50, "pendulum": 10}  # of an evaluation, by task
 SMALL: dict[str, Any] = {"hidden_sizes": (64, 64), "learning_rate": 1e-3, "batch_size": 256}
 KIT = SMALL | {"critics": 5, "critic_norm": "layer"}
-CALM = offline.STEADY | {"samples": 4, "value_sizes": (64, 64)}
+CALM = offline.CALIBRATED
 FLOWS = KIT | {"candidates": 4, "edited": 4, "flow_steps": 5, "updates_per_rollout": 2, "policy_delay": 2}
 GENTLY = {"learning_rate": 3e-4}
 SOON = GENTLY | {"learning_starts": 256}
+STEERED = {"critic_norm": "layer", "updates_per_rollout": 4}
 LOW = {"climb": "mean", "target_subset": 2, "updates_per_rollout": 2, "policy_delay": 2}
 
 
@@ -62,6 +63,7 @@ METHODS: dict[str, Method] = {
     "TD3+BC, then TD3": Method("td3-bc", SMALL, "td3", SMALL | SOON),
     "TD3+BC, then TD3 with data": Method("td3-bc", SMALL, "td3", SMALL | SOON, True),
     "FQL throughout": Method("fql", SMALL, "fql", SMALL | SOON, True),
+    "FQL, then DSRL": Method("fql", SMALL, "dsrl", SMALL | SOON | STEERED, False, True),
     "Cal-QL throughout": Method("cal-ql", CALM, "cal-ql", CALM | SOON | {"policy_learning_rate": 1e-4}, True),
     "Cal-QL, then SAC": Method("cal-ql", CALM, "sac", SMALL | SOON),
     "Cal-QL, then WSRL": Method("cal-ql", CALM, "wsrl", SMALL | GENTLY | {"learning_starts": 500}),

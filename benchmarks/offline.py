@@ -64,6 +64,7 @@ TASKS: dict[str, Task] = {
 }
 SMALL: dict[str, Any] = {"hidden_sizes": (64, 64), "learning_rate": 1e-3}
 STEADY = SMALL | {"policy_learning_rate": 3e-4}
+CALIBRATED = STEADY | {"samples": 4, "value_sizes": (64, 64), "learn_conservatism": True, "backup_samples": 10}
 AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "bc": ("bc", SMALL),
     "bc, best tenth": ("bc", SMALL | {"best": 0.1}),
@@ -72,7 +73,7 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "td3-bc": ("td3-bc", SMALL),
     "rebrac": ("rebrac", SMALL | {"batch_size": 256, "actor_cloning": 0.1, "critic_cloning": 0.1}),
     "cql": ("cql", STEADY | {"samples": 4}),
-    "cal-ql": ("cal-ql", STEADY | {"samples": 4, "value_sizes": (64, 64)}),
+    "cal-ql": ("cal-ql", CALIBRATED),
     "sac-n": ("sac-n", SMALL | {"critics": 10}),
     "edac": ("edac", SMALL | {"critics": 5}),
     "sac-rnd": ("sac-rnd", SMALL),

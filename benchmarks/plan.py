@@ -45,7 +45,7 @@ def predicted(case: str) -> dict[str, Any]:
 def measured(case: str, workers: int) -> float:
     """Return the steps a second of a run once it is compiled."""
     from forage.config.setup import make_setup
-    from forage.loop.cluster.pool import Workers
+    from forage.loop.cluster.workers import Workers
     from forage.runs.training import use_compilation_cache
 
     use_compilation_cache()

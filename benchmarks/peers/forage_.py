@@ -20,7 +20,7 @@ from forage.behaviours.own import Own
 from forage.config.setup import prepare_devices
 from forage.core.ports import Agent, Behaviour, Evolver
 from forage.environments import HostFactory, make, spec_of
-from forage.loop.cluster.pool import Workers
+from forage.loop.cluster.workers import Workers
 from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.runner import DeviceRunner, vary

@@ -20,6 +20,7 @@ FLAGS = {
     "problem",
     "sample",
     "visits",
+    "first_come",
     "private",
     "with_memory",
     "all",

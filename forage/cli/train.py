@@ -30,7 +30,7 @@ forage train --from RUN [[AGENT] ENVIRONMENT] [OPTIONS]
   --opponent NAME           who plays the other seats in evaluation: random, perfect or the directory of a run
   --devices N            how many devices share the run; all accelerators, and on the CPU one for each seed
   --workers N            processes of each seed that step environments on the host; --worker-threads N of each;
-                         ray:N for actors of a Ray cluster
+                         ray:N for actors of a Ray cluster; --first-come: none waits for others within a rollout
   --hosts N --coordinator NAME:PORT   share the run with N - 1 other processes or machines (forage join), from this one
   --visits                  count where the agent goes on the environment's map, and when it is first paid
   --checkpoint-seconds S    how often to save
@@ -103,8 +103,9 @@ def run(positional: list[str], words: options.Words) -> None:
         arguments["seeds"] = seeds(words)
     if "data" in words:
         arguments["data"] = str(words.pop("data"))
-    if words.pop("visits", False):
-        arguments["visits"] = True
+    for flag in ("visits", "first_come"):
+        if words.pop(flag, False):
+            arguments[flag] = True
     for name in ("track", "extras"):  # the second is its old name
         if name in words:
             arguments[name] = options.parse(name, words.pop(name), tuple[str, ...])
@@ -152,6 +153,7 @@ def run(positional: list[str], words: options.Words) -> None:
             "devices",
             "workers",
             "worker-threads",
+            "first-come",
             "hosts",
             "coordinator",
             "checkpoint-seconds",

@@ -32,6 +32,7 @@ SETTINGS: dict[str, Any] = {
     "devices": int,
     "workers": int | str,
     "worker_threads": int,
+    "first_come": bool,
     "hosts": int,
     "coordinator": str,
     "stop_at": float,

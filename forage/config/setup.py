@@ -53,7 +53,7 @@ from forage.data import demonstrations
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.checking import check_environment
 from forage.environments.plain import from_plain
-from forage.loop.cluster.pool import NO_WORKERS, Workers
+from forage.loop.cluster.workers import NO_WORKERS, Workers
 from forage.loop.compatible import check_signatures
 from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop

@@ -13,7 +13,7 @@ from forage.config.setup import Setup, from_config
 from forage.core.mesh import Devices, Shape
 from forage.core.types import ForageError
 from forage.loop.cluster.hosts import Channel, Hosts, LeadingRunner, connect, follow, plain
-from forage.loop.cluster.pool import NO_WORKERS, Workers
+from forage.loop.cluster.workers import NO_WORKERS, Workers
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.runner import Runner
 from forage.runs.display import Progress

@@ -21,7 +21,7 @@ from forage.core.ports import Agent, Behaviour, Memory, Rewards, Starts, Tasks
 from forage.core.types import ForageError
 from forage.environments.loading import check_not_importing
 from forage.evaluation.statistics import Score
-from forage.loop.cluster.pool import Workers
+from forage.loop.cluster.workers import Workers
 from forage.loop.policy import AUTO
 from forage.memory.dataset import DataSet
 from forage.runs import display as progress
@@ -70,6 +70,7 @@ def train(
     devices: int | None = None,
     workers: int | str = 0,
     worker_threads: int = 1,
+    first_come: bool = False,
     hosts: int = 1,
     coordinator: str = "",
     checkpoint_seconds: float = 30.0,
@@ -101,7 +102,8 @@ def train(
     each seed. Where they are more than the seeds divide among them, several share the environments of one.
     `workers`: processes of each seed that step its environments, where those are stepped on the host; each may have
     several `worker_threads`, for environments that wait, or compute outside of Python. `"ray:4"`: actors of a Ray
-    cluster, which may be on other machines.
+    cluster, which may be on other machines. With `first_come` none of them waits for others within a rollout, and what
+    comes out is the same.
     `hosts`: processes that share the run with all their devices, of a native environment. This one leads; `coordinator`
     is where it listens (`"machine:4711"`), and `forage join` is called on the others.
     `display`: `auto`, `live`, `plain`, `json`, `notes`, `quiet` or a `Progress`.
@@ -131,7 +133,7 @@ def train(
         raise ForageError(f"Steps from one evaluation to the next are 1 or more, not {evaluation_every:,}.")
     if devices is not None and devices < 1:
         raise ForageError(f"A run is on 1 device or more, not {devices}.")
-    around = Workers.of(workers, worker_threads)
+    around = Workers.of(workers, worker_threads, first_come)
     leading = lead(hosts, coordinator, shown.note)
     if not checkpoint_seconds >= 0:
         raise ForageError(f"Seconds between checkpoints are 0 or more, not {checkpoint_seconds:g}.")
@@ -196,7 +198,7 @@ def train(
         "devices_per_seed": runner.shape.env,
     }
     if around.count:
-        settings |= {"workers": workers, "worker_threads": worker_threads}
+        settings |= {"workers": workers, "worker_threads": worker_threads, "first_come": first_come}
     if inheritance is not None:
         settings["parent"] = inheritance.record()
     if isinstance(setup.memory, DataSet) and (ends := setup.memory.ends(setup.environment_config)):
@@ -263,8 +265,8 @@ def resume(
     other = differences(read_json(run.directory / "versions.json"))
     differs(other)
     setup, extension = extended(run, from_config(run.config, environment, data=data, **parts), steps)
-    workers = Workers.of(run.config.get("workers", 0), run.config.get("worker_threads", 1))
-    runner = runner_on(leading, setup, shape, workers)
+    spread = run.config.get("workers", 0), run.config.get("worker_threads", 1), run.config.get("first_come", False)
+    runner = runner_on(leading, setup, shape, Workers.of(*spread))
     if then not in (None, len(runner.devices)):
         differs(f"its members on {then} devices (here {len(runner.devices)})")
     check_memory(runner)

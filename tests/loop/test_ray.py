@@ -16,6 +16,7 @@ from forage.core.errors import ForageError
 from forage.environments import HostFactory
 from forage.loop.cluster.actors import check_ray
 from forage.loop.cluster.pool import Pool
+from forage.loop.cluster.slots import Slots
 
 CARTPOLE = HostFactory("gymnasium:CartPole-v1")
 
@@ -47,10 +48,11 @@ def played(pool: Pool, steps: int, seed: int = 0) -> list[Any]:
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("default")
-def test_an_actor_that_is_killed_is_replaced_and_what_fails_in_one_is_said(cluster: Any) -> None:
+@pytest.mark.parametrize("kind", [Pool, Slots])
+def test_an_actor_that_is_killed_is_replaced_and_what_fails_in_one_is_said(cluster: Any, kind: type[Pool]) -> None:
     import ray
 
-    pool = Pool(CARTPOLE.build, 4, 2, 1, True)
+    pool = kind(CARTPOLE.build, 4, 2, 1, True)
     try:
         pool.reset(0)
         process = ray.get(pool.workers[0].actor.__ray_call__.remote(lambda _: os.getpid()))  # type: ignore[attr-defined]
@@ -69,14 +71,15 @@ def test_actors_step_as_processes_do_and_outlive_a_machine(cluster: Any) -> None
     import ray
 
     found = []
-    for ray_too in (False, True):
-        pool = Pool(CARTPOLE.build, 4, 2, 2, ray_too)
+    for kind, ray_too in ((Pool, False), (Pool, True), (Slots, True)):
+        pool = kind(CARTPOLE.build, 4, 2, 2, ray_too)
         try:
             found.append((played(pool, 30), pool.snapshot()))
         finally:
             pool.close()
-    jax.tree.map(np.testing.assert_array_equal, found[0][0], found[1][0])
-    assert found[0][1] == found[1][1]
+    for other in found[1:]:
+        jax.tree.map(np.testing.assert_array_equal, found[0][0], other[0])
+        assert found[0][1] == other[1]
 
     pool = Pool(CARTPOLE.build, 4, 2, 1, True)
     try:

@@ -18,7 +18,8 @@ from forage.core import checkpoint
 from forage.core.errors import ForageError
 from forage.core.types import GONE
 from forage.environments import HostFactory
-from forage.loop.cluster.pool import MOST_REPLACED, WITHIN, Pool, Workers
+from forage.loop.cluster.pool import MOST_REPLACED, WITHIN, Pool
+from forage.loop.cluster.workers import Workers
 from tests.tiers import gated
 
 CARTPOLE = HostFactory("gymnasium:CartPole-v1")
@@ -164,22 +165,33 @@ def test_one_that_dies_as_it_begins_is_replaced_as_well(monkeypatch: pytest.Monk
         pool.close()
 
 
-@pytest.mark.parametrize(("workers", "threads"), gated([(2, 2), (3, 1)], [(2, 2)]))
-def test_training_with_workers_is_training_without(tmp_path: Path, workers: int, threads: int) -> None:
+WAYS = [("ppo", 2, 2, True), ("ppo", 2, 2, False), ("ppo", 3, 1, False), ("dqn", 2, 2, True)]
+
+
+@pytest.mark.parametrize(("agent", "workers", "threads", "first_come"), gated(WAYS, WAYS[:1]))
+def test_training_with_workers_is_training_without(
+    tmp_path: Path, agent: str, workers: int, threads: int, first_come: bool
+) -> None:
     how: dict[str, Any] = {"steps": 512, "seeds": 1, "num_envs": 4, "rollout_length": 32, "display": "quiet"}
-    alone = forage.train("ppo", "gymnasium:CartPole-v1", directory=tmp_path / "alone", **how)
-    spread = {"workers": workers, "worker_threads": threads}
-    run = forage.train("ppo", "gymnasium:CartPole-v1", directory=tmp_path / "run", **how, **spread)
+    how |= (
+        {"learning_starts": 100} if agent == "dqn" else {"memory_size": 8, "minibatches": 2}
+    )  # updates under way, and memories
+    alone = forage.train(agent, "gymnasium:CartPole-v1", directory=tmp_path / "alone", **how)
+    spread = {"workers": workers, "worker_threads": threads, "first_come": first_come}
+    run = forage.train(agent, "gymnasium:CartPole-v1", directory=tmp_path / "run", **how, **spread)
     same_agents(alone, run)
+    untimed = lambda row: {name: value for name, value in row.items() if "second" not in name}  # noqa: E731
+    assert [untimed(row) | {"workers_replaced": [0]} for row in alone.rows[-1:]] == [untimed(run.rows[-1])]
     assert run.rows[-1]["workers_replaced"] == [0]
     assert run.config["workers"] == workers
 
 
 @pytest.mark.thorough
-def test_resumed_with_workers_is_as_if_never_stopped(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [Workers(2), Workers(2, 2, first_come=True)])
+def test_resumed_with_workers_is_as_if_never_stopped(tmp_path: Path, workers: Workers) -> None:
     options = {"num_envs": 4, "rollout_length": 32}
     setup = make_setup("ppo", "gymnasium:CartPole-v1", seeds=[0], steps=1024, agent_options=options)
-    one, other = (setup.runner(workers=Workers(2)) for _ in range(2))
+    one, other = (setup.runner(workers=workers) for _ in range(2))
     try:
         one.begin()
         one.advance(3)
@@ -194,9 +206,10 @@ def test_resumed_with_workers_is_as_if_never_stopped(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_what_was_lost_is_no_experience_and_no_episode(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [Workers(2), Workers(2, first_come=True)])
+def test_what_was_lost_is_no_experience_and_no_episode(tmp_path: Path, workers: Workers) -> None:
     setup = make_setup("impala", Counting, seeds=[0], steps=10_000, agent_options={"num_envs": 4, "rollout_length": 5})
-    runner = setup.runner(workers=Workers(2))
+    runner = setup.runner(workers=workers)
     try:
         runner.begin()
         loop = runner.loops[0]  # type: ignore[union-attr]
@@ -242,3 +255,10 @@ def test_what_workers_cannot_do_is_said() -> None:
             forage.train("ppo", "gymnasium:CartPole-v1", steps=64, workers=asked, display="quiet")
     with pytest.raises(ForageError, match="Threads are those of workers"):
         forage.train("ppo", "gymnasium:CartPole-v1", steps=64, worker_threads=2, display="quiet")
+    with pytest.raises(ForageError, match="give workers as well, or leave first_come out"):
+        forage.train("ppo", "gymnasium:CartPole-v1", steps=64, first_come=True, display="quiet")
+    spread: dict[str, Any] = {"workers": 2, "first_come": True, "display": "quiet"}
+    with pytest.raises(ForageError, match="SAC collects one step of all environments at a time"):
+        forage.train("sac", "gymnasium:Pendulum-v1", steps=2000, num_envs=2, **spread)
+    with pytest.raises(ForageError, match="leave out --first-come"):
+        forage.train("ppo", "gymnasium:CartPole-v1", steps=64, starts="go-explore", **spread)

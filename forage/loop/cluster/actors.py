@@ -13,13 +13,14 @@ import os
 import pickle
 import re
 import socket
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from forage.core.errors import ForageError
-from forage.loop.cluster.process import SECONDS_TO_END, Gone, Worker
+from forage.loop.cluster.process import SECONDS_TO_END, Gone, Lane, Worker
 from forage.loop.cluster.worker import Actor, Exchange
 
 OLDEST = (2, 50)  # release of Ray that this is tested with
@@ -41,20 +42,35 @@ class RayWorker(Worker):
         self.begun = False
         self.actor = actor.remote(pickle.dumps(self.build), told)
 
-    def tell(self, message: bytes) -> None:
+    def tell(self, message: bytes, place: int = 0) -> None:
         self.asked.append(self.actor.call.remote(message))
 
-    def hear(self) -> bytes:
+    def hear(self, place: int = 0) -> bytes:
         return self.wait_for(self.asked.pop(0))
 
-    def begin_step(self, number: int, shared: Exchange) -> None:
+    def begin_step(self, number: int, shared: Exchange, slot: int = 0) -> None:
         action = jax.tree.map(lambda x: np.array(x[self.rows]), shared.action)
         self.asked.append(self.actor.step.remote(number, action))
 
-    def end_step(self, number: int, shared: Exchange) -> str:
+    def end_step(self, number: int, shared: Exchange, slot: int = 0) -> str:
         failed, found = self.wait_for(self.asked.pop(0))
         jax.tree.map(lambda to, new: np.copyto(to[self.rows], new), shared, found)
         return failed
+
+    @property
+    def slots(self) -> list[list[Lane]]:
+        return [self.lanes]  # a call and its answer for each lane would take longer than they save
+
+    @staticmethod
+    def listening(workers: Sequence[Any]) -> Callable[[float | None], list[tuple[Any, int]]]:
+        import ray
+
+        def ready(seconds: float | None) -> list[tuple[Any, int]]:
+            asked = [worker for worker in workers if worker.asked]
+            found, _ = ray.wait([worker.asked[0] for worker in asked], timeout=seconds)
+            return [(worker, 0) for worker in asked if worker.asked[0] in found]
+
+        return ready
 
     def wait_for(self, answer: Any) -> Any:
         """Return what an actor answers. Raise `Gone` where it has died, and `ForageError` where it never came."""

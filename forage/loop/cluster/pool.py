@@ -16,7 +16,7 @@ import pickle
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -37,6 +37,9 @@ MOST_REPLACED, WITHIN = 100, 1000  # workers, and steps within which so many dea
 class Pool(HostEnvironment):
     """A batch of environments that workers step."""
 
+    apart: ClassVar[bool] = False
+    """Lanes are asked one by one, and not all at once."""
+
     def __init__(
         self, build: Callable[[int], HostEnvironment], num_envs: int, workers: int, threads: int = 1, ray: bool = False
     ):
@@ -50,7 +53,7 @@ class Pool(HostEnvironment):
         each = [sizes[i * threads : (i + 1) * threads] for i in range(workers)]
         firsts = np.cumsum([0, *map(sum, each[:-1])]).tolist()
         kind = RayWorker if ray else Process
-        self.workers: list[Worker] = [kind(build, *own) for own in zip(each, firsts, strict=True)]
+        self.workers: list[Worker] = [kind(build, *own, self.apart) for own in zip(each, firsts, strict=True)]
         self.lanes = [lane for worker in self.workers for lane in worker.lanes]
         self.replaced, self.seed, self.taken = 0, 0, 0
         self.deaths: deque[int] = deque(maxlen=MOST_REPLACED)  # the steps in which the newest were
@@ -322,31 +325,6 @@ class Pool(HostEnvironment):
         if self.block is not None:
             self.block.close()
             self.block = None
-
-
-class Workers(NamedTuple):
-    """How environments of a run on the host are spread over processes."""
-
-    count: int = 0  # processes of each seed; 0: this one steps them
-    threads: int = 1  # of each, which step environments side by side, where those wait or compute outside of Python
-    ray: bool = False  # they are actors of a Ray cluster, and not processes of this machine
-
-    @classmethod
-    def of(cls, asked: int | str, threads: int = 1) -> Workers:
-        """Return the workers that are asked for: `4`, or `ray:4`. Raise `ForageError` for anything else."""
-        kind, _, count = str(asked).rpartition(":")
-        if kind not in ("", "ray") or not count.isdigit() or (kind and not int(count)):
-            raise ForageError(f"Workers are so many processes, such as 4, or actors of a cluster, ray:4; not {asked}.")
-        if threads != 1 and not int(count):
-            raise ForageError("Threads are those of workers; give workers as well, or leave worker_threads out.")
-        return cls(int(count), threads, kind == "ray")
-
-    def around(self, build: Callable[[int], HostEnvironment]) -> Callable[[int], HostEnvironment]:
-        """Return what builds a batch that these workers step."""
-        return (lambda num_envs: Pool(build, num_envs, *self)) if self.count else build
-
-
-NO_WORKERS = Workers()
 
 
 def joined(parts: Sequence[PyTree[np.ndarray]]) -> PyTree[np.ndarray]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import pickle
+import select
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
@@ -28,8 +29,9 @@ class Worker:
 
     shares_memory = True
 
-    def __init__(self, build: Callable[[int], HostEnvironment], sizes: Sequence[int], first: int):
-        self.build = build
+    def __init__(self, build: Callable[[int], HostEnvironment], sizes: Sequence[int], first: int, apart: bool = False):
+        """Give each lane its number of environments. `apart`: a lane may step while others do not."""
+        self.build, self.apart = build, apart
         starts = np.cumsum([first, *sizes[:-1]]).tolist()
         self.lanes = [Lane(self, place, rows) for place, rows in enumerate(zip(starts, sizes, strict=True))]
         self.heard: dict[int, tuple[str, Any]] = {}  # answers of lanes that nobody has asked for yet
@@ -50,61 +52,91 @@ class Worker:
         """Start what is to be spoken with."""
         raise NotImplementedError
 
-    def tell(self, message: bytes) -> None:
+    def tell(self, message: bytes, place: int = 0) -> None:
+        """Tell the lane at this place something, or all lanes, where they are not told one by one."""
         raise NotImplementedError
 
-    def hear(self) -> bytes:
+    def hear(self, place: int = 0) -> bytes:
         raise NotImplementedError
 
-    def begin_step(self, number: int, shared: Exchange) -> None:
-        """Ask all lanes for a step, whose actions lie in `shared`."""
-        self.tell(NUMBER.pack(number))
+    @property
+    def slots(self) -> list[list[Lane]]:
+        """Return the lanes that are asked for a step together; how many slots there are is what `apart` says."""
+        return [[lane] for lane in self.lanes] if self.apart else [self.lanes]
 
-    def end_step(self, number: int, shared: Exchange) -> str:
-        """Wait until all lanes have taken it and `shared` holds what came of it. Return what went wrong, or nothing."""
-        said = self.hear()
+    def begin_step(self, number: int, shared: Exchange, slot: int = 0) -> None:
+        """Ask a slot for a step, whose actions lie in `shared`."""
+        self.tell(NUMBER.pack(number), slot)
+
+    def end_step(self, number: int, shared: Exchange, slot: int = 0) -> str:
+        """Wait until its lanes have taken it and `shared` holds what came of it. Return what went wrong, or nothing."""
+        said = self.hear(slot)
         return "" if said == NUMBER.pack(number) else pickle.loads(said)
+
+    @staticmethod
+    def listening(workers: Sequence[Any]) -> Callable[[float | None], list[tuple[Any, int]]]:
+        """Return what waits so many seconds for slots of these workers, of one class, that have answered or are gone.
+
+        It returns their workers and places. It is made anew when one of the workers is replaced.
+        """
+        raise NotImplementedError
 
     def end(self) -> None:
         raise NotImplementedError
 
 
 class Process(Worker):
-    """A process, and the pipe through which both sides speak."""
+    """A process, and the pipe through which both sides speak, or one for each lane."""
 
     process: BaseProcess | None = None
-    pipe: Connection | None = None
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self.pipes: list[Connection] = []
 
     def reach(self) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would copy locks that JAX's threads hold
-        near, far = context.Pipe()
+        pairs = [context.Pipe() for _ in self.slots]
         told = [(lane.num_envs, lane.first) for lane in self.lanes]
-        self.process = context.Process(target=main, args=(self.build, told, far), daemon=True)
+        self.process = context.Process(target=main, args=(self.build, told, [far for _, far in pairs]), daemon=True)
         self.process.start()
-        far.close()  # so that the end of the process is the end of the pipe
-        self.pipe = near
+        for _, far in pairs:
+            far.close()  # so that the end of the process is the end of the pipe
+        self.pipes = [near for near, _ in pairs]
 
-    def tell(self, message: bytes) -> None:
-        assert self.pipe is not None
+    def pipe(self, place: int) -> Connection:
+        """Return the pipe to the lane at this place."""
+        return self.pipes[place if self.apart else 0]
+
+    def tell(self, message: bytes, place: int = 0) -> None:
         try:
-            self.pipe.send_bytes(message)
+            self.pipe(place).send_bytes(message)
         except OSError:
             raise Gone from None
 
-    def hear(self) -> bytes:
-        assert self.pipe is not None
+    def hear(self, place: int = 0) -> bytes:
         try:
-            return self.pipe.recv_bytes()
+            return self.pipe(place).recv_bytes()
         except (EOFError, OSError):
             raise Gone from None
 
+    @staticmethod
+    def listening(workers: Sequence[Any]) -> Callable[[float | None], list[tuple[Any, int]]]:
+        slots = {pipe: (worker, place) for worker in workers for place, pipe in enumerate(worker.pipes)}
+        if not hasattr(select, "poll"):  # Windows, whose pipes are no files
+            return lambda seconds: [slots[pipe] for pipe in wait(list(slots), seconds)]  # type: ignore[index]
+        poll, files = select.poll(), {pipe.fileno(): slot for pipe, slot in slots.items()}  # in a tenth of its time
+        for file in files:
+            poll.register(file, select.POLLIN)
+        return lambda seconds: [files[file] for file, _ in poll.poll(None if seconds is None else 1000 * seconds)]
+
     def end(self) -> None:
         """End the process: ask it to, and kill it where it does not listen."""
-        if self.pipe is not None:
+        for place, pipe in enumerate(self.pipes):
             with contextlib.suppress(Gone):
-                self.tell(pickle.dumps((0, CLOSE)))
-            self.pipe.close()
-            self.pipe = None
+                self.tell(pickle.dumps((place, CLOSE)), place)
+            pipe.close()
+        self.pipes = []
         if self.process is not None:
             self.process.join(SECONDS_TO_END)
             if self.process.is_alive():
@@ -126,13 +158,13 @@ class Lane:
         return slice(self.first, self.first + self.num_envs)
 
     def tell(self, *what: Any) -> None:
-        self.worker.tell(pickle.dumps((self.place, *what)))
+        self.worker.tell(pickle.dumps((self.place, *what)), self.place)
 
     def answer(self) -> Any:
         """Wait for the answer. Raise `ForageError` where the lane failed, and `Gone` where it is no more."""
         heard = self.worker.heard
         while self.place not in heard:
-            place, *answer = pickle.loads(self.worker.hear())
+            place, *answer = pickle.loads(self.worker.hear(self.place))
             heard[place] = tuple(answer)
         what, said = heard.pop(self.place)
         if what == FAILED:

@@ -111,19 +111,21 @@ class Lane:
         """Take the lane's rows of the block of this name; without one, arrays of its own."""
         if name is None:
             self.mine: Exchange = jax.tree.map(lambda x: np.zeros((self.num_envs, *x.shape[1:]), x.dtype), shapes)
-            return
-        self.block = Block(shapes, name)
-        rows = slice(self.first, self.first + self.num_envs)
-        self.mine = jax.tree.map(lambda x: x[rows], self.block.arrays)
+        else:
+            self.block = Block(shapes, name)
+            rows = slice(self.first, self.first + self.num_envs)
+            self.mine = jax.tree.map(lambda x: x[rows], self.block.arrays)
+        self.actions, self.structure = jax.tree.flatten(self.mine.action)  # trees are walked slowly, at every step
+        self.led_to, self.observation = jax.tree.leaves(self.mine.led_to), jax.tree.leaves(self.mine.observation)
 
     def step(self, number: int) -> None:
         """Take the actions that lie in the block, and write what came of them and, at last, the step's number."""
         mine, environment = self.mine, self.environment
-        result = environment.step(jax.tree.map(np.array, mine.action))
+        result = environment.step(jax.tree.unflatten(self.structure, [action.copy() for action in self.actions]))
         step = result.step
-        jax.tree.map(np.copyto, mine.led_to, step.observation)
+        write(self.led_to, step.observation)
         if result.observation is not step.observation:
-            jax.tree.map(np.copyto, mine.observation, result.observation)
+            write(self.observation, result.observation)
         mine.reward[:], mine.terminated[:], mine.truncated[:] = step.reward, step.terminated, step.truncated
         for name, values in mine.info.items():
             values[:] = step.info[name]
@@ -138,14 +140,18 @@ class Lane:
                 environment.close()
         if self.block is not None:
             self.mine = None  # type: ignore[assignment]
+            self.actions, self.led_to, self.observation = [], [], []  # views of the block, too
             self.block.close()
 
 
 class Worker:
     """The lanes of this process, the first on its main thread, and the pipe to whom they work for."""
 
-    def __init__(self, build: Callable[[int], HostEnvironment], lanes: list[tuple[int, int]], pipe: Connection):
-        self.lanes, self.pipe = [Lane(build, *lane) for lane in lanes], pipe
+    def __init__(
+        self, build: Callable[[int], HostEnvironment], lanes: list[tuple[int, int]], pipe: Connection, first: int = 0
+    ):
+        """`first`: the place of the first lane."""
+        self.lanes, self.pipe, self.first = [Lane(build, *lane) for lane in lanes], pipe, first
         self.lock = threading.Lock()
         self.left, self.failed = 0, ""  # of a step: lanes that have not finished, and what was wrong in one
 
@@ -166,8 +172,8 @@ class Worker:
                 place, *asked = pickle.loads(message)
                 if asked[0] == CLOSE:
                     break
-                if place:
-                    self.lanes[place].asked.put(functools.partial(self.call, place, *asked))
+                if place != self.first:
+                    self.lanes[place - self.first].asked.put(functools.partial(self.call, place, *asked))
                 else:
                     self.call(place, *asked)
         for lane in self.lanes[1:]:
@@ -192,7 +198,7 @@ class Worker:
 
     def call(self, place: int, *asked: Any) -> None:
         """Answer what the lane at this place is asked for."""
-        self.say(answered(self.lanes[place], place, *asked))
+        self.say(answered(self.lanes[place - self.first], place, *asked))
 
     def say(self, message: bytes) -> None:
         with contextlib.suppress(OSError), self.lock:  # nobody may be there any more to hear it
@@ -233,6 +239,12 @@ class Actor:
             thread.submit(lane.close).result()
 
 
+def write(leaves: list[np.ndarray], tree: PyTree[np.ndarray]) -> None:
+    """Write the leaves of a tree into these."""
+    for to, new in zip(leaves, jax.tree.leaves(tree), strict=True):
+        to[...] = new
+
+
 def answered(lane: Lane, place: int, *asked: Any) -> bytes:
     """Return what a lane answers, or what went wrong, with its place."""
     try:
@@ -254,7 +266,18 @@ def sentence(error: Exception) -> str:
     return f"A worker failed with {type(error).__name__}: {str(error) or 'no message'}."
 
 
-def main(build: Callable[[int], HostEnvironment], lanes: list[tuple[int, int]], pipe: Connection) -> None:
-    """Run the lanes of a worker, each `(num_envs, first)`, until the pipe closes."""
+def main(build: Callable[[int], HostEnvironment], lanes: list[tuple[int, int]], pipes: list[Connection]) -> None:
+    """Run the lanes of a worker, each `(num_envs, first)`, until the pipes close.
+
+    With a pipe for each lane, each is a worker by itself, on a thread of its own: nobody hands messages on.
+    """
     jax.config.update("jax_platforms", "cpu")  # an accelerator is the learner's
-    Worker(build, lanes, pipe).work()
+    if len(pipes) == 1:
+        Worker(build, lanes, pipes[0]).work()
+        return
+    alone = [Worker(build, [lane], pipe, place) for place, (lane, pipe) in enumerate(zip(lanes, pipes, strict=True))]
+    threads = [threading.Thread(target=worker.work, daemon=True) for worker in alone]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

@@ -278,12 +278,40 @@ class HostLoop:
 
     def iterate(self) -> Measured | None:
         """Collect one rollout and learn; with overlap, from the rollout before. Return the metrics."""
-        agent, environment, spec, watch = self.agent, self.environment, self.spec, self.watch
+        agent, environment, spec = self.agent, self.environment, self.spec
         if agent.whole_episodes and self.episode_length.any():
             self.begin_episodes()
         clock, fresh = self.clock(self.steps), self.episode_length == 0
         if self.starts is not None:
             self.starts.follow(clock)
+        rollout, places, metrics = self.collect()
+        if self.bounded:
+            self.shown = rollout.next_observation
+        told = team.as_one(rollout, spec.num_agents)
+        if self.onlooker is not None:
+            self.onlooker.count(rollout)
+        if self.starts is not None:
+            judgement = None
+            if self.starts.judged:
+                key = jax.random.split(self.key)[1]  # with which an on-policy agent will learn from this rollout
+                judgement = self.judged(self.learner, self.state, rollout, clock, key)
+            self.starts.report(told, clock, fresh, judgement)
+            self.observation = self.starts.renewed(self.observation)
+        if isinstance(self.visits, Visits):
+            self.visits = count(self.visits, places if environment.places else (), told, clock)
+        self.steps += self.rollout_length * environment.num_envs
+        if self.overlap:
+            self.pending = rollout
+            return metrics
+        return self.learn(rollout, clock)
+
+    def collect(self) -> tuple[Experience, np.ndarray, Measured | None]:
+        """Step all environments for a rollout, and learn from the rollout before meanwhile, where there is one.
+
+        Return the rollout (`time env ...`), the places that were visited, empty where visits are not counted, and the
+        metrics of what was learned.
+        """
+        environment, spec, watch = self.environment, self.spec, self.watch
         steps: list[Any] = []
         places: list[Any] = []
         metrics: Measured | None = None
@@ -345,25 +373,7 @@ class HostLoop:
             )
             self.account(step, lost)
         rollout = jax.tree.map(lambda *x: np.stack(x), *steps)
-        if self.bounded:
-            self.shown = rollout.next_observation
-        told = team.as_one(rollout, spec.num_agents)
-        if self.onlooker is not None:
-            self.onlooker.count(rollout)
-        if self.starts is not None:
-            judgement = None
-            if self.starts.judged:
-                key = jax.random.split(self.key)[1]  # with which an on-policy agent will learn from this rollout
-                judgement = self.judged(self.learner, self.state, rollout, clock, key)
-            self.starts.report(told, clock, fresh, judgement)
-            self.observation = self.starts.renewed(self.observation)
-        if isinstance(self.visits, Visits):
-            self.visits = count(self.visits, np.stack(places) if environment.places else (), told, clock)
-        self.steps += self.rollout_length * environment.num_envs
-        if self.overlap:
-            self.pending = rollout
-            return metrics
-        return self.learn(rollout, clock)
+        return rollout, np.stack(places) if places else np.zeros(0, np.int32), metrics
 
     def learn(self, rollout: Experience, clock: Clock) -> Measured:
         self.watch.lap("keep")

@@ -17,7 +17,8 @@ from forage.core.host import Conversation, HostEnvironment
 from forage.core.mesh import Shape
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import soundness
-from forage.loop.cluster.pool import NO_WORKERS, Workers
+from forage.loop.cluster.workers import NO_WORKERS, Workers
+from forage.loop.host import first_come
 from forage.loop.host.loop import PLAIN, HostLoop, HostState, Way, actor_of
 from forage.loop.learner import Learner, LearnerState, Report
 from forage.loop.runner import Numbers, Played, with_numbers
@@ -42,6 +43,8 @@ class HostRunner:
 
         `workers` step those of training; an evaluation is played in this process.
         """
+        if workers.first_come:
+            first_come.check(learners[0], way)
         self.seeds = seeds
         self.build = build
         agent = learners[0].agent
@@ -56,7 +59,8 @@ class HostRunner:
         try:
             for learner, seed in zip(learners, seeds, strict=True):
                 self._open.append(workers.around(build)(agent.num_envs))
-                self.loops.append(HostLoop(learner, self._open[-1], seed, total_steps, way))
+                kind = first_come.FirstCome if workers.first_come else HostLoop
+                self.loops.append(kind(learner, self._open[-1], seed, total_steps, way))
             self.usual_episodes = self._open[0].evaluation_episodes
             self.in_words = self._open[0].in_words
         except BaseException:

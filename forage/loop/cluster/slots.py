@@ -1,0 +1,169 @@
+"""Environments that do not wait for each other: each slot of a batch is told its next step as soon as it is ready.
+
+A slot is a lane of a worker on this machine, or all lanes of an actor of a cluster. It is asked for a step when there
+is an action for it, and whoever has answered first is heard first, as in EnvPool (Weng et al., 2022, "EnvPool: A Highly
+Parallel Reinforcement Learning Environment Execution Engine", arXiv 2206.10558). No slot has more than one step under
+way, so there is never more in shared memory than one step of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from forage.core.errors import ForageError
+from forage.core.host import HostEnvironment, HostStep
+from forage.core.types import Step
+from forage.loop.cluster.pool import Pool, joined
+from forage.loop.cluster.process import Gone, Lane, Worker
+from forage.loop.cluster.worker import Exchange
+
+
+class Slot:
+    """Neighbouring environments that step together, and whether they are at it."""
+
+    def __init__(self, worker: Worker, place: int, lanes: Sequence[Lane]):
+        self.worker, self.place, self.lanes = worker, place, lanes
+        self.rows = slice(lanes[0].first, lanes[-1].rows.stop)
+        self.number = 0  # of the newest step that was asked for
+        self.under_way = False
+        self.actions: list[np.ndarray] = []  # its rows of what all share: views, made once
+        self.written: list[np.ndarray] = []
+
+    def open(self, shared: Exchange) -> None:
+        """Take its rows of what all share."""
+        own = jax.tree.map(lambda x: x[self.rows], shared)
+        self.actions, self.numbers = jax.tree.leaves(own.action), own.number
+        self.written, self.structure = jax.tree.flatten(own._replace(action=(), place=(), number=()))
+
+    def copied(self) -> Exchange:
+        """Return copies of what it has written."""
+        return jax.tree.unflatten(self.structure, [leaf.copy() for leaf in self.written])
+
+
+class Arrived(NamedTuple):
+    """What a slot shows."""
+
+    rows: slice  # its environments among all
+    result: HostStep | None  # leaves [env, ...]; `None`: its worker was replaced while it had nothing to do
+    observation: PyTree[np.ndarray]  # what to act on next
+    lost: bool = False  # its worker was replaced, and what the step did is not known
+
+
+class Slots(Pool):
+    """A pool whose slots are told and heard one by one: `tell`, then `hear` until nothing is under way."""
+
+    apart: ClassVar[bool] = True
+
+    def __init__(
+        self, build: Callable[[int], HostEnvironment], num_envs: int, workers: int, threads: int = 1, ray: bool = False
+    ):
+        super().__init__(build, num_envs, workers, threads, ray)
+        self.slots = [Slot(worker, i, lanes) for worker in self.workers for i, lanes in enumerate(worker.slots)]
+        for slot in self.slots:
+            slot.open(self.shared)
+        self.by_row = {slot.rows.start: slot for slot in self.slots}
+        self.own = {worker: [slot for slot in self.slots if slot.worker is worker] for worker in self.workers}
+        self.dead: list[Worker] = []  # that were found to be gone
+        self.ready = type(self.workers[0]).listening(self.workers)
+        self.told_to = 0  # steps of slots
+
+    def tell(self, rows: Sequence[slice], action: PyTree[np.ndarray]) -> None:
+        """Ask these slots for a step each. Leaves of `action` are `[env, ...]`; only their rows are read."""
+        shared, actions = self.shared, jax.tree.leaves(action)
+        for slot in [self.by_row[one.start] for one in rows]:
+            for to, new in zip(slot.actions, actions, strict=True):
+                to[...] = new[slot.rows]
+            slot.number, slot.under_way = int(slot.numbers[0]) + 1, True
+            self.told_to += 1
+            self.taken = self.told_to // len(self.slots)
+            if slot.worker in self.dead:
+                continue
+            try:
+                slot.worker.begin_step(slot.number, shared, slot.place)
+            except Gone:
+                self.dead.append(slot.worker)
+
+    def hear(self) -> list[Arrived]:
+        """Wait for some of those that are under way, and return what they show.
+
+        Raise `ForageError` where an environment failed, once nothing is under way any more.
+        """
+        found, failed = self._heard()
+        while failed and any(slot.under_way for slot in self.slots):
+            self._heard()
+        if failed:
+            raise ForageError(failed)
+        return found
+
+    def _send(self, action: PyTree[np.ndarray]) -> None:
+        self.tell([slot.rows for slot in self.slots], action)
+
+    def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
+        found: list[Arrived] = []
+        while any(slot.under_way for slot in self.slots):
+            found += self.hear()
+        found.sort(key=lambda one: one.rows.start)
+        lost = np.concatenate([np.full(one.rows.stop - one.rows.start, one.lost) for one in found])
+        self._lost = lost if lost.any() else None
+        return joined([one.result for one in found])
+
+    def _heard(self) -> tuple[list[Arrived], str]:
+        """Return what those show that have answered by now, of which there is one at least; and what went wrong."""
+        found, failed = [], ""
+        for worker, place in self.ready(0 if self.dead else None):
+            slot = self.own[worker][place]
+            try:
+                failed = worker.end_step(slot.number, self.shared, place) or failed
+            except Gone:
+                self.dead += [worker] if worker not in self.dead else []
+                continue
+            slot.under_way = False
+            found.append(self._shown(slot))
+        if self.dead:
+            for worker in self.dead:
+                found += self._replaced(worker)
+            self.dead, self.ready = [], type(self.workers[0]).listening(self.workers)
+        return found, failed
+
+    def _shown(self, slot: Slot) -> Arrived:
+        """Return what a slot has written."""
+        shared = slot.copied()
+        step = Step(shared.led_to, shared.reward, shared.terminated, shared.truncated, shared.info)
+        observation = shared.led_to
+        if step.terminated.any() or step.truncated.any():
+            ended = (step.terminated | step.truncated).reshape(len(shared.reward), -1).all(1)
+            observation = jax.tree.map(
+                lambda led_to, first: np.where(ended.reshape(-1, *[1] * (led_to.ndim - 1)), first, led_to),
+                shared.led_to,
+                shared.observation,
+            )
+        return Arrived(slot.rows, HostStep(step, observation), observation)
+
+    def _replaced(self, worker: Worker) -> list[Arrived]:
+        """Replace a worker that is gone, and return what its slots show then.
+
+        A step that one had taken, but had not told, counts, and its episode is cut there; one under way is lost.
+        """
+        began, found = self._renewed(worker), []
+        for slot in self.own[worker]:
+            observation = joined([began[lane.place] for lane in slot.lanes])
+            if not slot.under_way:
+                found.append(Arrived(slot.rows, None, observation))
+                continue
+            slot.under_way = False
+            lost = bool(self.shared.number[slot.rows.start] != slot.number)
+            shown = self._shown(slot).result
+            assert shown is not None
+            step: Any = shown.step
+            if lost:
+                nothing: Any = {name: np.full_like(values, np.nan) for name, values in step.info.items()}
+                over: Any = np.zeros_like(step.terminated)
+                step = Step(observation, np.zeros_like(step.reward), over, ~over, nothing)
+            step = step._replace(truncated=~step.terminated)
+            found.append(Arrived(slot.rows, HostStep(step, observation), observation, lost))
+        return found

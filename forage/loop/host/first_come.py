@@ -1,0 +1,222 @@
+"""The loop on the host whose environments do not wait for each other within a rollout.
+
+Whoever has stepped is given the next action together with all others that are ready by then, so a slow environment
+holds nobody up, and workers step while actions are chosen for others. All wait where a rollout ends. Each environment's
+random numbers are those of its own step, and so the rollout is, bit by bit, the one that `HostLoop` collects.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, Key, PyTree
+
+from forage.core import spaces
+from forage.core.compiling import Flat, kind, on_host, shared
+from forage.core.errors import ForageError
+from forage.core.ports import Decision, Hidden
+from forage.core.types import GONE, Clock, Experience, Step
+from forage.loop.cluster.slots import Arrived, Slots
+from forage.loop.host.loop import HostLoop, Measured, Way
+from forage.loop.learner import Learner, select
+
+
+def keys_of(key: Key[Array, ""], steps: int, num_envs: int) -> tuple[Key[Array, ""], Key[Array, "time env"]]:
+    """Return the next key, and each environment's for the next steps: those that `loop.act` splits one by one."""
+
+    def one(key: Key[Array, ""], _: None) -> tuple[Key[Array, ""], Key[Array, " env"]]:
+        key, act_key = jax.random.split(key)
+        return key, jax.random.split(act_key, num_envs)
+
+    return jax.lax.scan(one, key, None, steps)
+
+
+def act_where(
+    actor: Flat,
+    hidden: Hidden,
+    ended: Bool[Array, "env *agent"],
+    observation: PyTree[Array],
+    ready: Bool[Array, " env"],
+    clock: Clock,
+    keys: Key[Array, "time env"],
+    time: Int[Array, " env"],
+) -> tuple[PyTree[Array], Decision]:
+    """Choose actions for all, and remember them where an environment is `ready`.
+
+    `clock`, whose steps are `[env]`, and `time`, the row of `keys`, are each environment's own. Returns the actions to
+    execute, and the decisions with the actions before clipping; elsewhere they mean nothing.
+    """
+    learner, state = actor.tree
+    rows = jnp.arange(len(time))
+    begun = select(ended, jax.tree.map(lambda x: x[None], learner.hidden()), hidden)
+    decision = jax.vmap(learner.act, in_axes=(None, 0, 0, Clock(0, None), 0, 0))(  # type: ignore[arg-type]
+        state, begun, observation, clock, keys[time, rows], rows
+    )
+    decision = decision._replace(hidden=select(ready, decision.hidden, hidden))
+    return spaces.clip(learner.spec.action_space, decision.action), decision
+
+
+def check(learner: Learner, way: Way) -> None:
+    """Raise `ForageError` for what needs all environments at each step."""
+    if learner.agent.rollout_length == 1:
+        raise ForageError(
+            f"{type(learner.agent).__name__} collects one step of all environments at a time, so none can go ahead of "
+            f"others; leave out --first-come, or give a longer --rollout-length."
+        )
+    if way.starts is not None or learner.behaviour.on_host:
+        raise ForageError(
+            "Where episodes begin as a part says, or somebody may take over, all environments step together; leave "
+            "out --first-come."
+        )
+
+
+class FirstCome(HostLoop):
+    """The loop for one seed whose environments are slots."""
+
+    environment: Slots
+
+    def __init__(self, learner: Learner, *arguments: Any):
+        super().__init__(learner, *arguments)
+        same = kind(learner)
+        self.seen: Flat | None = None  # what acts next
+        self.collected: Any = None  # the rollout, as far as it is known
+        self.act_where = shared(same, act_where)
+        self.keys_of = shared(same, keys_of, static_argnames=("steps", "num_envs"))
+
+    def collect(self) -> tuple[Experience, np.ndarray, Measured | None]:
+        environment, watch, length = self.environment, self.watch, self.rollout_length
+        num_envs, each = environment.num_envs, [slot.rows for slot in environment.slots]
+        time = np.zeros(num_envs, np.int32)  # steps that each environment has taken in this rollout
+        lost = np.zeros((length, num_envs), bool)
+        places = np.zeros((length, num_envs), np.int32)
+        self.observation = jax.tree.map(np.array, self.observation)  # into which arrivals are written
+        self.ended = self.ended.copy()
+        self.collected = None
+        metrics: Measured | None = None
+
+        jax.block_until_ready(self.flat.leaves)
+        watch.lap("learn")
+        self.key, keys = self.keys_of(self.key, 1, num_envs)
+        self.ask(each, time, keys, 0)
+        if self.pending is not None:
+            metrics = self.learn(self.pending, self.clock(self.steps - length * num_envs))
+            self.pending = None
+        self.key, keys = self.keys_of(self.key, length - 1, num_envs)
+        while any(slot.under_way for slot in environment.slots):
+            arrived = environment.hear()
+            watch.lap("step")
+            for one in arrived:
+                self.keep(one, time, lost, places)
+            ready = [one.rows for one in arrived if one.result is not None and time[one.rows.start] < length]
+            if ready:
+                self.ask(ready, time, keys, 1)
+        rollout: Experience = self.collected
+        self.recount(rollout, lost)
+        return rollout, places if self.way.measured else np.zeros(0, np.int32), metrics
+
+    def ask(self, rows: list[slice], time: np.ndarray, keys: Key[Array, "time env"], first: int) -> None:
+        """Choose actions for these slots, keep what they go by, and hand them over. `keys` begin at step `first`."""
+        watch, num_envs = self.watch, self.environment.num_envs
+        watch.lap("keep")
+        if not first or self.seen is None:
+            jax.block_until_ready(self.flat.leaves)
+            watch.lap("learn")
+            self.seen, self.seen_version = self.actor(), self.version()
+        ready = np.zeros(num_envs, bool)
+        for one in rows:
+            ready[one] = True
+        steps = np.minimum(time, self.rollout_length - 1)
+        clock = Clock((self.steps + steps * num_envs).astype(np.int32), np.float32(self.total_steps))  # type: ignore[arg-type]
+        row = np.maximum(steps - first, 0)
+        executed, decision = self.act_where(
+            self.seen, self.hidden, self.ended, self.observation, ready, clock, keys, row
+        )
+        self.hidden = decision.hidden
+        jax.block_until_ready(executed)
+        watch.lap("act")
+        executed, action, aux, source, memo = on_host(
+            (executed, decision.action, decision.aux, decision.source, decision.memo)
+        )
+        watch.lap("transfer")
+        self.environment.tell(rows, executed)
+        told = (self.observation, action, np.asarray(source), aux, memo, self.seen_version)
+        if self.collected is None:
+            self.collected = self.blank(told)
+            self.seen = None  # what acts next may have learned more
+        where = np.nonzero(ready)[0]
+        kept = self.collected
+        for to, new in zip(
+            jax.tree.leaves((kept.observation, kept.action, kept.source, kept.aux, kept.memo, kept.version)),
+            jax.tree.leaves(told),
+            strict=True,
+        ):
+            to[time[where], where] = new[where]
+
+    def blank(self, told: tuple[Any, ...]) -> Experience:
+        """Return arrays for a rollout of such observations, actions and what goes with them."""
+        length, spec, environment = self.rollout_length, self.spec, self.environment
+        many = lambda x: np.zeros((length, *x.shape), x.dtype)  # noqa: E731
+        observation, action, source, aux, memo, version = jax.tree.map(many, told)
+        shared: Any = environment.shared
+        infos: Any = {name: many(self.for_agents(shared.info[name])) for name in spec.info_names}
+        return Experience(
+            observation=observation,
+            action=action,
+            reward=many(shared.reward),
+            next_observation=jax.tree.map(many, shared.led_to),
+            terminated=many(shared.terminated),
+            truncated=many(shared.truncated),
+            source=source,
+            aux=aux,
+            info=infos,
+            memo=memo,
+            mark=(),
+            version=version,
+        )
+
+    def keep(self, arrived: Arrived, time: np.ndarray, lost: np.ndarray, places: np.ndarray) -> None:
+        """Write what a slot shows where it belongs."""
+        rows, kept = arrived.rows, self.collected
+        at = int(time[rows.start])
+
+        def show(to: np.ndarray, new: np.ndarray) -> None:
+            to[rows] = new
+
+        jax.tree.map(show, self.observation, arrived.observation)
+        if arrived.result is None:  # its worker was replaced in between: the episode is cut behind its last step
+            kept.truncated[at - 1, rows] = ~kept.terminated[at - 1, rows]
+            self.ended[rows] = True
+            return
+        step = arrived.result.step
+        kept.reward[at, rows], kept.terminated[at, rows] = step.reward, step.terminated
+        kept.truncated[at, rows] = step.truncated
+        self.ended[rows] = step.terminated | step.truncated
+        jax.tree.map(lambda to, new: to.__setitem__((at, rows), new), kept.next_observation, step.observation)
+        for name, values in kept.info.items():
+            new = step.info[name]
+            values[at, rows] = new if values.ndim == 2 else new[:, None]
+        if arrived.lost:
+            kept.source[at, rows] = GONE
+        lost[at, rows] = arrived.lost
+        places[at, rows] = self.environment.shared.place[rows]
+        time[rows] += 1
+
+    def recount(self, rollout: Experience, lost: Bool[np.ndarray, "time env"]) -> None:
+        """Add the steps of a rollout to episodes in the order of time, as if all had stepped together."""
+        for time in range(self.rollout_length):
+            infos: Any = {name: self.of_envs(np.asarray(values[time])) for name, values in rollout.info.items()}
+            step: Any = Step(
+                (),
+                rollout.reward[time],
+                rollout.terminated[time],
+                rollout.truncated[time],
+                infos,
+            )
+            self.account(step, lost[time] if lost[time].any() else None)
+
+    def of_envs(self, values: np.ndarray) -> np.ndarray:
+        """Return what each agent has, all alike, as what each environment has."""
+        return values if values.ndim == 1 else values[:, 0]

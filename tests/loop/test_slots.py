@@ -1,0 +1,121 @@
+"""Slots: environments that are told and heard one by one, each at its own pace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from forage.config.setup import make_setup
+from forage.core.errors import ForageError
+from forage.core.types import GONE
+from forage.environments import HostFactory
+from forage.loop.cluster.slots import Arrived, Slots
+from forage.loop.cluster.workers import Workers
+from tests.loop.test_workers import CARTPOLE, Counting, Refusing, same
+
+
+def until(pool: Slots, count: int) -> dict[int, Arrived]:
+    """Return the next so many that show something, by their first row."""
+    found: dict[int, Arrived] = {}
+    while len(found) < count:
+        found |= {one.rows.start: one for one in pool.hear()}
+    assert len(found) == count
+    return found
+
+
+def test_each_goes_on_by_itself_and_is_what_one_process_steps() -> None:
+    alone, pool = CARTPOLE.build(5), Slots(CARTPOLE.build, 5, 2, 2)
+    try:
+        rows = [slot.rows for slot in pool.slots]
+        assert [(row.start, row.stop) for row in rows] == [(0, 2), (2, 3), (3, 4), (4, 5)]
+        same(alone.reset(3), pool.reset(3))
+        actions = np.random.default_rng(0).integers(0, 2, (60, 5)).astype(np.int32)
+        wanted = [alone.step(action) for action in actions]
+        assert sum(result.step.terminated.sum() for result in wanted) > 5
+        taken = dict.fromkeys([row.start for row in rows], 0)
+        ready, waiting = rows[1:], rows[:1]  # the first begins when another is through
+        while ready or any(slot.under_way for slot in pool.slots):
+            mixed = np.zeros(5, np.int32)
+            for row in ready:
+                mixed[row] = actions[taken[row.start], row]
+            pool.tell(ready, mixed)
+            ready = []
+            for one in pool.hear():
+                result = wanted[taken[one.rows.start]]
+                same(np.asarray(result.observation)[one.rows], one.observation)
+                same(result.step.reward[one.rows], one.result.step.reward)  # type: ignore[union-attr]
+                same(result.step.terminated[one.rows], one.result.step.terminated)  # type: ignore[union-attr]
+                same(result.step.observation[one.rows], one.result.step.observation)  # type: ignore[union-attr]
+                taken[one.rows.start] += 1
+                if taken[one.rows.start] < len(actions):
+                    ready.append(one.rows)
+                elif waiting:
+                    ready.append(waiting.pop())
+        assert set(taken.values()) == {60}
+        same(alone.step(actions[0]), pool.step(actions[0]))  # and all together
+    finally:
+        pool.close()
+
+
+def test_where_a_worker_dies_steps_under_way_are_lost_and_the_others_cut() -> None:
+    pool = Slots(HostFactory("refusing", maker=Refusing).build, 4, 2, 2)
+    try:
+        pool.reset(0)
+        rows, action = [slot.rows for slot in pool.slots], np.ones(4, np.int32)
+        pool.tell(rows, action)
+        before = until(pool, 4)
+        process: Any = pool.workers[0].process  # type: ignore[attr-defined]
+        process.kill()
+        process.join()
+        pool.tell([rows[0], rows[2]], action)
+        found = until(pool, 3)
+        assert found[0].lost and found[0].result is not None and found[0].result.step.truncated.tolist() == [True]
+        assert found[0].result.step.reward.tolist() == [0] and found[0].observation["count"].tolist() == [[0]]
+        assert found[1].result is None and found[1].observation["count"].tolist() == [[0]]
+        assert not found[2].lost and found[2].observation["count"].tolist() == [[2]]
+        assert found[0].observation["own"] != before[0].observation["own"]  # an episode of its own
+        assert pool.replaced == 1
+        pool.tell(rows[:2], action)
+        assert [one.observation["count"].item() for one in until(pool, 2).values()] == [1, 1]
+        pool.tell([rows[1], rows[3]], np.array([0, 2, 0, 0], np.int32))
+        with pytest.raises(ForageError, match="in environment 1 with ValueError: two is not for me"):
+            until(pool, 2)
+        assert not any(slot.under_way for slot in pool.slots)
+    finally:
+        pool.close()
+
+
+@pytest.mark.thorough
+def test_whenever_a_worker_dies_a_rollout_hangs_together() -> None:
+    setup = make_setup("impala", Counting, seeds=[0], steps=10_000, agent_options={"num_envs": 4, "rollout_length": 12})
+    runner = setup.runner(workers=Workers(2, 2, first_come=True))
+    try:
+        runner.begin()
+        loop: Any = runner.loops[0]  # type: ignore[union-attr]
+        pool, seen, heard = loop.environment, [], 0
+        learn, hear = loop.learn, loop.environment.hear
+
+        def hear_and_kill() -> list[Arrived]:
+            nonlocal heard
+            heard += 1
+            found = hear()
+            if heard % 9 == 0:
+                pool.workers[heard // 9 % 2].process.kill()
+            return found
+
+        pool.hear = hear_and_kill
+        loop.learn = lambda rollout, clock: seen.append(rollout) or learn(rollout, clock)
+        runner.advance(4)
+        rollout = jax.tree.map(lambda *x: np.concatenate(x), *seen)
+        over, lost = rollout.terminated | rollout.truncated, rollout.source == GONE
+        count, led_to = rollout.observation["count"][..., 0], rollout.next_observation["count"][..., 0]
+        np.testing.assert_array_equal(count[1:], np.where(over, 0, led_to)[:-1])
+        np.testing.assert_array_equal(led_to[~lost], count[~lost] + 1)
+        assert (over[lost]).all() and (led_to[lost] == 0).all()
+        assert pool.replaced > 2 and lost.any() and (rollout.truncated & ~lost).any()  # the last were cut
+        np.testing.assert_array_equal(rollout.reward[~lost], rollout.action[~lost])
+    finally:
+        runner.close()
