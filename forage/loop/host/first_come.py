@@ -113,7 +113,7 @@ class FirstCome(HostLoop):
             ready = [one.rows for one in arrived if one.result is not None and time[one.rows.start] < length]
             if ready:
                 self.ask(ready, time, keys, 1)
-        rollout: Experience = self.collected
+        rollout: Any = self.collected
         self.recount(rollout, lost)
         return rollout, places if self.way.measured else np.zeros(0, np.int32), metrics
 
@@ -158,7 +158,7 @@ class FirstCome(HostLoop):
     def blank(self, told: tuple[Any, ...]) -> Experience:
         """Return arrays for a rollout of such observations, actions and what goes with them."""
         length, spec, environment = self.rollout_length, self.spec, self.environment
-        many = lambda x: np.zeros((length, *x.shape), x.dtype)  # noqa: E731
+        many: Any = lambda x: np.zeros((length, *x.shape), x.dtype)  # noqa: E731
         observation, action, source, aux, memo, version = jax.tree.map(many, told)
         shared: Any = environment.shared
         infos: Any = {name: many(self.for_agents(shared.info[name])) for name in spec.info_names}

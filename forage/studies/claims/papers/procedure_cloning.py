@@ -44,16 +44,16 @@ CLAIM = Claim(
     "clones its actions.",
     environment=mazes,
     arms={
-        "behaviour cloning": Arm("bc", {"learning_rate": 1e-3}, lambda: {"data": ways()}, steps=3000),
+        "behaviour cloning": Arm("bc", {"learning_rate": 1e-3}, lambda: {"data": ways()}, steps=900),
         "procedure cloning": Arm(
-            "procedure-cloning", {"width": 32, "learning_rate": 1e-3}, lambda: {"data": ways()}, steps=1500
+            "procedure-cloning", {"width": 32, "learning_rate": 1e-3}, lambda: {"data": ways()}, steps=450
         ),
     },
     treatment="procedure cloning",
     baselines=("behaviour cloning",),
     measure=evaluated,
     measured="return",
-    laptop=Scale(1500, tuple(range(1000, 1005))),
+    laptop=Scale(450, tuple(range(1010, 1015))),
     smoke=Scale(40, (1000, 1001)),
     paper=Paper("a maze of 16 by 16 cells", 500_000, 5, "a GPU and a day", lacks="the maze of dice_rl"),
     note="A hundred mazes of 7 by 7 cells, in which an agent turns and walks, in place of five of 16 by 16. Behaviour "
