@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from gymnasium import spaces
 from jax.ad_checkpoint import checkpoint_name
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, Key, UInt32
 
 from forage.core.errors import ForageError, nearest
 from forage.core.spaces import Picture, picture, scale_of
@@ -112,7 +112,20 @@ def dropped(x: Float[Array, "*shape"], rate: float, key: Key[Array, ""] | None) 
     """
     if not rate or key is None:
         return x
-    return jnp.where(jax.random.bernoulli(key, 1 - rate, x.shape), x / (1 - rate), 0.0)
+    return jnp.where(scattered(key, x.shape) >= jnp.uint32(rate * 2**32), x / (1 - rate), 0.0)
+
+
+def scattered(key: Key[Array, ""], shape: tuple[int, ...]) -> UInt32[Array, "*shape"]:
+    """Return 32 random bits for each place, good enough to drop by: places are numbered, and numbers scrambled.
+
+    On the CPU they take an eighth of the time of JAX's own, a tenth of an update with dropout. The scrambling, by two
+    multiplications and three shifts, is that of Wellons (2018), "Prospecting for Hash Functions".
+    """
+    first, second = jax.random.bits(key, (2,), jnp.uint32)
+    x = jnp.arange(math.prod(shape), dtype=jnp.uint32) * jnp.uint32(0x9E3779B9) + first
+    x = (x ^ (x >> 16)) * jnp.uint32(0x21F0AAAD)
+    x = (x ^ (x >> 15) ^ second) * jnp.uint32(0x735A2D97)
+    return (x ^ (x >> 15)).reshape(shape)
 
 
 class MLP(equinox.Module):

@@ -111,6 +111,16 @@ def test_what_is_dropped_keeps_the_mean():
     assert np.array_equal(dropped(x, 0.2, None), x)
 
 
+def test_what_is_dropped_here_says_nothing_of_what_is_dropped_there():
+    kept = np.asarray(jax.vmap(lambda key: dropped(jnp.ones(2048), 0.5, key))(jax.random.split(prng.key(0), 500))) > 0
+    sign = np.where(kept, 1.0, -1.0)
+    apart = [sign[:, lag:] * sign[:, :-lag] for lag in (1, 2, 64, 256, 1024)] + [sign[1:] * sign[:-1]]
+    for product in (sign, *apart):
+        assert abs(product.mean()) < 5 / np.sqrt(product.size)
+        for axis in (0, 1):  # neither of a key nor of a place
+            assert np.abs(product.mean(axis)).max() < 5.5 / np.sqrt(product.shape[axis])
+
+
 @pytest.mark.thorough
 def test_critics_drop_different_numbers_only_with_a_key():
     make = lambda key: ActionValue(key, BOX, 2, (32,), Style(layer_norm=True, dropout=0.5))  # noqa: E731
