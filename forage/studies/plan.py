@@ -16,8 +16,11 @@ a seed has a core. Nothing is fitted: what is predicted for this machine's cores
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
+import multiprocessing
 import os
+import pickle
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -88,7 +91,7 @@ def plan(
     if setup.native:
         alone = native_speed(setup)
         return [of_seeds(alone, seeds, each) for each in cores]
-    pieces = measure(setup, lambda num_envs: with_envs(agent, environment, options, environment_options, num_envs))
+    pieces = measure(setup, functools.partial(with_envs, agent, environment, options, environment_options))
     return [predict(pieces, each) for each in cores]
 
 
@@ -139,9 +142,8 @@ def measure(setup: Setup, make: Callable[[int], Setup]) -> Pieces:
     """Measure the pieces of a run on the host, of which `make` gives one in so many environments."""
     agent = setup.agent
     few = agent.num_envs
-    turns = {count: turn(make(count)) for count in (few, 2 * few)}
-    with one_core():
-        alone = turn(make(few))
+    turns = {count: turn(make(count), SECONDS) for count in (few, 2 * few)}
+    alone = on_one_core(make, few)
     act, keep, learn = (line({count: found[i] for count, found in turns.items()}) for i in range(3))
     assert not setup.native
     build: Callable[[int], HostEnvironment] = setup.environment  # type: ignore[assignment]
@@ -151,24 +153,58 @@ def measure(setup: Setup, make: Callable[[int], Setup]) -> Pieces:
     return Pieces(few, agent.rollout_length, act, keep, learn, alone, not agent.on_policy, own, beside, message, wait)
 
 
+def on_one_core(make: Callable[[int], Setup], num_envs: int) -> tuple[float, float, float]:
+    """Measure a turn as `turn` does, in a process that begins on one core, where the system can keep it there.
+
+    Threads that were made for several cores and are kept to one afterwards are slower than those that know of one.
+    """
+    context = multiprocessing.get_context("spawn")
+    near, far = context.Pipe()
+    keeps = jax.config.jax_compilation_cache_dir is not None  # type: ignore[attr-defined]
+    process = context.Process(target=_turn_elsewhere, args=(make, num_envs, SECONDS, keeps, far))
+    with one_core():
+        try:
+            process.start()
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ForageError(
+                f"The environment cannot be sent to another process ({error}); define it at the top level of a module, "
+                f"or name it as file.py:Class."
+            ) from None
+    far.close()
+    try:
+        found = near.recv()
+    except EOFError:
+        raise ForageError("The process that measures what one core takes has died; is there memory for it?") from None
+    finally:
+        process.join()
+    if isinstance(found, str):
+        raise ForageError(found)
+    return found
+
+
+def _turn_elsewhere(make: Callable[[int], Setup], num_envs: int, seconds: float, keeps: bool, far: Any) -> None:
+    from forage.runs.training import use_compilation_cache
+
+    if keeps:  # compiled programs, as the process that began this one does
+        use_compilation_cache()
+    try:
+        far.send(turn(make(num_envs), seconds))
+    except ForageError as error:
+        far.send(str(error))
+
+
 @contextlib.contextmanager
 def one_core() -> Iterator[None]:
-    """Keep all threads of this process to one core meanwhile, where the system can do so."""
+    """Keep this thread, and the processes that it begins, to one core meanwhile, where the system can do so."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
     allowed = os.sched_getaffinity(0)
-
-    def keep_to(cores: set[int]) -> None:
-        for thread in os.listdir("/proc/self/task"):
-            with contextlib.suppress(OSError):  # it may be over
-                os.sched_setaffinity(int(thread), cores)
-
-    keep_to({min(allowed)})
+    os.sched_setaffinity(0, {min(allowed)})
     try:
         yield
     finally:
-        keep_to(allowed)
+        os.sched_setaffinity(0, allowed)
 
 
 def line(points: dict[int, float]) -> tuple[float, float]:
@@ -178,7 +214,7 @@ def line(points: dict[int, float]) -> tuple[float, float]:
     return max(0.0, low - slope * x), slope
 
 
-def turn(setup: Setup) -> tuple[float, float, float]:
+def turn(setup: Setup, seconds: float) -> tuple[float, float, float]:
     """Measure a run without workers: seconds of acting and of keeping in a turn, and of learning after a rollout."""
     runner = setup.runner()
     assert isinstance(runner, HostRunner)
@@ -189,7 +225,7 @@ def turn(setup: Setup) -> tuple[float, float, float]:
             runner.advance(1)
         runner.advance(1)  # all is compiled
         before, began, rollouts, learned = runner.spent, time.perf_counter(), 0, []
-        while time.perf_counter() - began < SECONDS:
+        while time.perf_counter() - began < seconds:
             runner.advance(1)
             rollouts += 1
         spent = {name: seconds - before.get(name, 0.0) for name, seconds in runner.spent.items()}
