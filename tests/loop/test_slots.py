@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import jax
@@ -15,6 +16,15 @@ from forage.environments import HostFactory
 from forage.loop.cluster.slots import Arrived, Slots
 from forage.loop.cluster.workers import Workers
 from tests.loop.test_workers import CARTPOLE, Counting, Refusing, same
+
+
+class Moody(Refusing):
+    """Takes its time before it refuses."""
+
+    def step(self, action: Any) -> Any:
+        if action == 2:
+            time.sleep(0.5)
+        return super().step(action)
 
 
 def until(pool: Slots, count: int) -> dict[int, Arrived]:
@@ -61,7 +71,7 @@ def test_each_goes_on_by_itself_and_is_what_one_process_steps() -> None:
 
 
 def test_where_a_worker_dies_steps_under_way_are_lost_and_the_others_cut() -> None:
-    pool = Slots(HostFactory("refusing", maker=Refusing).build, 4, 2, 2)
+    pool = Slots(HostFactory("moody", maker=Moody).build, 4, 2, 2)
     try:
         pool.reset(0)
         rows, action = [slot.rows for slot in pool.slots], np.ones(4, np.int32)
@@ -84,6 +94,26 @@ def test_where_a_worker_dies_steps_under_way_are_lost_and_the_others_cut() -> No
         with pytest.raises(ForageError, match="in environment 1 with ValueError: two is not for me"):
             until(pool, 2)
         assert not any(slot.under_way for slot in pool.slots)
+        pool.reset(0)
+        hear, process = pool.hear, pool.workers[1].process  # type: ignore[attr-defined]
+
+        def hear_and_kill() -> list[Arrived]:  # when one of its slots is through
+            found = hear()
+            if not pool.dead and pool.replaced == 1 and any(one.rows.start > 1 for one in found):
+                process.kill()
+                process.join()
+            return found
+
+        pool.hear = hear_and_kill  # type: ignore[method-assign]
+        result = pool.step(np.array([1, 1, 1, 2], np.int32))  # all together
+        assert result.step.truncated.tolist() == [False, False, True, True]
+        assert pool.lost is not None and pool.lost.tolist() == [False, False, False, True]
+        assert result.step.reward.tolist() == [1, 1, 1, 0] and result.observation["count"].ravel().tolist() == [
+            1,
+            1,
+            0,
+            0,
+        ]
     finally:
         pool.close()
 

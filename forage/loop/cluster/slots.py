@@ -104,13 +104,22 @@ class Slots(Pool):
         self.tell([slot.rows for slot in self.slots], action)
 
     def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
-        found: list[Arrived] = []
+        found: dict[int, Arrived] = {}
         while any(slot.under_way for slot in self.slots):
-            found += self.hear()
-        found.sort(key=lambda one: one.rows.start)
-        lost = np.concatenate([np.full(one.rows.stop - one.rows.start, one.lost) for one in found])
+            for one in self.hear():
+                if one.result is None:  # it had stepped already, and its episode is cut there
+                    step = found[one.rows.start].result.step  # type: ignore[union-attr]
+                    step = step._replace(truncated=~step.terminated)
+                    one = one._replace(result=HostStep(step, one.observation))
+                found[one.rows.start] = one
+        each = [found[start] for start in sorted(found)]
+        lost = np.concatenate([np.full(one.rows.stop - one.rows.start, one.lost) for one in each])
         self._lost = lost if lost.any() else None
-        return joined([one.result for one in found])
+        return joined([one.result for one in each])
+
+    def close(self) -> None:
+        self.slots, self.by_row, self.own = [], {}, {}  # whose views would keep the shared memory
+        super().close()
 
     def _heard(self) -> tuple[list[Arrived], str]:
         """Return what those show that have answered by now, of which there is one at least; and what went wrong."""
