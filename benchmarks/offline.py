@@ -8,8 +8,9 @@
 
 The data are fifty episodes of a rule that solves the task: in *medium* half of the actions are random instead, in
 *expert* a tenth, and in *mixed* the share falls from all to none over the episodes. Everybody makes 5,000 updates with
-two layers of 64 units, five seeds in one process. The normalised score is 0 for random actions and 100 for the rule.
-What is running when the process ends is lost; what is done stays.
+two layers of 64 units, five seeds in one process; rewards are scaled, for O-DICE to the range that its authors have.
+The normalised score is 0 for random actions and 100 for the rule. What is running when the process ends is lost; what
+is done stays.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "cfpi": ("cfpi", SMALL),
     "fql": ("fql", SMALL),
 }
+RANGED, LARGE = ("o-dice",), 1000.0  # to whom the size of rewards matters, and the range of returns its authors have
 CELLS = [f"{task}/{tier}/{agent}" for agent in AGENTS for task in TASKS for tier in TIERS]
 
 
@@ -119,7 +121,7 @@ def train(cell: str) -> dict[str, Any]:
             steps=UPDATES,
             seeds=SEEDS,
             agent_options=options,
-            rewards=Scale(task.scale),
+            rewards=Scale(LARGE / (high - low) if contestant in RANGED else task.scale),
             evaluation_actions="greedy",
             evaluation_episodes=20,
             directory=Path(folder) / "run",
