@@ -77,7 +77,7 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "cal-ql": ("cal-ql", CALIBRATED),
     "sac-n": ("sac-n", SMALL | {"critics": 10}),
     "edac": ("edac", SMALL | {"critics": 5}),
-    "sac-rnd": ("sac-rnd", SMALL),
+    "sac-rnd": ("sac-rnd", SMALL | {"batch_size": 256, "novelty_hidden": 64}),
     "f-dvl": ("f-dvl", SMALL),
     "o-dice": ("o-dice", SMALL | {"value_sizes": (64, 64)}),
     "cfpi": ("cfpi", SMALL),
