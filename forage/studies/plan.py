@@ -20,7 +20,6 @@ import functools
 import math
 import multiprocessing
 import os
-import pickle
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -34,7 +33,7 @@ from forage.config.setup import Setup, make_setup
 from forage.core import prng, spaces
 from forage.core.errors import ForageError
 from forage.core.host import HostEnvironment
-from forage.loop.cluster.pool import Pool
+from forage.loop.cluster.pool import Pool, check_sent
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.runner import HostRunner
 from forage.loop.watch import said
@@ -162,14 +161,9 @@ def on_one_core(make: Callable[[int], Setup], num_envs: int) -> tuple[float, flo
     near, far = context.Pipe()
     keeps = jax.config.jax_compilation_cache_dir is not None  # type: ignore[attr-defined]
     process = context.Process(target=_turn_elsewhere, args=(make, num_envs, SECONDS, keeps, far))
+    check_sent(make)
     with one_core():
-        try:
-            process.start()
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise ForageError(
-                f"The environment cannot be sent to another process ({error}); define it at the top level of a module, "
-                f"or name it as file.py:Class."
-            ) from None
+        process.start()
     far.close()
     try:
         found = near.recv()

@@ -352,6 +352,11 @@ def check(
             f"{workers} workers are more than a machine of {cores} cores bears; {PER_CORE * cores} or fewer work, and "
             f"environments that wait may have threads of a worker, with --worker-threads."
         )
+    check_sent(build)
+
+
+def check_sent(build: Any) -> None:
+    """Raise `ForageError` for what makes environments and cannot be sent to other processes."""
     try:
         pickle.dumps(build)
     except Exception as error:
