@@ -27,6 +27,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from forage.nn.layers import Activation, activation, orthogonal
 from forage.ops.optimiser import Optimiser
+from forage.ops.rows import scaled
 
 WIDENED = 4  # times as wide as the network is the inside of its blocks
 SHIFT = 3.0  # number beside the inputs, by which their length is not lost
@@ -35,7 +36,7 @@ LEAST = 1e-8  # least length that is divided by; and what is added inside blocks
 
 def unit(x: Float[Array, "*batch size"], axis: int = -1) -> Float[Array, "*batch size"]:
     """Bring vectors to length one."""
-    return x * jax.lax.rsqrt(jnp.maximum(jnp.sum(x**2, axis=axis, keepdims=True), LEAST**2))
+    return scaled(x, jax.lax.rsqrt(jnp.maximum(jnp.sum(x**2, axis=axis, keepdims=True), LEAST**2)))
 
 
 class UnitLinear(equinox.Module):
@@ -60,7 +61,7 @@ class Scaler(equinox.Module):
         self.scaler, self.ratio = jnp.full(size, scale), first / scale
 
     def __call__(self, x: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
-        return self.scaler * self.ratio * x
+        return scaled(x, self.scaler * self.ratio)
 
 
 class SphereBlock(equinox.Module):

@@ -21,6 +21,7 @@ from jaxtyping import Array, Bool, Float, Key, UInt32
 from forage.core.errors import ForageError, nearest
 from forage.core.spaces import Picture, picture, scale_of
 from forage.nn.batch_norm import BatchNorm, BatchStyle
+from forage.ops.rows import scaled, standardised
 
 Activation = Callable[[Any], Any]
 ACTIVATIONS: dict[str, Activation] = {
@@ -100,8 +101,7 @@ class Norm(equinox.Module):
         self.scale, self.offset = jnp.ones(size), jnp.zeros(size)
 
     def __call__(self, x: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
-        x = x - x.mean(-1, keepdims=True)
-        return self.scale * x * jax.lax.rsqrt(jnp.mean(x**2, -1, keepdims=True) + 1e-6) + self.offset
+        return scaled(standardised(x), self.scale) + self.offset
 
 
 def dropped(x: Float[Array, "*shape"], rate: float, key: Key[Array, ""] | None) -> Float[Array, "*shape"]:

@@ -37,6 +37,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.core.errors import ForageError
 from forage.nn.language.architecture import Architecture, turn_table, turned
+from forage.ops.rows import scaled
 
 DEVIATION = 0.02
 NEVER = -1e9  # added to the logit of what is not seen; finite, so that a row that sees nothing has a gradient
@@ -66,8 +67,8 @@ class Projection(equinox.Module):
 def normed(x: Float[Array, "*batch size"], scale: Float[Array, " size"], epsilon: float) -> Float[Array, "*batch size"]:
     """Divide by the root of the mean square, in float32, and scale."""
     wide = x.astype(jnp.float32)
-    wide = wide * jax.lax.rsqrt(jnp.mean(wide**2, -1, keepdims=True) + epsilon)
-    return scale * wide.astype(x.dtype)
+    wide = scaled(wide, jax.lax.rsqrt(jnp.mean(wide**2, -1, keepdims=True) + epsilon))
+    return scaled(wide.astype(x.dtype), scale)
 
 
 Turns = tuple[Float[Array, "*positions half"], Float[Array, "*positions half"]]

@@ -52,6 +52,7 @@ from forage.ops.episodes import alive
 from forage.ops.every import alike, when
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, named
+from forage.ops.rows import standardised
 from forage.ops.shift import shifted
 from forage.ops.two_hot import symexp, two_hot
 
@@ -65,12 +66,6 @@ def glorot(key: Key[Array, ""], inputs: int, outputs: int) -> Linear:
     bound = math.sqrt(12 / (inputs + outputs))
     weight = jax.random.uniform(key, (inputs, outputs), minval=-bound, maxval=bound)
     return equinox.tree_at(lambda n: (n.weight, n.bias), Linear(key, inputs, outputs), (weight, jnp.zeros(outputs)))
-
-
-def standard(x: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
-    """Bring each row to mean 0 and deviation 1: layer normalisation with nothing learned."""
-    x = x - x.mean(-1, keepdims=True)
-    return x * jax.lax.rsqrt(jnp.mean(x**2, -1, keepdims=True) + 1e-5)
 
 
 class Dense(equinox.Module):
@@ -90,7 +85,7 @@ class Dense(equinox.Module):
         return self.layers[-1](x)
 
     def activated(self, x: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
-        return activation(self.activation)(standard(x))
+        return activation(self.activation)(standardised(x, 1e-5))
 
 
 class Foresight(NamedTuple):
