@@ -7,6 +7,7 @@ differently, so that what is skipped is not always the same. FORAGE_TEST_SHAPES:
 compared with their annotations, shapes and all.
 """
 
+import gc
 import hashlib
 import os
 import re
@@ -50,6 +51,12 @@ def pytest_collection_modifyitems(items):
     order = os.environ.get("FORAGE_TEST_ORDER")
     if order is not None:
         items.sort(key=lambda item: hashlib.sha256(f"{order} {item.path.name}".encode()).digest())
+
+
+def pytest_collection_finish():
+    # What was imported stays: to look through it for garbage again and again takes half a minute.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.hookimpl(tryfirst=True)

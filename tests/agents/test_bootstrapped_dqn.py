@@ -99,6 +99,7 @@ def test_priors_are_never_trained_and_the_target_follows():
     assert (once.network.tops.layers[1].weight != start.network.tops.layers[1].weight).any()
 
 
+@pytest.mark.thorough
 def test_one_head_is_followed_to_the_end_of_the_episode():
     agent, state = beginning(heads=4, hidden_sizes=(8,), mask_probability=0.3)
     keys = jax.random.split(KEY, 4000)

@@ -152,6 +152,7 @@ def test_sequences_are_learned_of_and_steps_know_the_ones_before():
     assert SEQUENCE.segment == 3 and dataclasses.replace(SEQUENCE, n_step=5).segment == 5
 
 
+@pytest.mark.thorough
 def test_what_is_refused():
     with pytest.raises(ForageError, match="low 5 is not below high 1"):
         CQN(low=5.0, high=1.0).check(PLANE)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from small import at_once, compute
-from tiers import first
 
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
@@ -162,7 +161,8 @@ def remembered(network, hidden, observations, actions):
     return values
 
 
-@pytest.mark.parametrize("ended", first(1, ["terminated", "truncated"]))
+@pytest.mark.parametrize("ended", ["terminated", "truncated"])
+@pytest.mark.thorough
 def test_sequences_forget_at_ends_and_bootstrap_within_the_episode(ended):
     agent, discount = RECURRENT, 0.5
     network, target = at_once(lambda: [agent.init(jax.random.key(i), SPEC).network for i in range(2)])
@@ -196,6 +196,7 @@ def test_sequences_forget_at_ends_and_bootstrap_within_the_episode(ended):
     np.testing.assert_allclose(agent.surprise(jnp.abs(error)), [0.9 * sizes.max() + 0.1 * sizes.mean()], rtol=1e-5)
 
 
+@pytest.mark.thorough
 def test_the_surprise_of_a_sequence_is_that_of_its_steps_that_count():
     state = at_once(lambda: RECURRENT.init(jax.random.key(0), SPEC))
     aux = Recall(jnp.zeros((5, 1, 4)), jnp.zeros((5, 1, 2)))

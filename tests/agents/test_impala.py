@@ -123,6 +123,7 @@ def test_actions_of_another_teach_no_policy(source):
     np.testing.assert_allclose(gradient.critic.bias, [0.5 * errors.sum()], rtol=1e-5)
 
 
+@pytest.mark.thorough
 def test_one_step_of_rmsprop():
     agent = dataclasses.replace(PLAIN, learning_rate=0.1, rms_decay=0.75, rms_epsilon=0.5)
     state = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))._replace(network=table())

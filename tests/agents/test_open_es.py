@@ -59,6 +59,7 @@ def test_pairs_of_an_even_function_cancel():
     assert (small.compute(lambda p: gradient(p, (p**4).sum(1), 1.0), population) == 0).all()
 
 
+@pytest.mark.thorough
 def test_a_population_is_of_mirrored_pairs():
     agent = OpenES(num_envs=400, episodes=2, sigma=0.1, hidden_sizes=(8,))
     state, population = small.at_once(lambda: (s := agent.init(KEY, SPEC), agent.ask(s, KEY)))

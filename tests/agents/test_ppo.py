@@ -197,6 +197,7 @@ def test_the_bonus_ends_where_an_agent_leaves_before_the_others(truncated):
     np.testing.assert_allclose(bonus[3], 30 + 0.8 * 8 - 7, rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_the_learning_rate_falls_from_the_first_update_on():
     agent = dataclasses.replace(PLAIN, num_envs=1, rollout_length=3, epochs=1)
     state = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))

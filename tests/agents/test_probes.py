@@ -800,7 +800,7 @@ CASES = [
 ]
 
 GATE = [case for case in CASES if case[:3] == ("ppo", "discrete", "device")]
-GATE += [("iql", "discrete", "data", probe) for probe in ("termination", "reset")]
+GATE += [("iql", "discrete", "data", probe) for probe in ("reset",)]
 GATE += [("ppo", "discrete", "host", probe) for probe in ("truncation", "reset")]
 
 
@@ -884,7 +884,8 @@ def test_probe_finds_its_mistake_and_no_other(mistake, agent, passes, fails):
     assert not all(f.right for f in found[fails])
 
 
-@pytest.mark.parametrize("discount", gated([0.5, 0.8], [0.8]))
+@pytest.mark.parametrize("discount", [0.5, 0.8])
+@pytest.mark.thorough
 def test_expected_values_are_those_worked_out_by_hand(discount):
     g = discount
     by_hand = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import small
 from gymnasium import spaces
-from tiers import first, gated
+from tiers import gated
 
 from forage.agents.policy_gradient.reinforce import Reinforce
 from forage.config.setup import make_setup
@@ -121,16 +121,14 @@ def test_rollouts_are_as_long_as_episodes_can_be():
 
 @pytest.mark.parametrize(
     ("environment", "options"),
-    first(
-        1,
-        [
-            ("CartPole-v1", {}),
-            ("Pendulum-v1", {"normalise_observation": True, "initial_log_std": -1.0, "entropy_coefficient": 0.01}),
-            ("grid:Empty-5x5", {}),
-            ("small:Pair", {}),
-        ],
-    ),
+    [
+        ("CartPole-v1", {}),
+        ("Pendulum-v1", {"normalise_observation": True, "initial_log_std": -1.0, "entropy_coefficient": 0.01}),
+        ("grid:Empty-5x5", {}),
+        ("small:Pair", {}),
+    ],
 )
+@pytest.mark.thorough
 def test_it_runs_with_any_actions(environment, options):
     setup = make_setup(
         "reinforce", environment, steps=400, seeds=[0], wrap=[] if ":" in environment else ["time-limit:9"],

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
-from tiers import first
 
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.td3 import TD3
@@ -44,7 +43,8 @@ def changed(agent, spec, updates):
     return state, found
 
 
-@pytest.mark.parametrize("Kind", first(1, [SAC, TD3]))
+@pytest.mark.parametrize("Kind", [SAC, TD3])
+@pytest.mark.thorough
 def test_networks_and_optimisers_begin_anew_and_updates_are_counted_on(Kind):
     agent = Kind(hidden_sizes=(8,), batch_size=5, reset_interval=2)
     state, found = changed(agent, SPEC, 4)

@@ -84,6 +84,7 @@ def test_rollouts_and_losses_by_hand(flow, velocity):
     np.testing.assert_allclose(target, 1 + 0.9 * np.where([0, 0, 1], 0, 1 - 0.5 * density), rtol=1e-4)
 
 
+@pytest.mark.thorough
 def test_a_decoder_reads_a_token_beside_the_states():
     agent = dataclasses.replace(TINY, flow="decoder", decoder_layers=1)
     state = small.at_once(lambda: agent.init(KEY, LINE))
@@ -141,6 +142,7 @@ def test_its_first_stage_imitates_and_the_next_climbs():
     np.testing.assert_allclose(metrics["critic_loss"], (9**2 + 7**2) / 2, rtol=1e-4)
 
 
+@pytest.mark.thorough
 def test_what_it_draws_and_refuses():
     state = state_of()
     assert TINY.noise(LINE) == (3,)

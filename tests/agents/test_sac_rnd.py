@@ -56,6 +56,7 @@ def test_the_networks_by_hand():
     np.testing.assert_allclose(found[1], of(taught.body.layers[2], x), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_what_the_data_lack_is_dear(state):
     novelty = state.novelty
     np.testing.assert_allclose(novelty.states.mean, data().observation.mean(0), atol=1e-5)
@@ -92,6 +93,7 @@ def test_where_the_price_stands(state):
     np.testing.assert_allclose(mine[1], theirs[1] + 0.5 * price.mean(), rtol=1e-4)
 
 
+@pytest.mark.thorough
 def test_what_was_taught_outlives_a_reset(state):
     agent = dataclasses.replace(AGENT, reset_interval=1)
     batch = jax.tree.map(lambda x: x[None], data(4))

@@ -92,6 +92,7 @@ def test_the_loss_is_the_cross_entropy_of_the_shares():
     np.testing.assert_allclose(found, -(share * log).sum(-1), rtol=1e-5)
 
 
+@pytest.mark.thorough
 def test_rewards_are_divided_by_the_size_of_returns():
     reward = jnp.array([[1.0], [3.0], [2.0], [10.0]])
     ends = jnp.array([[False], [True], [False], [False]])

@@ -112,6 +112,7 @@ def test_actor_loss_is_of_the_first_critic():
     np.testing.assert_allclose(gradient.head.bias, [-2 * (1 - 0.5**2)], rtol=1e-4)
 
 
+@pytest.mark.thorough
 def test_nothing_is_learned_from_agents_that_have_left():
     agent = dataclasses.replace(AGENT, policy_delay=1)
     state, left = beginning(agent), np.array([False, True, True])

@@ -92,6 +92,7 @@ def test_a_run_on_the_command_line_and_its_evaluation_without_the_expert(tmp_pat
     assert small.here(capsys, "evaluate", tmp_path / "run", "--episodes", "2")[0] == 0
 
 
+@pytest.mark.thorough
 def test_what_is_refused(tmp_path):
     small.train(tmp_path / "expert", "ppo")
 

@@ -85,6 +85,7 @@ def test_a_server_with_the_same_weights_has_no_mismatch(served):
         np.testing.assert_allclose(scores[: len(tokens)], found[1], rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_a_server_with_other_weights_has_the_mismatch_that_both_say(served):
     served.network = model(1)
     metrics = loop_of(served.url).advance(1).metrics

@@ -151,6 +151,7 @@ def test_all_weights_are_disturbed_but_those_of_convolutions():
 
 
 @pytest.mark.parametrize("agent", [DQN(hidden_sizes=(4,)), SACDiscrete(hidden_sizes=(4,))], ids=["dqn", "sac-discrete"])
+@pytest.mark.thorough
 def test_policies_that_are_compared(agent):
     observation = {"observation": jnp.array([0.3, 0.4]), "action_mask": jnp.array([1, 0, 1, 1], jnp.int8)}
     spec = replace(FOUR, observation_space=spaces.Dict({"observation": BOX, "action_mask": spaces.MultiBinary(4)}))

@@ -119,6 +119,7 @@ def learned(rollout, state, agent=AGENT_OF_TEST):
     return jax.device_get((after.network, metrics))
 
 
+@pytest.mark.thorough
 def test_nothing_is_learned_from_what_opponents_did_and_no_policy_from_waiting():
     state, found = played()
     rollout = found.rollout
@@ -172,7 +173,8 @@ def test_the_pool_holds_the_agent_at_even_shares_of_the_run():
     np.testing.assert_array_equal(bias[0], first.network.actor.bias)
 
 
-@pytest.mark.parametrize(("recent", "possible"), first(1, [(0.0, {0, 1, 2, 3}), (0.5, {2, 3}), (0.8, {3}), (1.0, {3})]))
+@pytest.mark.parametrize(("recent", "possible"), [(0.0, {0, 1, 2, 3}), (0.5, {2, 3}), (0.8, {3}), (1.0, {3})])
+@pytest.mark.thorough
 def test_opponents_are_drawn_from_the_recent_part(recent, possible):
     behaviour = SelfPlay(recent=recent, snapshots=8)
     pool = behaviour.init(jax.random.key(0), AGENT_OF_TEST, SPEC)._replace(count=jnp.int32(4))

@@ -75,6 +75,7 @@ def test_the_scripted_person_solves_what_it_knows_beside_an_agent_at_random(name
     assert min(returns) > least
 
 
+@pytest.mark.thorough
 def test_a_run_counts_what_was_taken_over_and_only_while_somebody_looks_on(tmp_path):
     behaviour = Takeover(takes=0.0, gives=0.0, fraction=0.5)
     run = training.train(
@@ -103,6 +104,7 @@ def test_native_environments_are_stepped_on_the_host():
     assert np.isfinite(runner.advance(8).latest["taken_over"]).all()
 
 
+@pytest.mark.thorough
 def test_a_person_of_ones_own_goes_on_from_anywhere(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tired.py").write_text(OWN.replace("MORE", ""))

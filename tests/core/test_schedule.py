@@ -9,7 +9,6 @@ import optax
 import pytest
 from small import PPO as SMALL
 from small import REPLAY, differing_files
-from tiers import gated
 
 import forage
 from forage.config import options, registry
@@ -187,7 +186,8 @@ SCHEDULED = {
 }
 
 
-@pytest.mark.parametrize("case", gated(SCHEDULED, ["ppo, contexts"]))
+@pytest.mark.parametrize("case", SCHEDULED)
+@pytest.mark.thorough
 def test_stopped_and_resumed_is_the_same(tmp_path, case):
     """In the middle of a fall, bit for bit, and by what the configuration keeps."""
     environment, given, parts = SCHEDULED[case]

@@ -97,6 +97,7 @@ def test_each_kind_of_leaf_has_its_encoder():
     np.testing.assert_array_equal(parts["inner"], [x for name in MIXED["inner"] for x in order[name]])
 
 
+@pytest.mark.thorough
 def test_reading_hears_the_order_and_not_the_pad():
     reader = Reader(jax.random.key(0), Tokens(5, 9), 1.0)
     # The same weights, with places for three more words.

@@ -74,6 +74,7 @@ def rollout_of(environment, num_envs=4, length=24, behaviour=None):
     return jax.device_get(run(jax.random.key(0)))
 
 
+@pytest.mark.thorough
 def test_episodes_go_on_until_the_last_agent_is_done():
     found = rollout_of(Together(Countdown(), 3))
     episodes, rollout = found.episodes, found.rollout

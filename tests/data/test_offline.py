@@ -147,6 +147,7 @@ def test_several_rewards_are_refused(tmp_path):
         DataSet("a.npz").check(IQL(), spec, None)
 
 
+@pytest.mark.thorough
 def test_a_run_resumes_with_its_own_file_alone(tmp_path):
     data = written(tmp_path / "a.npz", "CartPole-v1")
     options = {"data": data, "agent_options": SMALL, "seeds": [3], "evaluation_episodes": 2, "display": "quiet"}

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 import small
 
 from forage.environments import make
@@ -41,6 +42,7 @@ def test_lava_costs_and_ends_nothing():
     np.testing.assert_allclose(step.reward[0], 1 - 0.9 * 4 / 40, rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_the_gap_is_anywhere():
     world = make("grid:LavaToll-S5")
     grids = jax.vmap(lambda key: world.generate(key).grid)(jax.random.split(KEY, 64))

@@ -123,6 +123,7 @@ def test_stochastic_right_fails_once_in_size():
 
 
 @pytest.mark.parametrize(("column", "mean"), [(0, 0.0), (2, None), (4, 1.0)])
+@pytest.mark.thorough
 def test_stochastic_noise_is_at_the_bottom_corners_only(column, mean):
     environment, count = DeepSea(5, stochastic=True, randomize_actions=False), 20_000
     state = DeepSeaState(jnp.int32(column), jnp.int32(4))

@@ -46,6 +46,7 @@ def test_each_entry_of_an_action_is_brought_to_the_bounds_it_has():
     assert np.isfinite(drawn).all() and all(space.contains(np.asarray(one)) for one in drawn)
 
 
+@pytest.mark.thorough
 def test_the_unit_box_is_made_entry_by_entry():
     actions = Actions.of(box([[-2, -INF, 5], [2, 0, -LARGEST]], [[6, INF, INF], [2, 1, LARGEST]]))
     assert actions.outputs == 5  # the entry whose bounds are equal is no choice
@@ -132,6 +133,7 @@ def test_both_layouts_get_the_same_network_and_the_same_features():
     assert scale_of(spaces.Box(0, 1, (20, 24, 3))) == 1 and scale_of(spaces.Box(-5, 255, (20, 24, 3))) == 1
 
 
+@pytest.mark.thorough
 def test_a_trained_agent_takes_the_environments_own_layout_and_no_value_that_does_not_fit():
     spec = Spec("x", spaces.Box(0, 255, (1, 16, 16), np.uint8), spaces.Box(0, INF, (1,)))
     policy = Policy(PPO(), PPO().init(prng.key(0), spec), spec)

@@ -151,7 +151,8 @@ def way_home(env, goal_cell):
     return found
 
 
-@pytest.mark.parametrize("layout", gated(["UMaze", "Medium", "Large", "Corridor"], ["UMaze"]))
+@pytest.mark.parametrize("layout", ["UMaze", "Medium", "Large", "Corridor"])
+@pytest.mark.thorough
 def test_best_return_is_reached(layout):
     """A controller that follows the shortest way from cell to cell earns the 1 that `end` can pay, from anywhere."""
     env = make(f"maze:{layout}", on_success="end")

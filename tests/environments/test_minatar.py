@@ -490,6 +490,7 @@ def test_draws_have_the_packages_distribution() -> None:
         assert near(seaquest.enemy_y == y, 1 / 8) and near(seaquest.diver_y == y, 1 / 8)
 
 
+@pytest.mark.thorough
 def test_truncation_is_never_termination() -> None:
     env = Freeway(max_steps=5, time_limit=4)  # both end at step 5
     state, _ = env.reset(jax.random.key(0))
@@ -515,6 +516,7 @@ def test_horizon() -> None:
     assert Freeway().horizon == 2501 and Freeway(max_steps=1000).horizon == 1000
 
 
+@pytest.mark.thorough
 def test_constants_are_leaves_and_can_be_batched() -> None:
     """Two Asterix games of different pace are one `vmap`."""
     env = jax.tree.map(

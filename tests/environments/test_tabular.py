@@ -109,6 +109,7 @@ def test_chain_pays_what_is_published():
     np.testing.assert_array_equal(policy, deterministic(chain(), jnp.zeros(5, int)))
 
 
+@pytest.mark.thorough
 def test_river_swim_is_worth_swimming():
     mdp = river_swim()
     best = optimal(mdp, 0.95)

@@ -464,6 +464,7 @@ def test_small_pictures_of_a_team_keep_what_stands_beside_them():
 
 
 @pytest.mark.parametrize("shape", [(3,), (4, 5, 3)])
+@pytest.mark.thorough
 def test_each_of_a_team_has_a_television_of_its_own(shape):
     environment = NoisyTV(Together(Pictures(shape), 2), 1)
     check_environment(environment, "televisions")

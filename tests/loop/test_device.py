@@ -45,6 +45,7 @@ def numbers(tree):
     return [np.asarray(jax.random.key_data(x) if checkpoint.is_key(x) else x) for x in jax.tree.leaves(tree)]
 
 
+@pytest.mark.thorough
 def test_members_in_places_left_over_are_seen_by_nobody(monkeypatch, tmp_path):
     """Three members on two devices, where one runs twice, are the first three of four."""
     name, environment, options = small.AGENTS["ppo"]

@@ -81,6 +81,7 @@ def test_there_is_no_rollout_and_no_transition_to_learn_from():
     assert "rollout" not in runner.kept()
 
 
+@pytest.mark.thorough
 def test_members_play_on_together_and_count_their_own_steps():
     def play(limit):
         def step(carry):

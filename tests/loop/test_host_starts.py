@@ -170,6 +170,7 @@ def test_where_an_episode_was_cut_can_be_gone_back_to(depth):
         np.testing.assert_array_equal(seen, rollout.next_observation[time, index])
 
 
+@pytest.mark.thorough
 def test_after_a_failure_new_episodes_have_nothing_behind_them():
     """Every state that is kept was reached in as many steps as it lies deep, although the first episodes were lost."""
     starts = GoExplore(capacity=64, probability=0.5, burst=3)

@@ -100,7 +100,7 @@ def train(directory, runner, agent="ppo", agents=1, **more):
     return forage.train(agent, world(runner, agents), agent_options=options, directory=directory, **words)
 
 
-@pytest.mark.parametrize("runner", ["device", "host"])
+@pytest.mark.parametrize("runner", gated(["device", "host"], ["host"]))
 @pytest.mark.parametrize("agents", gated([1, 2], [2]))
 def test_the_last_steps_are_reported(runner, agents, tmp_path):
     run = train(tmp_path / "run", runner, agents=agents, rewards=Costly(), evaluation_every=80)
@@ -123,7 +123,8 @@ def test_old_configurations_name_none():
     assert spec_from_config(config).info_names == () == from_config(config).spec.info_names
 
 
-@pytest.mark.parametrize("runner", gated(["device", "host"], ["device"]))
+@pytest.mark.parametrize("runner", ["device", "host"])
+@pytest.mark.thorough
 def test_a_memory_keeps_them_and_a_stop_loses_nothing(runner, tmp_path):
     words = {"agent": "dqn", "rewards": Costly(), "checkpoint_seconds": 0.0}
     whole, stopped = (train(tmp_path / name, runner, **words) for name in ("whole", "stopped"))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import small
 from gymnasium import spaces
-from tiers import first, gated
 
 from forage.behaviours.own import Own
 from forage.config.setup import make_setup
@@ -73,7 +72,8 @@ def plain(leaf: Any) -> np.ndarray:
 POLICY_GRADIENT = {"ppo", "ppo-gru", "ppo-continuous", "reinforce", "ppo-lagrangian", "mdpo", "stream-ac"}
 
 
-@pytest.mark.parametrize("agent", gated([a for a in small.AGENTS if a != "open-es"], ("sac",)))
+@pytest.mark.parametrize("agent", [a for a in small.AGENTS if a != "open-es"])
+@pytest.mark.thorough
 def test_every_agent_learns_from_a_persons_steps_as_it_should(agent):
     """A person who does what the agent does: values are learned as ever, and policy gradients have nothing to say."""
     more = {"entropy_coefficient": 0.0} if agent in POLICY_GRADIENT else {}
@@ -99,6 +99,7 @@ def test_every_agent_learns_from_a_persons_steps_as_it_should(agent):
         assert [leaf for leaf in small.differing(theirs, before) if ".critic." in leaf]
 
 
+@pytest.mark.thorough
 def test_who_only_looks_on_changes_nothing():
     watched = host_loop("dqn-gru", Copies(everywhere=False))
     # The same environment on the host for both: the plain one would run on the device.
@@ -113,7 +114,8 @@ def test_who_only_looks_on_changes_nothing():
     assert small.differing(first, second) == []
 
 
-@pytest.mark.parametrize("environment", first(1, ["CartPole-v1", "small:Pair"]))
+@pytest.mark.parametrize("environment", ["CartPole-v1", "small:Pair"])
+@pytest.mark.thorough
 def test_what_is_taken_over_is_done_remembered_and_heard(environment):
     made = make("CartPole-v1")
     made = Together(made) if ":" in environment else made

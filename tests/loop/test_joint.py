@@ -103,7 +103,8 @@ def check_joint(experience):
     assert goes_on.all((-1, -2))[~ended[:-1, :, 0]].all() and (e.observation[1:, :, 0, 1] == 0)[ended[:-1, :, 0]].all()
 
 
-@pytest.mark.parametrize("Memory", first(1, MEMORIES))
+@pytest.mark.parametrize("Memory", MEMORIES)
+@pytest.mark.thorough
 def test_a_transition_stays_joint_in_memory(Memory):
     """Of every rollout, beyond the ring's seam; drawn segments are those that were lived through, each of them."""
     learner = learner_of(Memory(capacity=3 * ENVS * LENGTH))

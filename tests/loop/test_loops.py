@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import small
 from gymnasium import spaces
-from tiers import first, gated
+from tiers import first
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
@@ -121,7 +121,7 @@ def test_the_host_acts_with_what_it_has_learned_and_with_its_own_numbers():
         assert not np.array_equal(acting.leaves[-1], first)
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", first(1, AGENTS))
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_evaluation_is_greedy_and_plays_other_episodes(runner, agent):
     run = loop(runner, *AGENTS[agent], seeds=(3, 7))
@@ -172,7 +172,8 @@ def anneals(name):
 ANNEALED = [name for name in registry.PORTS["agent"] if anneals(name)]
 
 
-@pytest.mark.parametrize("name", gated(ANNEALED, ("dqn",)))
+@pytest.mark.parametrize("name", ANNEALED)
+@pytest.mark.thorough
 def test_the_learning_rate_is_annealed(name):
     """With a rate that falls to 0, weights move at the beginning of a run, and not at all when its time is up."""
     agent, environment, options = small.AGENTS[name]

@@ -70,6 +70,7 @@ def test_each_goes_on_by_itself_and_is_what_one_process_steps() -> None:
         pool.close()
 
 
+@pytest.mark.thorough
 def test_where_a_worker_dies_steps_under_way_are_lost_and_the_others_cut() -> None:
     pool = Slots(HostFactory("moody", maker=Moody).build, 4, 2, 2)
     try:

@@ -55,6 +55,7 @@ def test_where_episodes_begin_is_counted_apart():
     assert measures(visits)["places_visited"] == 3  # of where steps led to, as before
 
 
+@pytest.mark.thorough
 def test_the_loop_sees_where_episodes_begin():
     from forage.config.setup import make_setup
 

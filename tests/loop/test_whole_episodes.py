@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import small
 from small import PPO
-from tiers import first, gated
+from tiers import gated
 
 from forage.agents.policy_gradient import ppo
 from forage.config.setup import make_setup
@@ -94,7 +94,8 @@ def test_marks_name_the_episode_and_numbers_have_no_gaps(runner):
     assert seen == set(range(len(seen))), "every number was an episode's, in order"
 
 
-@pytest.mark.parametrize("runner", first(1, ENVIRONMENTS))
+@pytest.mark.parametrize("runner", ENVIRONMENTS)
+@pytest.mark.thorough
 def test_whole_episodes_begin_with_the_rollout_and_only_those_that_ended_count(runner):
     rollouts, reports = lived(Whole(**OPTIONS), ENVIRONMENTS[runner])
     seen: list[int] = []
@@ -113,6 +114,7 @@ def test_whole_episodes_begin_with_the_rollout_and_only_those_that_ended_count(r
     assert sorted(seen) == list(range(len(seen)))
 
 
+@pytest.mark.thorough
 def test_nothing_is_kept_for_agents_that_want_no_marks():
     rollouts, _ = lived(ppo.PPO(**OPTIONS), "CartPole-v1", 1)
     assert rollouts[0].mark == ()

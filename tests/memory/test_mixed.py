@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 import small
-from tiers import first, gated
+from tiers import first
 
 from forage.agents.actor_critic.sac import SAC
 from forage.config.setup import from_config, make_setup
@@ -78,7 +78,8 @@ def test_the_share_may_follow_a_schedule(tmp_path):
     assert [float(held(memory, done).share) for done in (0.0, 0.5, 1.0)] == [0.5, 0.25, 0.0]
 
 
-@pytest.mark.parametrize("environment", gated(["Pendulum-v1", "gymnasium:Pendulum-v1"], ["Pendulum-v1"]))
+@pytest.mark.parametrize("environment", ["Pendulum-v1", "gymnasium:Pendulum-v1"])
+@pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped(environment, tmp_path):
     memory = Mixed(written(tmp_path / "a.npz"), share=Schedule("linear:0.5,0"), capacity=64)
     setup = make_setup("sac", environment, steps=400, seeds=[3, 7], memory=memory, agent_options=SMALL)

@@ -4,6 +4,7 @@ import functools
 
 import jax
 import numpy as np
+import pytest
 from test_memory import clock_at, filled, moment, transitions
 
 from forage.memory.prioritised_reshuffled import PrioritisedReshuffled
@@ -45,6 +46,7 @@ def test_alike_they_are_drawn_once_in_an_epoch():
     np.testing.assert_allclose(batch.weight, 1)
 
 
+@pytest.mark.thorough
 def test_counts_stay_near_what_is_due():
     """Half of the places are three times as surprising: after 60 batches each was drawn 30 and 10 times, nearly."""
     state, clock = filled(MEMORY, 3)

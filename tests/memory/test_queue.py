@@ -55,6 +55,7 @@ def test_the_batch_is_as_old_as_it_says(lag):
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_on_the_host_the_lag_is_the_same():
     runner = setup_of(environment="gymnasium:CartPole-v1", memory=Queue(lag=3)).runner()
     runner.begin()

@@ -23,7 +23,7 @@ def runner_of(agent, memory, steps=128):
     return setup.runner()
 
 
-@pytest.mark.parametrize(("agent", "inner"), gated(CASES, CASES[1:]))
+@pytest.mark.parametrize(("agent", "inner"), gated(CASES, CASES[:1]))
 def test_the_run_is_the_same_and_every_transition_is_there(agent, inner):
     plain, recorded = runner_of(agent, inner), runner_of(agent, Recorded(inner, 1000))
     plain.begin()

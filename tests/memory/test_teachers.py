@@ -77,6 +77,7 @@ def test_the_tokens_of_an_answer_are_those_between_the_last_tags():
     assert not answer_of(WORDS, row_of("no answer")[None]).any()
 
 
+@pytest.mark.thorough
 def test_the_best_understood_answers_stand_in_groups_that_failed(tmp_path):
     high, low = "9</answer>", "1</answer>"
     assert WORDS.encode("1")[0] < WORDS.encode("5")[0] < WORDS.encode("9")[0] < WORDS.encode("z")[0]

@@ -82,9 +82,8 @@ PICTURE = spaces.Box(0, 1, (10, 10, 4), np.bool_)
 BOX = spaces.Box(-1.0, 1.0, (3,))
 
 
-@pytest.mark.parametrize(
-    ("space", "silent"), first(1, [(BOX, 0), (PICTURE, 0), (PICTURE, 1)]), ids=["box", "feature", "dense"]
-)
+@pytest.mark.parametrize(("space", "silent"), [(BOX, 0), (PICTURE, 0), (PICTURE, 1)], ids=["box", "feature", "dense"])
+@pytest.mark.thorough
 def test_a_recycled_unit_is_heard_by_no_layer(space, silent):
     """Silencing a unit by hand, recycling changes its weights and nothing that comes out."""
     agent = DQN(hidden_sizes=(8,))

@@ -108,7 +108,8 @@ def test_layer_norm_is_what_it_says():
     assert MLP(jax.random.key(0), (4, 8, 2)).norms == ()
 
 
-@pytest.mark.parametrize("name", first(1, ["ppo", "sac", "td3"]))
+@pytest.mark.parametrize("name", ["ppo", "sac", "td3"])
+@pytest.mark.thorough
 def test_sizes_of_the_value(name):
     _, state = state_of(name, value_sizes=(5, 3))
     if name == "ppo":
@@ -119,7 +120,8 @@ def test_sizes_of_the_value(name):
         assert [layer.bias.shape for layer in state.actor.torso.body.layers] == [(8,)]
 
 
-@pytest.mark.parametrize("optimiser", first(2, ["adamw", "sgd", "rmsprop", "lion", optax.radam]))
+@pytest.mark.parametrize("optimiser", ["adamw", "sgd", "rmsprop", "lion", optax.radam])
+@pytest.mark.thorough
 def test_optimisers_of_optax(optimiser):
     """One step of PPO's optimiser is that of Optax, after the gradient is cut."""
     agent, state = state_of("ppo", optimiser=optimiser)

@@ -161,6 +161,7 @@ def test_every_kind_of_observation_is_counted(kind):
     np.testing.assert_allclose(relabel(rewards, state, rollout).rewards["bonus"], 1 / np.sqrt(numbers), rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_agents_that_have_left_are_not_counted():
     rewards = Counts()
     rollout = experience_of([[0, 0]], next_observation=np.array([[1, 1]]))

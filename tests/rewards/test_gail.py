@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import small
 from rewarded import KEY, learn, relabel, spec_of
-from tiers import gated
 
 from forage.config.setup import from_config, make_setup
 from forage.core.types import DATASET, Experience, ForageError
@@ -196,7 +195,8 @@ def test_bad_files_are_refused_in_one_sentence(tmp_path, capsys):
 RESUMED = [("ppo", "CartPole-v1"), ("sac", "Pendulum-v1"), ("ppo", "gymnasium:CartPole-v1")]
 
 
-@pytest.mark.parametrize(("agent", "environment"), gated(RESUMED, RESUMED[:1]))
+@pytest.mark.parametrize(("agent", "environment"), RESUMED)
+@pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     data = written(tmp_path / "a.npz", environment.removeprefix("gymnasium:"))
     _, _, options = small.AGENTS[agent]

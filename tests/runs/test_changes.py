@@ -20,6 +20,7 @@ def run(tmp_path_factory):
     return small.train(tmp_path_factory.mktemp("runs") / "run")
 
 
+@pytest.mark.thorough
 def test_what_is_given_otherwise_is_recorded(run, tmp_path, capsys):
     agent = registry.from_config(run.config["agent"])
     before = (run.directory / "config.json").read_bytes()

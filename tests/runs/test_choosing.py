@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import small
 from gymnasium import spaces
-from tiers import gated
 
 import forage
 from forage.config import registry
@@ -100,7 +99,8 @@ WORLDS = {
 }
 
 
-@pytest.mark.parametrize(("runner", "better"), gated(WORLDS, [("host", "greedy")]))
+@pytest.mark.parametrize(("runner", "better"), WORLDS)
+@pytest.mark.thorough
 def test_the_policy_that_does_better_is_scored(runner, better, tmp_path):
     display, where = Lines(), {"environment": WORLDS[runner, better]}
     words = {"steps": 8, "seeds": [3, 7], "evaluation_episodes": 8, "directory": tmp_path / "run", "display": display}

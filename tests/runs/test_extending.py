@@ -35,6 +35,7 @@ def test_a_finished_run_goes_on(environment, tmp_path, capsys):
         forage.resume(run.directory, steps=100, display="quiet")
 
 
+@pytest.mark.thorough
 def test_no_number_changes_but_the_total(tmp_path):
     """An extended run is the program of the longer run, continued from the shorter one's checkpoint."""
     run = small.train(tmp_path / "run", "dqn", seeds=[3], steps=96)

@@ -50,6 +50,7 @@ def test_a_kept_agent_is_loaded_and_evaluated(run, capsys):
     assert code == 2 and "--checkpoint is a whole number" in err
 
 
+@pytest.mark.thorough
 def test_a_film_shows_a_kept_agent(run, capsys, monkeypatch):
     monkeypatch.setattr("forage.studies.watch.default_suffix", lambda: ".gif")
     code, out, err = small.here(capsys, "watch", run.directory, "--checkpoint", "96", "--steps", "40")

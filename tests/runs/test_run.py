@@ -323,6 +323,7 @@ class Disk:
         return guarded
 
 
+@pytest.mark.thorough
 def test_a_full_disk_does_not_stop_a_run(tmp_path, monkeypatch, finished):
     disk, seen = Disk(monkeypatch), {}
     # A clock of its own: saves take a share of the time at most, so on a slow disk the next one might never come.
@@ -396,6 +397,7 @@ def test_a_point_is_a_mean_over_episodes_and_updates():
     assert empty.point(())["return"] == [None, None]
 
 
+@pytest.mark.thorough
 def test_a_film_opens_and_moves(finished, tmp_path):
     path, returns = watch(finished.directory, tmp_path / "film.gif", episodes=2, steps=15)
     frames = imageio.imread(path)

@@ -115,6 +115,7 @@ def test_with_memory_the_total_is_more(parent, tmp_path, capsys):
     assert code == 2 and "its total is more than that; say --steps, which is 96 here" in err
 
 
+@pytest.mark.thorough
 def test_what_does_not_fit_is_refused(parent, tmp_path):
     def refused(match, **more):
         with pytest.raises(ForageError, match=match):

@@ -30,6 +30,7 @@ def test_answers_are_cut_before_their_most_improbable_tokens():
     assert cuts([5, 1, 0], [-1.0, -1.0, 0.0], prefixes=2) == [0, 1]
 
 
+@pytest.mark.thorough
 def test_answers_are_cut_in_equal_parts():
     answer = [*range(3, 12), 1, 0]  # ten tokens, nine places: 1 to 9
     assert cuts(answer, [0.0] * 11, prefixes=2, at="even") == [4, 7]

@@ -114,6 +114,7 @@ def test_what_is_vacant_is_used_oldest_first():
     assert oldest(vacant, serial, 3).tolist() == [1, 4, 6]
 
 
+@pytest.mark.thorough
 def test_paths_go_on_across_rollouts_and_from_what_they_began_from():
     starts = GoExplore(capacity=16)
     state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))
@@ -199,6 +200,7 @@ def test_a_full_archive_takes_no_new_cells_but_better_states():
 
 
 @pytest.mark.parametrize(("choice", "weights"), [("visits", [1, 1 / 2]), ("chosen", [1 / 3, 1])])
+@pytest.mark.thorough
 def test_what_was_seen_or_chosen_less_is_chosen_more(choice, weights):
     starts = GoExplore(capacity=4, probability=0.8, choice=choice)
     state = small.at_once(lambda: starts.init(KEY, SEA, SPEC, 1))

@@ -36,6 +36,7 @@ def test_the_kth_smallest_is_where_sorting_puts_it():
         assert smallest(jnp.asarray(numbers), jnp.int32(k)) == wanted
 
 
+@pytest.mark.thorough
 def test_density_is_by_the_distance_to_the_kth_nearest():
     codes = np.random.default_rng(0).normal(size=(12, 3))
     found = np.asarray(density(jnp.asarray(codes, jnp.float32), jnp.int32(9), 4))

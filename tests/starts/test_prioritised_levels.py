@@ -147,6 +147,7 @@ class Kept(PrioritisedLevels):
         return super().report(state[0], rollout, review), review
 
 
+@pytest.mark.thorough
 def test_in_the_loop_the_judgement_is_of_the_network_that_acted():
     """GAE and TD errors beside a plain loop, of rewards as they are learned from; tasks and marks of every step."""
     experiment: Any = loop(Kept(5))

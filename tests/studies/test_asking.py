@@ -115,6 +115,7 @@ def test_words_are_replaced_once():
         (["--wordings", "tag"], "tags"),
     ],
 )
+@pytest.mark.thorough
 def test_bad_questions_are_one_sentence(run, words, says):
     with pytest.raises(ForageError, match=says):
         command(["evaluate", str(run), *words])

@@ -198,6 +198,7 @@ def test_what_cannot_be_is_a_failed_trial(tmp_path):
     assert states[1][0] == "complete" and states[3][0] == "failed" and "3 equal minibatches" in states[3][1]
 
 
+@pytest.mark.thorough
 def test_a_member_that_breaks_on_the_host_breaks_alone(tmp_path):
     """A rate so high that the agent's actions are no numbers: its environment fails, and the other goes on."""
     one = setup("gymnasium:Pendulum-v1")

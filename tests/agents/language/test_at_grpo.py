@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from resuming import check_resumed
-from tiers import gated
 
 from forage.agents.language.base import Aux, LanguageState
 from forage.agents.language.turns.at_grpo import ATGRPO
@@ -57,7 +56,8 @@ def test_each_turn_of_a_group_is_compared_by_itself():
     assert second.rows.tokens[:, 2].tolist() == [4, 5, 6, 7]
 
 
-@pytest.mark.parametrize("rank", gated([0, 2], [2]))
+@pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.thorough
 def test_own_policies_learn_from_their_own_turns(rank):
     setup = setup_of(policies="own", rank=rank, learning_rate=1e-2)
     agent: ATGRPO = setup.learner().agent  # type: ignore[assignment]

@@ -119,7 +119,8 @@ def test_answers_side_by_side_are_those_of_one_alone():
     assert np.array_equal(together, np.stack(alone))
 
 
-@pytest.mark.parametrize("loss", gated(LOSSES, ["clip"]))
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.thorough
 def test_a_right_answer_becomes_likelier_and_a_wrong_one_less_likely(loss):
     agent, state, batch = collected(setup_of(loss=loss, learning_rate=1e-3), reward=[1, 0, 0, 0, 0, 0, 0, 0])
     after, metrics, _ = learned(agent, state, batch)

@@ -32,6 +32,7 @@ def setup_of(name: str, environment: str = "text:addition", **options):
     return make_setup(name, environment, agent_options=options, steps=64, seeds=[0])
 
 
+@pytest.mark.thorough
 def test_references_are_written_and_become_likelier():
     setup = setup_of("sft", learning_rate=1e-3)
     decision, seen = acted(setup, "sft")

@@ -179,6 +179,7 @@ def test_the_best_answer_is_learned_from():
     assert above.compared(reward)[1].tolist() == [[0, 0, 1, 0], [1, 1, 0, 1]]
 
 
+@pytest.mark.thorough
 def test_references_stand_behind_the_answers():
     agent, _, batch = collected(setup_of("rl-plus"), reward=REWARD)
     assert isinstance(agent, RLPlus)
@@ -210,7 +211,8 @@ def test_a_teacher_is_another_one():
         make_setup("distill", "text:addition", steps=64, seeds=[0]).learner().check()
 
 
-@pytest.mark.parametrize("name", gated(RULES, ["rover"]))
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.thorough
 def test_every_rule_learns_from_several_steps(name):
     options = {"epochs": 2, "minibatches": 2} if name != "distill" else {"minibatches": 2}
     agent, state, batch = collected(setup_of(name, **options), reward=REWARD)

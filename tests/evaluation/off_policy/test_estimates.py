@@ -7,7 +7,7 @@ import functools
 import jax
 import numpy as np
 import pytest
-from tiers import first, gated
+from tiers import gated
 
 from forage.core.types import ForageError
 from forage.environments import make
@@ -75,7 +75,8 @@ def test_within_a_horizon(name):
         assert abs(found.mean() - exact) < WITHIN * error(found) + 1e-3 * abs(exact), estimator
 
 
-@pytest.mark.parametrize("estimator", first(2, ["pdis", "wpdis", "fqe", "dr", "wdr", "mis"]))
+@pytest.mark.parametrize("estimator", ["pdis", "wpdis", "fqe", "dr", "wdr", "mis"])
+@pytest.mark.thorough
 def test_error_shrinks_with_data(estimator):
     """Ten logs of 40 episodes and ten of 640, cut from one: the mean squared error falls."""
     mdp, discount, table, policy, log = problem("garnet", 6800, 1)
@@ -217,6 +218,7 @@ def test_observations_that_never_recur():
         estimate(log, lean, 0.9, ["fqe"])
 
 
+@pytest.mark.thorough
 def test_the_seed_says_what_is_logged():
     """The same seed logs the same episodes; another seed others."""
     mdp = seeded_garnet(0, 5, 2, 2, 10)
