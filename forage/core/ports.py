@@ -499,6 +499,17 @@ class Agent(Part):
                 f"that acts by observations alone, such as iql."
             )
 
+    def check_lag(self, lag: int, whose: str, instead: str) -> None:
+        """Raise `ForageError` where the agent does not correct for a lag: for rollouts of policies before its newest.
+
+        `whose`: who gives it such rollouts, as a sentence goes on; `instead`: what does not.
+        """
+        if lag and not self.corrects:
+            raise ForageError(
+                f"{type(self).__name__} takes every rollout for one of its newest policy, and {whose} of {lag} "
+                f"rollouts ago; use {instead}, or an agent that corrects for the lag, such as impala."
+            )
+
     def probabilities(self, state: State, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         """Return the probabilities with which `act` chooses among numbered actions, of an agent without memory."""
         raise ForageError(f"{type(self).__name__} cannot say how probable its actions are.")

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from forage.core.ports import Agent, Environment, Memory, Moment
-from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.core.types import Batch, Clock, Experience, Spec
 
 
 class Queued(NamedTuple):
@@ -47,12 +47,7 @@ class Queue(Memory):
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         super().check(agent, spec, environment)
-        if self.lag and not agent.corrects:
-            raise ForageError(
-                f"{type(agent).__name__} takes every rollout for one of its newest policy, and Queue hands out those "
-                f"of {self.lag} rollouts ago; use --memory rollout, or an agent that corrects for the lag, such as "
-                f"impala."
-            )
+        agent.check_lag(self.lag, "Queue hands out those", "--memory rollout")
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None

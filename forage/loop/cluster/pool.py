@@ -40,6 +40,9 @@ class Pool(HostEnvironment):
     apart: ClassVar[bool] = False
     """Lanes are asked one by one, and not all at once."""
 
+    process: ClassVar[type[Process]] = Process
+    """The workers, where they are processes of this machine."""
+
     def __init__(
         self, build: Callable[[int], HostEnvironment], num_envs: int, workers: int, threads: int = 1, ray: bool = False
     ):
@@ -52,7 +55,7 @@ class Pool(HostEnvironment):
         sizes = [len(part) for part in np.array_split(np.arange(num_envs), workers * threads)]
         each = [sizes[i * threads : (i + 1) * threads] for i in range(workers)]
         firsts = np.cumsum([0, *map(sum, each[:-1])]).tolist()
-        kind = RayWorker if ray else Process
+        kind = RayWorker if ray else self.process
         self.workers: list[Worker] = [kind(build, *own, self.apart) for own in zip(each, firsts, strict=True)]
         self.lanes = [lane for worker in self.workers for lane in worker.lanes]
         self.replaced, self.seed, self.taken = 0, 0, 0

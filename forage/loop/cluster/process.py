@@ -9,7 +9,7 @@ import select
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -88,6 +88,9 @@ class Worker:
 class Process(Worker):
     """A process, and the pipe through which both sides speak, or one for each lane."""
 
+    main: ClassVar[Callable[..., None]] = staticmethod(main)
+    """Runs in the process."""
+
     process: BaseProcess | None = None
 
     def __init__(self, *arguments: Any):
@@ -98,7 +101,9 @@ class Process(Worker):
         context = multiprocessing.get_context("spawn")  # a fork would copy locks that JAX's threads hold
         pairs = [context.Pipe() for _ in self.slots]
         told = [(lane.num_envs, lane.first) for lane in self.lanes]
-        self.process = context.Process(target=main, args=(self.build, told, [far for _, far in pairs]), daemon=True)
+        self.process = context.Process(
+            target=self.main, args=(self.build, told, [far for _, far in pairs]), daemon=True
+        )
         self.process.start()
         for _, far in pairs:
             far.close()  # so that the end of the process is the end of the pipe

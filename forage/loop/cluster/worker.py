@@ -147,11 +147,9 @@ class Lane:
 class Worker:
     """The lanes of this process, the first on its main thread, and the pipe to whom they work for."""
 
-    def __init__(
-        self, build: Callable[[int], HostEnvironment], lanes: list[tuple[int, int]], pipe: Connection, first: int = 0
-    ):
+    def __init__(self, lanes: list[Lane], pipe: Connection, first: int = 0):
         """`first`: the place of the first lane."""
-        self.lanes, self.pipe, self.first = [Lane(build, *lane) for lane in lanes], pipe, first
+        self.lanes, self.pipe, self.first = lanes, pipe, first
         self.lock = threading.Lock()
         self.left, self.failed = 0, ""  # of a step: lanes that have not finished, and what was wrong in one
 
@@ -266,16 +264,22 @@ def sentence(error: Exception) -> str:
     return f"A worker failed with {type(error).__name__}: {str(error) or 'no message'}."
 
 
-def main(build: Callable[[int], HostEnvironment], lanes: list[tuple[int, int]], pipes: list[Connection]) -> None:
+def main(
+    build: Callable[[int], HostEnvironment],
+    lanes: list[tuple[int, int]],
+    pipes: list[Connection],
+    kind: type[Lane] = Lane,
+) -> None:
     """Run the lanes of a worker, each `(num_envs, first)`, until the pipes close.
 
     With a pipe for each lane, each is a worker by itself, on a thread of its own: nobody hands messages on.
     """
     jax.config.update("jax_platforms", "cpu")  # an accelerator is the learner's
+    made = [kind(build, *lane) for lane in lanes]
     if len(pipes) == 1:
-        Worker(build, lanes, pipes[0]).work()
+        Worker(made, pipes[0]).work()
         return
-    alone = [Worker(build, [lane], pipe, place) for place, (lane, pipe) in enumerate(zip(lanes, pipes, strict=True))]
+    alone = [Worker([lane], pipe, place) for place, (lane, pipe) in enumerate(zip(made, pipes, strict=True))]
     threads = [threading.Thread(target=worker.work, daemon=True) for worker in alone]
     for thread in threads:
         thread.start()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from forage.core.errors import ForageError
 from forage.core.host import HostEnvironment
+from forage.loop.cluster.players import Players
 from forage.loop.cluster.pool import Pool
 from forage.loop.cluster.slots import Slots
 
@@ -18,9 +19,10 @@ class Workers(NamedTuple):
     threads: int = 1  # of each, which step environments side by side, where those wait or compute outside of Python
     ray: bool = False  # they are actors of a Ray cluster, and not processes of this machine
     first_come: bool = False  # within a rollout nobody waits for others, and who has stepped is served first
+    ahead: int | None = None  # they act themselves, so many rollouts ahead of the learner; `None`: the learner acts
 
     @classmethod
-    def of(cls, asked: int | str, threads: int = 1, first_come: bool = False) -> Workers:
+    def of(cls, asked: int | str, threads: int = 1, first_come: bool = False, ahead: int | None = None) -> Workers:
         """Return the workers that are asked for: `4`, or `ray:4`. Raise `ForageError` for anything else."""
         kind, _, count = str(asked).rpartition(":")
         if kind not in ("", "ray") or not count.isdigit() or (kind and not int(count)):
@@ -29,12 +31,28 @@ class Workers(NamedTuple):
             raise ForageError("Threads are those of workers; give workers as well, or leave worker_threads out.")
         if first_come and not int(count):
             raise ForageError("Who comes first is a matter of workers; give workers as well, or leave first_come out.")
-        return cls(int(count), threads, kind == "ray", first_come)
+        if ahead is not None:
+            check_ahead(ahead, int(count), kind == "ray", first_come)
+        return cls(int(count), threads, kind == "ray", first_come, ahead)
 
     def around(self, build: Callable[[int], HostEnvironment]) -> Callable[[int], HostEnvironment]:
         """Return what builds a batch that these workers step."""
-        kind = Slots if self.first_come else Pool
+        kind = Slots if self.first_come else Pool if self.ahead is None else Players
         return (lambda num_envs: kind(build, num_envs, *self[:3])) if self.count else build
+
+
+def check_ahead(ahead: int, count: int, ray: bool, first_come: bool) -> None:
+    """Raise `ForageError` for workers that cannot act by themselves, or not so far ahead."""
+    if ahead < 0:
+        raise ForageError(f"Workers are 0 rollouts or more ahead of the learner, not {ahead}.")
+    if not count:
+        raise ForageError("It is workers who act ahead of the learner; give workers as well, or leave ahead out.")
+    if ray:
+        raise ForageError(
+            f"Workers that act by themselves are processes of this machine; give workers {count}, or leave ahead out."
+        )
+    if first_come:
+        raise ForageError("Workers that act by themselves wait for no others anyway; leave out first_come, or ahead.")
 
 
 NO_WORKERS = Workers()

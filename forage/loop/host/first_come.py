@@ -14,24 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
-from forage.core import spaces
 from forage.core.compiling import Flat, kind, on_host, shared
 from forage.core.errors import ForageError
 from forage.core.ports import Decision, Hidden
-from forage.core.types import GONE, Clock, Experience, Step
+from forage.core.types import GONE, Clock, Experience
 from forage.loop.cluster.slots import Arrived, Slots
-from forage.loop.host.loop import HostLoop, Measured, Way
+from forage.loop.host.loop import HostLoop, Measured, Way, decide, keys_of
 from forage.loop.learner import Learner, select
-
-
-def keys_of(key: Key[Array, ""], steps: int, num_envs: int) -> tuple[Key[Array, ""], Key[Array, "time env"]]:
-    """Return the next key, and each environment's for the next steps: those that `loop.act` splits one by one."""
-
-    def one(key: Key[Array, ""], _: None) -> tuple[Key[Array, ""], Key[Array, " env"]]:
-        key, act_key = jax.random.split(key)
-        return key, jax.random.split(act_key, num_envs)
-
-    return jax.lax.scan(one, key, None, steps)
 
 
 def act_where(
@@ -49,14 +38,9 @@ def act_where(
     `clock`, whose steps are `[env]`, and `time`, the row of `keys`, are each environment's own. Returns the actions to
     execute, and the decisions with the actions before clipping; elsewhere they mean nothing.
     """
-    learner, state = actor.tree
     rows = jnp.arange(len(time))
-    begun = select(ended, jax.tree.map(lambda x: x[None], learner.hidden()), hidden)
-    decision = jax.vmap(learner.act, in_axes=(None, 0, 0, Clock(0, None), 0, 0))(  # type: ignore[arg-type]
-        state, begun, observation, clock, keys[time, rows], rows
-    )
-    decision = decision._replace(hidden=select(ready, decision.hidden, hidden))
-    return spaces.clip(learner.spec.action_space, decision.action), decision
+    executed, decision = decide(actor, hidden, ended, observation, clock, keys[time, rows], rows, own_clocks=True)
+    return executed, decision._replace(hidden=select(ready, decision.hidden, hidden))
 
 
 def check(learner: Learner, way: Way) -> None:
@@ -203,20 +187,3 @@ class FirstCome(HostLoop):
         lost[at, rows] = arrived.lost
         places[at, rows] = self.environment.shared.place[rows]
         time[rows] += 1
-
-    def recount(self, rollout: Experience, lost: Bool[np.ndarray, "time env"]) -> None:
-        """Add the steps of a rollout to episodes in the order of time, as if all had stepped together."""
-        for time in range(self.rollout_length):
-            infos: Any = {name: self.of_envs(np.asarray(values[time])) for name, values in rollout.info.items()}
-            step: Any = Step(
-                (),
-                rollout.reward[time],
-                rollout.terminated[time],
-                rollout.truncated[time],
-                infos,
-            )
-            self.account(step, lost[time] if lost[time].any() else None)
-
-    def of_envs(self, values: np.ndarray) -> np.ndarray:
-        """Return what each agent has, all alike, as what each environment has."""
-        return values if values.ndim == 1 else values[:, 0]

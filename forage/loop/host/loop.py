@@ -21,7 +21,7 @@ from forage.core.checkpoint import Bytes
 from forage.core.compiling import Flat, kind, on_device, on_host, shared
 from forage.core.host import HostEnvironment
 from forage.core.ports import Agent, Decision, Hidden, Metrics, Starts, Tasks
-from forage.core.types import GONE, Clock, Experience, ForageError
+from forage.core.types import GONE, Clock, Experience, ForageError, Step
 from forage.loop import visits
 from forage.loop.host.onlooker import Onlooker
 from forage.loop.host.starts import Hosted, HostStarts, HostStartsState
@@ -48,6 +48,7 @@ class HostState(NamedTuple):
     kept: np.ndarray  # the simulator's states that the part keeps, as bytes
     visits: Visits | tuple[()]  # where the agent has been, in a run that is asked to measure it
     onlooker: np.ndarray | tuple[()] = ()  # what a behaviour that intervenes remembers, as bytes
+    ahead: Any = ()  # of a loop whose workers act ahead of the learner: see `ahead.py`
 
 
 def begin(learner: Learner, key: Key[Array, ""], mark: PyTree[Array] = ()) -> tuple[Key[Array, ""], LearnerState]:
@@ -76,20 +77,47 @@ def act(
     `actor`: the learner and its state, as `actor_of` gives them. Returns the next key, the actions to execute, and the
     decisions with the actions before clipping.
     """
-    learner, state = actor.tree
     key, act_key = jax.random.split(key)
     keys = jax.random.split(act_key, ended.shape[0])
-    hidden = select(ended, jax.tree.map(lambda x: x[None], learner.hidden(explore)), hidden)
     if explore:
-        decision = jax.vmap(learner.act, in_axes=(None, 0, 0, None, 0, 0))(
-            state, hidden, observation, clock, keys, jnp.arange(len(keys))
-        )
-    else:
-        action, hidden = jax.vmap(learner.play, in_axes=(None, 0, 0, 0, None))(
-            state, hidden, observation, keys, sampled
-        )
-        decision = Decision(action, hidden, aux=())
-    return key, spaces.clip(learner.spec.action_space, decision.action), decision
+        return key, *decide(actor, hidden, ended, observation, clock, keys, jnp.arange(len(keys)))
+    learner, state = actor.tree
+    hidden = select(ended, jax.tree.map(lambda x: x[None], learner.hidden(explore)), hidden)
+    action, hidden = jax.vmap(learner.play, in_axes=(None, 0, 0, 0, None))(state, hidden, observation, keys, sampled)
+    return key, spaces.clip(learner.spec.action_space, action), Decision(action, hidden, aux=())
+
+
+def decide(
+    actor: Flat,
+    hidden: Hidden,
+    ended: Bool[Array, "row *agent"],
+    observation: PyTree[Array],
+    clock: Clock,
+    keys: Key[Array, " row"],
+    rows: Int[Array, " row"],
+    own_clocks: bool = False,
+) -> tuple[PyTree[Array], Decision]:
+    """Choose exploring actions in the environments with the numbers `rows`, each with a key of its own.
+
+    `own_clocks`: the clock's steps are each environment's own, `[row]`. Returns the actions to execute, and the
+    decisions with the actions before clipping.
+    """
+    learner, state = actor.tree
+    hidden = select(ended, jax.tree.map(lambda x: x[None], learner.hidden()), hidden)
+    axes: Any = Clock(0, None) if own_clocks else None  # type: ignore[arg-type]
+    act = jax.vmap(learner.act, in_axes=(None, 0, 0, axes, 0, 0))
+    decision = act(state, hidden, observation, clock, keys, rows)
+    return spaces.clip(learner.spec.action_space, decision.action), decision
+
+
+def keys_of(key: Key[Array, ""], steps: int, num_envs: int) -> tuple[Key[Array, ""], Key[Array, "time env"]]:
+    """Return the next key, and each environment's for the next steps: those that `act` splits one by one."""
+
+    def one(key: Key[Array, ""], _: None) -> tuple[Key[Array, ""], Key[Array, " env"]]:
+        key, act_key = jax.random.split(key)
+        return key, jax.random.split(act_key, num_envs)
+
+    return jax.lax.scan(one, key, None, steps)
 
 
 def acted(actor: Flat, hidden: Hidden, action: PyTree[Array]) -> Hidden:
@@ -404,6 +432,17 @@ class HostLoop:
             self.episode_return[over] = 0
             self.episode_length[over] = 0
 
+    def recount(self, rollout: Experience, lost: Bool[np.ndarray, "time env"]) -> None:
+        """Add the steps of a rollout to episodes in the order of time, as if all had stepped together."""
+        for time in range(self.rollout_length):
+            infos: Any = {name: self.of_envs(np.asarray(values[time])) for name, values in rollout.info.items()}
+            step: Any = Step((), rollout.reward[time], rollout.terminated[time], rollout.truncated[time], infos)
+            self.account(step, lost[time] if lost[time].any() else None)
+
+    def of_envs(self, values: np.ndarray) -> np.ndarray:
+        """Return what each agent has, all alike, as what each environment has."""
+        return values if values.ndim == 1 else values[:, 0]
+
     def marks(self) -> PyTree[np.ndarray]:
         """Return the marks of the episodes under way (leaves `env *agent ...`), for an agent that wants them."""
         if self.starts is None or not self.agent.marks:
@@ -501,6 +540,10 @@ class HostLoop:
             self.observation = self.environment.restore(saved.environment.tobytes())
         else:  # what the run said when it started: these environments cannot be saved, so new episodes begin
             self.begin_episodes()
+
+    def forget(self) -> None:
+        """Drop what was collected and is not learned from yet."""
+        self.pending = None
 
     def begin_episodes(self) -> None:
         """Begin new episodes in place of those under way, which were lost."""

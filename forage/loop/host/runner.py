@@ -18,7 +18,7 @@ from forage.core.mesh import Shape
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import soundness
 from forage.loop.cluster.workers import NO_WORKERS, Workers
-from forage.loop.host import first_come
+from forage.loop.host import ahead, first_come
 from forage.loop.host.loop import PLAIN, HostLoop, HostState, Way, actor_of
 from forage.loop.learner import Learner, LearnerState, Report
 from forage.loop.runner import Numbers, Played, with_numbers
@@ -45,6 +45,8 @@ class HostRunner:
         """
         if workers.first_come:
             first_come.check(learners[0], way)
+        if workers.ahead is not None:
+            ahead.check(learners[0], way, workers.ahead)
         self.seeds = seeds
         self.build = build
         agent = learners[0].agent
@@ -59,8 +61,12 @@ class HostRunner:
         try:
             for learner, seed in zip(learners, seeds, strict=True):
                 self._open.append(workers.around(build)(agent.num_envs))
-                kind = first_come.FirstCome if workers.first_come else HostLoop
-                self.loops.append(kind(learner, self._open[-1], seed, total_steps, way))
+                given: Any = learner, self._open[-1], seed, total_steps, way
+                if workers.ahead is not None:
+                    loop: HostLoop = ahead.Ahead(workers.ahead, *given)
+                else:
+                    loop = first_come.FirstCome(*given) if workers.first_come else HostLoop(*given)
+                self.loops.append(loop)
             self.usual_episodes = self._open[0].evaluation_episodes
             self.in_words = self._open[0].in_words
         except BaseException:
@@ -318,7 +324,8 @@ class HostRunner:
         for loop, learner, (state, steps), new in zip(self.loops, learners, copied, anew, strict=True):
             loop.learner, loop.state = learner, state
             if new:
-                loop.steps, loop.pending = steps, None
+                loop.forget()
+                loop.steps = steps
         return self._each(HostLoop.begin_episodes, [not new for new in anew])[1]
 
     def close(self) -> None:
