@@ -31,6 +31,7 @@ forage train --from RUN [[AGENT] ENVIRONMENT] [OPTIONS]
   --devices N            how many devices share the run; all accelerators, and on the CPU one for each seed
   --workers N            processes of each seed that step environments on the host; --worker-threads N of each;
                          ray:N for actors of a Ray cluster; --first-come: none waits for others within a rollout
+  --ahead N              workers act too and play whole rollouts, with parameters N updates old; 1: while it is learned
   --hosts N --coordinator NAME:PORT   share the run with N - 1 other processes or machines (forage join), from this one
   --visits                  count where the agent goes on the environment's map, and when it is first paid
   --checkpoint-seconds S    how often to save
@@ -88,6 +89,7 @@ def run(positional: list[str], words: options.Words) -> None:
         "devices": int,
         "workers": str,
         "worker_threads": int,
+        "ahead": int,
         "hosts": int,
         "coordinator": str,
         "stop_at": float,
@@ -154,6 +156,7 @@ def run(positional: list[str], words: options.Words) -> None:
             "workers",
             "worker-threads",
             "first-come",
+            "ahead",
             "hosts",
             "coordinator",
             "checkpoint-seconds",

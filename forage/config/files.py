@@ -33,6 +33,7 @@ SETTINGS: dict[str, Any] = {
     "workers": int | str,
     "worker_threads": int,
     "first_come": bool,
+    "ahead": int,
     "hosts": int,
     "coordinator": str,
     "stop_at": float,

@@ -71,6 +71,7 @@ def train(
     workers: int | str = 0,
     worker_threads: int = 1,
     first_come: bool = False,
+    ahead: int | None = None,
     hosts: int = 1,
     coordinator: str = "",
     checkpoint_seconds: float = 30.0,
@@ -103,7 +104,8 @@ def train(
     `workers`: processes of each seed that step its environments, where those are stepped on the host; each may have
     several `worker_threads`, for environments that wait, or compute outside of Python. `"ray:4"`: actors of a Ray
     cluster, which may be on other machines. With `first_come` none of them waits for others within a rollout, and what
-    comes out is the same.
+    comes out is the same. With `ahead=N` they choose actions too and play whole rollouts, with parameters that are
+    always N updates old once there have been N, so that with N of 1 or more they play while the learner learns.
     `hosts`: processes that share the run with all their devices, of a native environment. This one leads; `coordinator`
     is where it listens (`"machine:4711"`), and `forage join` is called on the others.
     `display`: `auto`, `live`, `plain`, `json`, `notes`, `quiet` or a `Progress`.
@@ -133,7 +135,7 @@ def train(
         raise ForageError(f"Steps from one evaluation to the next are 1 or more, not {evaluation_every:,}.")
     if devices is not None and devices < 1:
         raise ForageError(f"A run is on 1 device or more, not {devices}.")
-    around = Workers.of(workers, worker_threads, first_come)
+    around = Workers.of(workers, worker_threads, first_come, ahead)
     leading = lead(hosts, coordinator, shown.note)
     if not checkpoint_seconds >= 0:
         raise ForageError(f"Seconds between checkpoints are 0 or more, not {checkpoint_seconds:g}.")
@@ -198,7 +200,7 @@ def train(
         "devices_per_seed": runner.shape.env,
     }
     if around.count:
-        settings |= {"workers": workers, "worker_threads": worker_threads, "first_come": first_come}
+        settings |= {"workers": workers, "worker_threads": worker_threads, "first_come": first_come, "ahead": ahead}
     if inheritance is not None:
         settings["parent"] = inheritance.record()
     if isinstance(setup.memory, DataSet) and (ends := setup.memory.ends(setup.environment_config)):
@@ -265,8 +267,9 @@ def resume(
     other = differences(read_json(run.directory / "versions.json"))
     differs(other)
     setup, extension = extended(run, from_config(run.config, environment, data=data, **parts), steps)
-    spread = run.config.get("workers", 0), run.config.get("worker_threads", 1), run.config.get("first_come", False)
-    runner = runner_on(leading, setup, shape, Workers.of(*spread))
+    usual = {"workers": 0, "worker_threads": 1, "first_come": False, "ahead": None}
+    spread = Workers.of(*(run.config.get(name, value) for name, value in usual.items()))
+    runner = runner_on(leading, setup, shape, spread)
     if then not in (None, len(runner.devices)):
         differs(f"its members on {then} devices (here {len(runner.devices)})")
     check_memory(runner)

@@ -131,7 +131,9 @@ class Player(WorkerLane):
         learner, _ = actor = pickle.loads(self.lesson.actor)
         self.structure, self.spec, self.version = jax.tree.structure(actor), learner.spec, -1
         self.act = shared(kind(learner), act_rows)
-        many = lambda x: jnp.broadcast_to(x, (self.num_envs, *x.shape))  # noqa: E731
+        # Products of a matrix with one row are rounded otherwise than with several.
+        self.times = 2 if self.num_envs == 1 < self.all_envs else 1
+        many = lambda x: jnp.broadcast_to(x, (self.num_envs * self.times, *x.shape))  # noqa: E731
         self.hidden = jax.tree.map(many, learner.hidden())
         self.ended = np.ones(own.rollout.terminated.shape[2:], bool)
 
@@ -159,11 +161,12 @@ class Player(WorkerLane):
                 return
             clock: Any = Clock(np.int32(order.steps + time * self.all_envs), np.float32(self.lesson.total_steps))  # type: ignore[arg-type]
             seen = self.shown
+            ended, shown, words = self.repeated((self.ended, seen, keys[time]))
             with COMPILING if not time else contextlib.nullcontext():
-                executed, decision = self.act(self.actor, self.hidden, self.ended, seen, keys[time], first, clock)
+                executed, decision = self.act(self.actor, self.hidden, ended, shown, words, first, clock)
             self.hidden = decision.hidden
-            executed, action, aux, source, memo = on_host(
-                (executed, decision.action, decision.aux, decision.source, decision.memo)
+            executed, action, aux, source, memo = self.own(
+                on_host((executed, decision.action, decision.aux, decision.source, decision.memo))
             )
             lost = order.anew and not time
             if lost:
@@ -176,6 +179,14 @@ class Player(WorkerLane):
             self.lost[order.place, time] = lost
             if self.environment.places is not None:
                 self.visited[order.place, time] = self.environment.place
+
+    def repeated(self, tree: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
+        """Return what is true of each environment for as many as the program acts in."""
+        return tree if self.times == 1 else jax.tree.map(lambda x: np.repeat(x, self.times, 0), tree)
+
+    def own(self, tree: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
+        """Return the rows of the lane's own environments."""
+        return tree if self.times == 1 else jax.tree.map(lambda x: x[: self.num_envs], tree)
 
     def nothing(self) -> Step:
         """Return a step in which episodes end that died with a worker."""
@@ -209,11 +220,11 @@ class Player(WorkerLane):
 
     def remember(self) -> tuple[PyTree[np.ndarray], np.ndarray]:
         """Return what is remembered in each environment, random keys as numbers, and where an episode has ended."""
-        return on_host(jax.tree.map(bits, self.hidden)), np.asarray(self.ended)
+        return self.own(on_host(jax.tree.map(bits, self.hidden))), np.asarray(self.ended)
 
     def remind(self, hidden: PyTree[np.ndarray], ended: np.ndarray) -> None:
         """Go on with what `remember` returned."""
-        self.hidden, self.ended = keyed(hidden, self.hidden), np.array(ended)
+        self.hidden, self.ended = keyed(self.repeated(hidden), self.hidden), np.array(ended)
 
     def close(self) -> None:
         super().close()

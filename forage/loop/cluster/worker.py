@@ -10,6 +10,7 @@ import contextlib
 import functools
 import pickle
 import queue
+import signal
 import struct
 import threading
 from collections.abc import Callable
@@ -275,6 +276,8 @@ def main(
     With a pipe for each lane, each is a worker by itself, on a thread of its own: nobody hands messages on.
     """
     jax.config.update("jax_platforms", "cpu")  # an accelerator is the learner's
+    # Ctrl-C reaches all processes of a terminal. Who is worked for saves first, and then ends this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     made = [kind(build, *lane) for lane in lanes]
     if len(pipes) == 1:
         Worker(made, pipes[0]).work()

@@ -1,0 +1,408 @@
+"""Workers that act by themselves: what they collect depends on how far ahead they are, and on nothing else."""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small import environment
+
+import forage
+from forage.config.setup import Setup, make_setup
+from forage.core.errors import ForageError, Interrupted
+from forage.core.types import GONE
+from forage.environments.adapters.on_host import OnHost
+from forage.environments.classic.deep_sea import DeepSea
+from forage.environments.teams.two_step import TwoStep
+from forage.loop.cluster.pool import MOST_REPLACED
+from forage.loop.cluster.workers import Workers
+from forage.loop.host.loop import Way
+from forage.loop.host.runner import HostRunner
+from tests.loop.test_workers import Counting, Refusing, plain, same, same_agents
+from tests.tiers import gated
+
+CARTPOLE = "gymnasium:CartPole-v1"
+SECONDS = 300  # in which a test ends, or has failed
+
+
+@pytest.fixture(autouse=True)
+def in_time() -> Iterator[None]:
+    """Fail a test that waits for a worker for ever."""
+
+    def over(*_: Any) -> None:
+        raise TimeoutError(f"The test did not end within {SECONDS} seconds.")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.alarm(SECONDS)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+class Delicate(Counting):
+    """Fails once in each process, at its third step."""
+
+    steps = 0
+
+    def step(self, action: Any) -> Any:
+        Delicate.steps += 1
+        if Delicate.steps == 3:
+            raise ValueError("not now")
+        return super().step(action)
+
+
+def setup_of(agent: str, env: Any = CARTPOLE, **options: Any) -> Setup:
+    sizes = {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (8,)}
+    return make_setup(agent, env, seeds=[3], steps=4096, agent_options=sizes | options)
+
+
+def copied(tree: Any) -> Any:
+    return jax.tree.map(jnp.copy, tree)
+
+
+def collected_late(runner: HostRunner, lag: int, rollouts: int) -> tuple[Any, list[Any]]:
+    """Return the learner's state and the rollouts of a loop without workers, whose policy is `lag` updates old."""
+    loop = runner.loops[0]
+    loop.begin()
+    loop.count, loop.total, loop.length, loop.infos = 0, np.zeros(()), 0, {}
+    states, collected = [copied(loop.state)], []
+    for number in range(rollouts):
+        newest, loop.state = loop.state, copied(states[max(0, number - lag)])
+        rollout, *_ = loop.collect()
+        loop.state = copied(newest)
+        loop.learn(rollout, loop.clock(loop.steps))
+        loop.steps += loop.rollout_length * loop.environment.num_envs
+        states.append(copied(loop.state))
+        collected.append(rollout)
+    return loop.state, collected
+
+
+def watched(runner: HostRunner) -> list[Any]:
+    """Return a list that every rollout comes into when it is learned from."""
+    loop, seen = runner.loops[0], []
+    learn = loop.learn
+    loop.learn = lambda rollout, clock: seen.append(rollout) or learn(rollout, clock)  # type: ignore[method-assign]
+    return seen
+
+
+PPO, GRU = {"minibatches": 2}, {"minibatches": 2, "memory_size": 4}
+WAYS = [
+    ("impala", {}, 1, Workers(2, ahead=1)),
+    ("appo", GRU, 0, Workers(2, 2, ahead=0)),  # whose lanes have one environment each
+    ("appo", GRU, 2, Workers(3, ahead=2)),
+    ("impala", {"learning_rate": "linear:1e-3,0"}, 3, Workers(1, 2, ahead=3)),
+    ("ppo", PPO, 0, Workers(2, ahead=0)),
+    ("dqn", {"learning_starts": 64}, 0, Workers(2, ahead=0)),
+    ("dqn", {"learning_starts": 64}, 2, Workers(2, ahead=2)),
+]
+
+
+@pytest.mark.parametrize(("agent", "options", "lag", "workers"), gated(WAYS, WAYS[1:2]))
+def test_a_policy_is_always_as_old(agent: str, options: dict[str, Any], lag: int, workers: Workers) -> None:
+    rollouts = 6
+    setup = setup_of(agent, **options)
+    alone: Any = setup.runner()
+    state, wanted = collected_late(alone, lag, rollouts)
+    runner: Any = setup.runner(workers=workers)
+    try:
+        seen = watched(runner)
+        runner.begin()
+        report = runner.advance(rollouts)
+        same(wanted, seen)
+        same(jax.tree.map(plain, state), jax.tree.map(plain, runner.loops[0].state))
+        loop = alone.loops[0]
+        assert loop.count > 3
+        assert report.episodes.count.tolist() == [loop.count] and report.episodes.length.tolist() == [loop.length]
+        np.testing.assert_allclose(report.latest["policy_lag"], np.mean([min(k, lag) for k in range(rollouts)]))
+        assert report.latest["workers_replaced"] == 0
+    finally:
+        alone.close()
+        runner.close()
+
+
+RESUMED = [("appo", GRU, 1, 3), ("appo", GRU, 2, 1), ("impala", {}, 0, 2), ("impala", {}, 3, 0)]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("agent", "options", "lag", "before"), RESUMED)
+def test_a_resumed_run_is_as_if_never_stopped(
+    tmp_path: Path, agent: str, options: dict[str, Any], lag: int, before: int
+) -> None:
+    setup = setup_of(agent, **options)
+    one, other = (setup.runner(workers=Workers(2, ahead=lag)) for _ in range(2))
+    try:
+        one.begin()
+        one.advance(before)
+        one.save(tmp_path / "part", {"steps": one.steps})
+        one.advance(3)
+        other.load(tmp_path / "part")
+        report = other.advance(3)
+        same(jax.tree.map(plain, one.state), jax.tree.map(plain, other.state))
+        wanted = [min(number, lag) for number in range(before, before + 3)]
+        np.testing.assert_allclose(report.latest["policy_lag"], np.mean(wanted))
+    finally:
+        one.close()
+        other.close()
+
+
+@pytest.mark.thorough
+def test_training_is_training_without_and_ends_without_a_trace(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"steps": 512, "seeds": 1, "num_envs": 4, "rollout_length": 32, "display": "quiet"}
+    how |= GRU
+    alone = forage.train("ppo", CARTPOLE, directory=tmp_path / "alone", **how)
+    before = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+    run = forage.train("ppo", CARTPOLE, directory=tmp_path / "run", workers=2, ahead=0, **how)
+    if before:
+        assert set(os.listdir("/dev/shm")) <= before
+    same_agents(alone, run)
+    untimed = lambda row: {name: value for name, value in row.items() if "second" not in name}  # noqa: E731
+    wanted = untimed(alone.rows[-1]) | {"workers_replaced": [0], "policy_lag": [0]}
+    assert untimed(run.rows[-1]) == wanted
+    assert run.config["ahead"] == 0
+
+
+@pytest.mark.thorough
+def test_a_stopped_run_goes_on_from_its_files(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"steps": 1024, "seeds": 2, "num_envs": 4, "rollout_length": 16, "display": "quiet"}
+    how |= {"workers": 1, "ahead": 2, "evaluation_episodes": 1}
+
+    def interrupt(view: Any) -> None:
+        if view.steps >= 256:
+            for process in [*multiprocessing.active_children(), multiprocessing.current_process()]:
+                os.kill(process.pid or 0, signal.SIGINT)  # as Ctrl-C does
+
+    whole = forage.train("impala", CARTPOLE, directory=tmp_path / "whole", **how)
+    with pytest.raises(Interrupted):
+        forage.train("impala", CARTPOLE, directory=tmp_path / "part", callbacks=[interrupt], **how)
+    assert forage.Run(tmp_path / "part").rows[-1]["steps"] < 1024
+    run = forage.resume(tmp_path / "part", display="quiet")
+    same_agents(whole, run)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("made", "agent", "measured"), [(DeepSea(5), "impala", True), (TwoStep(), "impala", False)])
+def test_maps_and_teams_come_along(made: Any, agent: str, measured: bool) -> None:
+    build, way = functools.partial(OnHost, made), Way(measured=measured)
+    setup = make_setup(agent, made, seeds=[3], steps=4096, agent_options={"num_envs": 4, "rollout_length": 8})
+    learner = setup.learner()
+    alone = HostRunner([learner], build, [3], 4096, way)
+    # Such a batch draws for all its environments at once, so that one worker has them all.
+    runner = HostRunner([learner], build, [3], 4096, way, Workers(1, ahead=1))
+    try:
+        state, wanted = collected_late(alone, 1, 5)
+        seen = watched(runner)
+        runner.begin()
+        runner.advance(5)
+        same(wanted, seen)
+        same(jax.tree.map(plain, state), jax.tree.map(plain, runner.loops[0].state))
+        if measured:
+            assert runner.visits is not None and runner.visits.sum() >= 5 * 8 * 4
+    finally:
+        alone.close()
+        runner.close()
+
+
+@pytest.mark.parametrize("lag", gated([0, 1, 2], [1]))
+def test_who_dies_is_replaced_and_plays_anew(lag: int) -> None:
+    setup = setup_of("impala", Counting, rollout_length=12)
+    undisturbed: Any = setup.runner()
+    runner: Any = setup.runner(workers=Workers(2, ahead=lag))
+    try:
+        _, wanted = collected_late(undisturbed, lag, 3)
+        seen = watched(runner)
+        runner.begin()
+        first = runner.advance(2)
+        pool = runner.loops[0].environment
+        pool.workers[1].process.kill()
+        second = runner.advance(4)
+        # What was learned from before, and what the other worker does, is as if nothing had happened.
+        same(wanted[:2], seen[:2])
+        survived = lambda rollout: jax.tree.map(lambda x: np.asarray(x)[:, :2], rollout)  # noqa: E731
+        same(survived(wanted[2]), survived(seen[2]))
+        rollout = jax.tree.map(lambda *x: np.concatenate(x), *seen)
+        lost, over = rollout.source == GONE, rollout.terminated | rollout.truncated
+        count, led_to = rollout.observation["count"][..., 0], rollout.next_observation["count"][..., 0]
+        assert lost.sum(0).tolist() == [0, 0, 1, 1] and rollout.truncated[lost].all()
+        at = int(np.flatnonzero(lost[:, 2])[0])
+        assert at % 12 == 0 and at // 12 in range(2, 3 + lag)  # the first step of a rollout that it had not finished
+        assert (rollout.reward[lost] == 0).all() and (led_to[lost] == 0).all() and (count[lost] == 0).all()
+        np.testing.assert_array_equal(led_to[~lost], count[~lost] + 1)
+        follows = ~np.roll(lost, -1, 0)[:-1]  # but for the step that says that an episode was lost
+        np.testing.assert_array_equal(count[1:][follows], np.where(over, 0, led_to)[:-1][follows])
+        np.testing.assert_array_equal(rollout.reward[~lost], rollout.action[~lost])
+        assert first.episodes.count + second.episodes.count == rollout.terminated.sum()  # each is five steps long
+        assert first.episodes.length + second.episodes.length == 5 * rollout.terminated.sum()
+        assert second.latest["workers_replaced"] == 1
+    finally:
+        undisturbed.close()
+        runner.close()
+
+
+@pytest.mark.thorough
+def test_whenever_workers_die_rollouts_hang_together() -> None:
+    setup = setup_of("impala", Counting, rollout_length=12)
+    runner: Any = setup.runner(workers=Workers(2, 2, ahead=1))
+    try:
+        seen = watched(runner)
+        runner.begin()
+        pool, chance = runner.loops[0].environment, np.random.default_rng(0)
+        hear = pool.hear
+
+        def kill_and_hear(number: int) -> None:
+            if number % 2:
+                time.sleep(float(chance.uniform(0, 0.02)))
+                pool.workers[number // 2 % 2].process.kill()
+            hear(number)
+
+        pool.hear = kill_and_hear
+        reports = [runner.advance(1) for _ in range(8)]
+        rollout = jax.tree.map(lambda *x: np.concatenate(x), *seen)
+        lost, over = rollout.source == GONE, rollout.terminated | rollout.truncated
+        count, led_to = rollout.observation["count"][..., 0], rollout.next_observation["count"][..., 0]
+        np.testing.assert_array_equal(led_to[~lost], count[~lost] + 1)
+        follows = ~np.roll(lost, -1, 0)[:-1]
+        np.testing.assert_array_equal(count[1:][follows], np.where(over, 0, led_to)[:-1][follows])
+        assert pool.replaced >= 3 and lost.any() and over[lost].all()
+        assert sum(float(report.episodes.count[0]) for report in reports) == rollout.terminated.sum()
+        pool.hear = hear
+        pool.deaths.extend([pool.taken] * MOST_REPLACED)
+        pool.workers[0].process.kill()
+        with pytest.raises(ForageError, match=r"100 workers of .* have died within 1,000 steps"):
+            runner.advance(2)
+    finally:
+        runner.close()
+
+
+@pytest.mark.thorough
+def test_an_environment_that_fails_stops_the_run_and_leaves_nothing() -> None:
+    runner: Any = setup_of("impala", Refusing).runner(workers=Workers(2, ahead=1))
+    pool = runner.loops[0].environment
+    name, processes = pool.shelf_block.name, [worker.process for worker in pool.workers]
+    ids = [process.pid for process in processes]
+    try:
+        runner.begin()
+        with pytest.raises(ForageError, match=r"in environment \d with ValueError: two is not for me"):
+            runner.advance(20)
+    finally:
+        runner.close()
+    for number in ids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(number, 0)
+    with pytest.raises(FileNotFoundError):
+        SharedMemory(name)
+
+
+@pytest.mark.thorough
+def test_after_a_failure_it_can_go_on_with_new_episodes(tmp_path: Path) -> None:
+    setup = setup_of("impala", Delicate)
+    runner: Any = setup.runner(workers=Workers(2, ahead=2))
+    other: Any = setup.runner(workers=Workers(2, ahead=2))
+    try:
+        seen, loop = watched(runner), runner.loops[0]
+        runner.begin()
+        with pytest.raises(ForageError, match="not now"):
+            runner.advance(1)
+        runner.save(tmp_path / "part", {"steps": runner.steps})  # as far as it came
+        loop.forget()
+        loop.begin_episodes()
+        report = runner.advance(5)
+        assert len(seen) == 5
+        first = seen[0].observation["count"][0].ravel().tolist()
+        assert first == [0, 0, 0, 0] and (seen[0].source != GONE).all()
+        assert report.episodes.count == jax.tree.map(lambda *x: np.concatenate(x), *seen).terminated.sum()
+        np.testing.assert_allclose(report.latest["policy_lag"], np.mean([0, 1, 2, 2, 2]))
+        other.load(tmp_path / "part")
+        assert other.steps == 0 and not other.loops[0].requests
+    finally:
+        runner.close()
+        other.close()
+
+
+@pytest.mark.thorough
+def test_where_environments_cannot_be_saved_rollouts_are_kept_and_cut(tmp_path: Path) -> None:
+    setup = setup_of("impala", Counting)
+    one, other = (setup.runner(workers=Workers(2, ahead=2)) for _ in range(2))
+    try:
+        assert not one.exact
+        kept, seen = watched(one), watched(other)  # type: ignore[arg-type]
+        one.begin()
+        one.advance(3)
+        one.save(tmp_path / "part", {"steps": one.steps})
+        one.advance(2)
+        other.load(tmp_path / "part")
+        report = other.advance(3)
+        last = np.asarray(seen[1].terminated[-1])
+        same(kept[3], seen[0])
+        same(kept[4]._replace(truncated=()), seen[1]._replace(truncated=()))
+        assert (seen[1].truncated[-1] == ~last).all()
+        assert not np.asarray(seen[1].truncated[:-1]).any()
+        assert (seen[2].observation["count"][0] == 0).all()
+        assert report.episodes.count == sum(np.asarray(rollout.terminated).sum() for rollout in seen)
+    finally:
+        one.close()
+        other.close()
+
+
+KILLED = """
+import os, signal
+from forage.config.setup import make_setup
+from forage.loop.cluster.workers import Workers
+
+if __name__ == "__main__":
+    sizes = {"num_envs": 2, "rollout_length": 5000}
+    setup = make_setup("impala", "gymnasium:CartPole-v1", seeds=[0], steps=100_000, agent_options=sizes)
+    runner = setup.runner(workers=Workers(2, ahead=1))
+    runner.begin()
+    runner.loops[0].ask(2)
+    print(*[worker.process.pid for worker in runner.loops[0].environment.workers], flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.thorough
+def test_workers_end_with_whom_they_work_for(tmp_path: Path) -> None:
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    said = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment(), check=False)
+    ids = [int(number) for number in said.stdout.split()]
+    assert len(ids) == 2, said.stderr
+    until = time.monotonic() + 60
+    while time.monotonic() < until and any(Path(f"/proc/{number}").exists() for number in ids):
+        time.sleep(0.1)
+    assert not any(Path(f"/proc/{number}").exists() for number in ids)
+
+
+def test_what_workers_cannot_play_is_said() -> None:
+    spread: dict[str, Any] = {"workers": 2, "steps": 256, "display": "quiet"}
+    with pytest.raises(ForageError, match="PPO takes every rollout for one of its newest policy, .* such as impala"):
+        forage.train("ppo", CARTPOLE, ahead=1, **spread)
+    with pytest.raises(ForageError, match="0 rollouts or more ahead of the learner, not -1"):
+        forage.train("impala", CARTPOLE, ahead=-1, **spread)
+    with pytest.raises(ForageError, match="give workers as well, or leave ahead out"):
+        forage.train("impala", CARTPOLE, ahead=1, steps=256, display="quiet")
+    with pytest.raises(ForageError, match="leave out first_come, or ahead"):
+        forage.train("impala", CARTPOLE, ahead=1, first_come=True, **spread)
+    with pytest.raises(ForageError, match="give workers 2, or leave ahead out"):
+        forage.train("impala", CARTPOLE, ahead=1, **spread | {"workers": "ray:2"})
+    with pytest.raises(ForageError, match="the learner has to see each step; leave out --ahead"):
+        forage.train("impala", CARTPOLE, ahead=1, starts="go-explore", **spread)
+    with pytest.raises(ForageError, match="Reinforce begins its episodes together"):
+        forage.train("reinforce", CARTPOLE, ahead=0, **spread)
+    with pytest.raises(ForageError, match="is stepped on the device, where no workers are needed"):
+        forage.train("impala", "CartPole-v1", ahead=1, **spread)
+    with pytest.raises(ForageError, match="cannot be sent to worker processes"):
+        rate = forage.core.schedule.Schedule("own", lambda share: 1e-3 * (1 - share))  # type: ignore[attr-defined]
+        forage.train("impala", CARTPOLE, ahead=1, learning_rate=rate, **spread)
