@@ -21,8 +21,11 @@ import pytest
 from small import environment
 
 import forage
+from forage.behaviours.own import Own
 from forage.config.setup import Setup, make_setup
+from forage.core import prng
 from forage.core.errors import ForageError, Interrupted
+from forage.core.ports import Behaviour, Decision
 from forage.core.types import GONE
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.classic.deep_sea import DeepSea
@@ -64,9 +67,26 @@ class Delicate(Counting):
         return super().step(action)
 
 
-def setup_of(agent: str, env: Any = CARTPOLE, **options: Any) -> Setup:
+class Drawing(Behaviour):
+    """Acts as the agent does, one time in four at random: by keys of its own, that it keeps and remembers."""
+
+    def init(self, key: Any, agent: Any, spec: Any) -> Any:
+        return key
+
+    def hidden(self, agent: Any, spec: Any) -> Any:
+        return prng.key(5)
+
+    def act(self, state: Any, hidden: Any, observation: Any, moment: Any) -> Decision:
+        decision = Own().act((), hidden._replace(behaviour=()), observation, moment)
+        key, own = jax.random.split(hidden.behaviour)
+        drawn = jax.random.bernoulli(jax.random.fold_in(own, jax.random.bits(state)), 0.25)
+        action = jnp.where(drawn, 1 - decision.action, decision.action)
+        return decision._replace(action=action, hidden=decision.hidden._replace(behaviour=key))
+
+
+def setup_of(agent: str, env: Any = CARTPOLE, behaviour: Any = None, **options: Any) -> Setup:
     sizes = {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (8,)}
-    return make_setup(agent, env, seeds=[3], steps=4096, agent_options=sizes | options)
+    return make_setup(agent, env, behaviour=behaviour, seeds=[3], steps=4096, agent_options=sizes | options)
 
 
 def copied(tree: Any) -> Any:
@@ -107,6 +127,7 @@ WAYS = [
     ("ppo", PPO, 0, Workers(2, ahead=0)),
     ("dqn", {"learning_starts": 64}, 0, Workers(2, ahead=0)),
     ("dqn", {"learning_starts": 64}, 2, Workers(2, ahead=2)),
+    ("impala", {"behaviour": Drawing()}, 1, Workers(2, ahead=1)),
 ]
 
 
@@ -133,7 +154,7 @@ def test_a_policy_is_always_as_old(agent: str, options: dict[str, Any], lag: int
         runner.close()
 
 
-RESUMED = [("appo", GRU, 1, 3), ("appo", GRU, 2, 1), ("impala", {}, 0, 2), ("impala", {}, 3, 0)]
+RESUMED = [("appo", GRU, 1, 3), ("impala", {"behaviour": Drawing()}, 1, 2), ("appo", GRU, 2, 1), ("impala", {}, 0, 2), ("impala", {}, 3, 0)]
 
 
 @pytest.mark.thorough
@@ -387,7 +408,7 @@ def test_workers_end_with_whom_they_work_for(tmp_path: Path) -> None:
 
 def test_what_workers_cannot_play_is_said() -> None:
     spread: dict[str, Any] = {"workers": 2, "steps": 256, "display": "quiet"}
-    with pytest.raises(ForageError, match="PPO takes every rollout for one of its newest policy, .* such as impala"):
+    with pytest.raises(ForageError, match=r"PPO takes every rollout for one of its newest policy, .* such as impala"):
         forage.train("ppo", CARTPOLE, ahead=1, **spread)
     with pytest.raises(ForageError, match="0 rollouts or more ahead of the learner, not -1"):
         forage.train("impala", CARTPOLE, ahead=-1, **spread)

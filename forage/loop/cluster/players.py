@@ -41,6 +41,8 @@ from forage.loop.host.loop import decide
 
 LEARN, PLAY, REMEMBER, REMIND = "learn", "play", "remember", "remind"  # what a player is told beside what a lane is
 
+OURS = "forage"  # generator, which is an object that cannot be sent
+
 COMPILING = threading.Lock()
 """Held by the first of a worker's threads that plays: the others use its program, where it fits them."""
 
@@ -64,7 +66,7 @@ class Leaf(NamedTuple):
 
     shape: jax.ShapeDtypeStruct  # of its numbers
     needed: bool
-    generator: Any  # of random keys; `None`: it holds none
+    generator: str | None  # of random keys; `None`: it holds none
     weak: bool  # its dtype gives way to others', as that of a number in Python
 
 
@@ -147,7 +149,8 @@ class Player(WorkerLane):
                 next(numbers)[order.parameters].copy() if leaf.needed else np.zeros(leaf.shape.shape, leaf.shape.dtype)
             )
             if leaf.generator is not None:
-                leaves.append(jax.random.wrap_key_data(jnp.asarray(found), impl=leaf.generator))
+                generator = prng.FUSED if leaf.generator == OURS else leaf.generator
+                leaves.append(jax.random.wrap_key_data(jnp.asarray(found), impl=generator))
             else:
                 leaves.append(jax.device_put(found.item() if leaf.weak and not found.ndim else found))
         self.actor, self.version = Flat(tuple(leaves), self.structure), order.version
@@ -242,6 +245,12 @@ def keyed(tree: PyTree[np.ndarray], like: PyTree[Any]) -> PyTree[Array]:
         return jax.random.wrap_key_data(array, impl=generator_of(like)) if is_key(like) else array
 
     return jax.tree.map(leaf, tree, like)
+
+
+def generator_name(key: Any) -> str:
+    """Return the name of the generator that random keys (or their shapes) are of."""
+    found = generator_of(key)
+    return found if isinstance(found, str) else OURS
 
 
 def orphaned() -> bool:

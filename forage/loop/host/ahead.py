@@ -21,12 +21,11 @@ import numpy as np
 from jaxtyping import Array, Int, Key, PyTree, UInt32
 
 from forage.core import prng
-from forage.core.checkpoint import generator_of
 from forage.core.compiling import Flat, kind, on_device, shared
 from forage.core.errors import ForageError
 from forage.core.mesh import bits, is_key
 from forage.core.types import Clock, Experience
-from forage.loop.cluster.players import Leaf, Lesson, Order, Players, Shelf, act_rows, keyed
+from forage.loop.cluster.players import Leaf, Lesson, Order, Players, Shelf, act_rows, generator_name, keyed
 from forage.loop.host.loop import HostLoop, HostState, Measured, Way, keys_of
 from forage.loop.learner import Learner, Report
 from forage.loop.program import traced, uses
@@ -100,6 +99,7 @@ class Ahead(HostLoop):
         self.keys_ahead = shared(kind(learner), keys_ahead, static_argnames=("steps", "num_envs"))
         self.requests: deque[Request] = deque()
         self.published: tuple[Any, Any] | None = None  # what workers were sent last
+        self.acting_numbers: tuple[Learner, Flat] | None = None  # of a learner, what concerns acting
         self.sent = 0  # times that parameters were sent
         self.lag = 0.0  # in the mean of the newest chunk
         self.lags: list[int] = []
@@ -109,7 +109,8 @@ class Ahead(HostLoop):
     def teach(self) -> None:
         """Tell workers how to act, and what a rollout looks like."""
         _, state = jax.eval_shape(self.begun, self.learner, prng.key(0), self.mark)
-        actor, blank = self.told(state), jax.eval_shape(self.blank_rollout, state)
+        actor = self.acting_part(state._replace(rewards=(), memory=()))
+        blank = jax.eval_shape(self.blank_rollout, state)
         self.needed = self.depends_on(actor, blank.observation)
         try:
             parts = pickle.dumps(jax.tree.unflatten(actor.structure, range(len(actor.leaves))))
@@ -134,15 +135,15 @@ class Ahead(HostLoop):
             jax.ShapeDtypeStruct((1,), np.bool_),
         )
         leaves = [
-            Leaf(number, needed, generator_of(leaf) if is_key(leaf) else None, getattr(leaf, "weak_type", False))
+            Leaf(number, needed, generator_name(leaf) if is_key(leaf) else None, getattr(leaf, "weak_type", False))
             for leaf, number, needed in zip(actor.leaves, numbers, self.needed, strict=True)
         ]
         self.environment.teach(Lesson(parts, tuple(leaves), shelf, self.total_steps))
 
-    def told(self, state: Any) -> Flat:
-        """Return what workers need to know of the learner and its state, or of the shapes of that."""
+    def acting_part(self, state: Any) -> Flat:
+        """Return what of the learner concerns acting, and what else acts: its state, or the shapes of that."""
         acting = dataclasses.replace(self.learner, rewards=None, memory=None)  # type: ignore[arg-type]
-        return Flat.of((on_device(acting), state._replace(rewards=(), memory=())))
+        return Flat.of((on_device(acting), state))
 
     def depends_on(self, actor: Flat, observation: PyTree[Any]) -> list[bool]:
         """Return for each leaf of what acts whether actions depend on it: optimisers and the like need not travel."""
@@ -223,8 +224,12 @@ class Ahead(HostLoop):
     def publish(self) -> None:
         """Send workers the newest parameters, to where those were that nobody plays with any more."""
         self.sent += 1
-        leaves = [leaf for leaf, needed in zip(self.told(self.state).leaves, self.needed, strict=True) if needed]
-        self.environment.publish(self.sent % (self.ahead + 1), [np.asarray(bits(leaf)) for leaf in leaves])
+        if self.acting_numbers is None or self.acting_numbers[0] is not self.learner:
+            self.acting_numbers = self.learner, self.acting_part(())
+        numbers = self.acting_numbers[1].leaves
+        leaves = *numbers, *self.actor().leaves[len(self.numbers.leaves) :]
+        needed = [leaf for leaf, needed in zip(leaves, self.needed, strict=True) if needed]
+        self.environment.publish(self.sent % (self.ahead + 1), [np.asarray(bits(leaf)) for leaf in needed])
 
     def collected(self, request: Request) -> Collected:
         """Return copies of what players wrote, which workers write over in time."""
