@@ -30,6 +30,7 @@ from forage.core.types import GONE
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.teams.two_step import TwoStep
+from forage.loop.cluster.players import SHARED_MEMORY, check_room
 from forage.loop.cluster.pool import MOST_REPLACED
 from forage.loop.cluster.workers import Workers
 from forage.loop.host.loop import Way
@@ -154,7 +155,14 @@ def test_a_policy_is_always_as_old(agent: str, options: dict[str, Any], lag: int
         runner.close()
 
 
-RESUMED = [("appo", GRU, 1, 3), ("impala", {"behaviour": Drawing()}, 1, 2), ("appo", GRU, 2, 1), ("impala", {}, 0, 2), ("impala", {}, 3, 0)]
+RESUMED = [
+    ("appo", GRU, 1, 3),
+    ("impala", {"behaviour": Drawing()}, 1, 2),
+    ("appo", GRU, 2, 1),
+    ("impala", {}, 0, 2),
+    ("impala", {}, 3, 0),
+    ("dqn", {"learning_starts": 64}, 1, 3),
+]
 
 
 @pytest.mark.thorough
@@ -424,6 +432,9 @@ def test_what_workers_cannot_play_is_said() -> None:
         forage.train("reinforce", CARTPOLE, ahead=0, **spread)
     with pytest.raises(ForageError, match="is stepped on the device, where no workers are needed"):
         forage.train("impala", "CartPole-v1", ahead=1, **spread)
+    if SHARED_MEMORY.is_dir():
+        with pytest.raises(ForageError, match=r"take 1,099,512 MB of shared memory, .* give a smaller --ahead"):
+            check_room("Table", [jax.ShapeDtypeStruct((1 << 40,), np.uint8)])
     with pytest.raises(ForageError, match="cannot be sent to worker processes"):
         rate = forage.core.schedule.Schedule("own", lambda share: 1e-3 * (1 - share))  # type: ignore[attr-defined]
         forage.train("impala", CARTPOLE, ahead=1, learning_rate=rate, **spread)

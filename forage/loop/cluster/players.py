@@ -11,12 +11,15 @@ A worker that dies is replaced, and plays what it had not finished anew. The fir
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
 import os
 import pickle
+import shutil
 import threading
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -42,6 +45,8 @@ from forage.loop.host.loop import decide
 LEARN, PLAY, REMEMBER, REMIND = "learn", "play", "remember", "remind"  # what a player is told beside what a lane is
 
 OURS = "forage"  # generator, which is an object that cannot be sent
+
+SHARED_MEMORY = Path("/dev/shm")  # where a system has its arrays in a file system of their own
 
 COMPILING = threading.Lock()
 """Held by the first of a worker's threads that plays: the others use its program, where it fits them."""
@@ -237,6 +242,16 @@ class Player(WorkerLane):
             self.shelf_block.close()
 
 
+def check_room(name: str, shapes: PyTree[jax.ShapeDtypeStruct]) -> None:
+    """Raise `ForageError` where shared memory cannot hold arrays: writing beyond its end would kill the process."""
+    wanted = sum(math.prod(x.shape) * np.dtype(x.dtype).itemsize for x in jax.tree.leaves(shapes))
+    if SHARED_MEMORY.is_dir() and wanted > (free := shutil.disk_usage(SHARED_MEMORY).free):
+        raise ForageError(
+            f"Rollouts of {name} that workers play take {wanted / 1e6:,.0f} MB of shared memory, and {SHARED_MEMORY} "
+            f"has {free / 1e6:,.0f} MB; give a smaller --ahead, fewer environments or shorter rollouts."
+        )
+
+
 def keyed(tree: PyTree[np.ndarray], like: PyTree[Any]) -> PyTree[Array]:
     """Return a tree whose random keys were numbers; `like` has keys where those are."""
 
@@ -295,7 +310,8 @@ class Players(Pool):
         return self.shelf_block.arrays
 
     def teach(self, lesson: Lesson) -> None:
-        """Tell all players how to act. Raise `ForageError` where one of them dies of it."""
+        """Tell all players how to act. Raise `ForageError` where one dies of it, or the shelf has no room."""
+        check_room(self.name, lesson.shelf)
         self.shelf_block = Block(lesson.shelf)
         self.told_how = pickle.dumps(lesson), self.shelf_block.name
         for lane in self.lanes:

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key, PyTree, UInt32
 
 from forage.core import prng
-from forage.core.compiling import Flat, kind, on_device, shared
+from forage.core.compiling import Flat, kind, on_device, on_host, shared
 from forage.core.errors import ForageError
 from forage.core.mesh import bits, is_key
 from forage.core.types import Clock, Experience
@@ -228,8 +228,8 @@ class Ahead(HostLoop):
             self.acting_numbers = self.learner, self.acting_part(())
         numbers = self.acting_numbers[1].leaves
         leaves = *numbers, *self.actor().leaves[len(self.numbers.leaves) :]
-        needed = [leaf for leaf, needed in zip(leaves, self.needed, strict=True) if needed]
-        self.environment.publish(self.sent % (self.ahead + 1), [np.asarray(bits(leaf)) for leaf in needed])
+        needed = [bits(leaf) for leaf, needed in zip(leaves, self.needed, strict=True) if needed]
+        self.environment.publish(self.sent % (self.ahead + 1), on_host(needed))
 
     def collected(self, request: Request) -> Collected:
         """Return copies of what players wrote, which workers write over in time."""
