@@ -57,13 +57,13 @@ def in_time() -> Iterator[None]:
 
 
 class Delicate(Counting):
-    """Fails once in each process, at its third step."""
+    """Fails once in each process, in the second rollout of two."""
 
     steps = 0
 
     def step(self, action: Any) -> Any:
         Delicate.steps += 1
-        if Delicate.steps == 3:
+        if Delicate.steps == 20:
             raise ValueError("not now")
         return super().step(action)
 
@@ -121,7 +121,7 @@ def watched(runner: HostRunner) -> list[Any]:
 
 PPO, GRU = {"minibatches": 2}, {"minibatches": 2, "memory_size": 4}
 WAYS = [
-    ("impala", {}, 1, Workers(2, ahead=1)),
+    ("appo", GRU, 1, Workers(1, 2, ahead=1)),
     ("appo", GRU, 0, Workers(2, 2, ahead=0)),  # whose lanes have one environment each
     ("appo", GRU, 2, Workers(3, ahead=2)),
     ("impala", {"learning_rate": "linear:1e-3,0"}, 3, Workers(1, 2, ahead=3)),
@@ -132,7 +132,7 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize(("agent", "options", "lag", "workers"), gated(WAYS, WAYS[1:2]))
+@pytest.mark.parametrize(("agent", "options", "lag", "workers"), gated(WAYS, WAYS[:1]))
 def test_a_policy_is_always_as_old(agent: str, options: dict[str, Any], lag: int, workers: Workers) -> None:
     rollouts = 6
     setup = setup_of(agent, **options)
@@ -342,19 +342,22 @@ def test_after_a_failure_it_can_go_on_with_new_episodes(tmp_path: Path) -> None:
     try:
         seen, loop = watched(runner), runner.loops[0]
         runner.begin()
+        runner.advance(1)
+        runner.save(tmp_path / "early", {"steps": runner.steps})  # when workers have failed, but nobody knows
         with pytest.raises(ForageError, match="not now"):
             runner.advance(1)
-        runner.save(tmp_path / "part", {"steps": runner.steps})  # as far as it came
+        runner.save(tmp_path / "late", {"steps": runner.steps})
         loop.forget()
         loop.begin_episodes()
         report = runner.advance(5)
-        assert len(seen) == 5
-        first = seen[0].observation["count"][0].ravel().tolist()
-        assert first == [0, 0, 0, 0] and (seen[0].source != GONE).all()
-        assert report.episodes.count == jax.tree.map(lambda *x: np.concatenate(x), *seen).terminated.sum()
+        assert len(seen) == 6
+        first = seen[1].observation["count"][0].ravel().tolist()
+        assert first == [0, 0, 0, 0] and (seen[1].source != GONE).all()
+        assert report.episodes.count == jax.tree.map(lambda *x: np.concatenate(x), *seen[1:]).terminated.sum()
         np.testing.assert_allclose(report.latest["policy_lag"], np.mean([0, 1, 2, 2, 2]))
-        other.load(tmp_path / "part")
-        assert other.steps == 0 and not other.loops[0].requests
+        for name in ("early", "late"):
+            other.load(tmp_path / name)
+            assert other.steps == 32 and not other.loops[0].requests
     finally:
         runner.close()
         other.close()

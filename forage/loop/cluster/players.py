@@ -300,6 +300,7 @@ class Players(Pool):
         self.shelf_block: Block | None = None
         self.orders: dict[int, Order] = {}  # by number, from 1 on: those that not all lanes are known to have played
         self.asked = 0  # orders
+        self.failed: dict[int, str] = {}  # what was wrong in an environment, by order
         super().__init__(build, num_envs, workers, threads, ray)
         self.done = dict.fromkeys(self.lanes, 0)  # the newest order that each has played
 
@@ -344,6 +345,7 @@ class Players(Pool):
         """Wait until all have played the rollout of this number. Raise `ForageError` where an environment failed."""
         for lane in self.lanes:
             self._until(lane, number)
+        self._check_played(number)
         for old in [n for n in self.orders if n <= number]:
             del self.orders[old]
             self.taken += self.shelf.lost.shape[1]
@@ -356,13 +358,19 @@ class Players(Pool):
                 self._replace(lane.worker)
 
     def _next(self, lane: Lane) -> None:
-        """Wait for the next rollout of a lane."""
+        """Wait for the next rollout of a lane, which is through with it as well where its environments failed."""
+        number = self.done[lane] + 1
         try:
             lane.answer()
-        except ForageError:
-            self.done[lane] += 1
-            raise
-        self.done[lane] += 1
+        except ForageError as error:
+            self.failed.setdefault(number, str(error))
+        self.done[lane] = number
+
+    def _check_played(self, number: int) -> None:
+        """Raise `ForageError` where environments failed up to the rollout of this number."""
+        for one in sorted(self.failed):
+            if one <= number:
+                raise ForageError(self.failed[one])
 
     def _replace(self, worker: Worker) -> None:
         """Replace a worker that is gone, and have it play what it had not finished."""
@@ -385,18 +393,22 @@ class Players(Pool):
             try:
                 for lane in worker.lanes:
                     while self.done[lane] < self.asked:
-                        with contextlib.suppress(ForageError):  # of an environment, whose rollout nobody needs
-                            self._next(lane)
+                        self._next(lane)
             except Gone:
                 self.done |= dict.fromkeys(worker.lanes, self.asked)
                 self._renewed(worker)
         self.orders.clear()
+        self.failed.clear()
         self.shelf.stopped[0] = False
 
     def remembered(self) -> tuple[PyTree[np.ndarray], np.ndarray]:
-        """Return what players remember in all environments, and where an episode has ended, once all is played."""
+        """Return what players remember in all environments, and where an episode has ended, once all is played.
+
+        Raise `ForageError` where an environment failed.
+        """
         for lane in self.lanes:
             self._until(lane, self.asked)
+        self._check_played(self.asked)
         parts = []
         for lane in self.lanes:
             lane.tell(REMEMBER)

@@ -245,16 +245,20 @@ class Ahead(HostLoop):
         """Return everything to continue from, with the rollouts that workers are ahead. After a failure these are left
         out, as the environments are.
         """
-        if not with_environment:
-            began = self.requests[0].began if self.requests else self.key
-            saved = super().save(with_environment)._replace(key=began)
-            return saved._replace(**self.nothing_ahead(began)) if self.ahead else saved._replace(pending=())  # type: ignore[arg-type]
-        self.ask(self.ahead)
-        hidden, self.ended = self.environment.remembered()
-        self.hidden = keyed(hidden, self.first_hidden)
+        if with_environment:
+            self.ask(self.ahead)
+            try:
+                hidden, self.ended = self.environment.remembered()
+                self.hidden = keyed(hidden, self.first_hidden)
+            except ForageError:  # in a rollout that is not needed yet, and says so when it is
+                with_environment = False
         saved = super().save(with_environment)
+        if not with_environment and self.requests:
+            saved = saved._replace(key=self.requests[0].began)
         if not self.ahead:
             return saved._replace(pending=())  # type: ignore[arg-type]
+        if not with_environment:
+            return saved._replace(**self.nothing_ahead(saved.key))
         each = [self.collected(request) for request in self.requests]
         rollout, lost, visited = jax.tree.map(lambda *x: np.stack(x), *each)
         behind = [self.rollouts - request.acted for request in self.requests]
