@@ -39,6 +39,7 @@ from tests.loop.test_workers import Counting, Refusing, plain, same, same_agents
 from tests.tiers import gated
 
 CARTPOLE = "gymnasium:CartPole-v1"
+TESTS = Path(__file__).parents[1]
 SECONDS = 300  # in which a test ends, or has failed
 
 
@@ -365,7 +366,7 @@ def test_after_a_failure_it_can_go_on_with_new_episodes(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_where_environments_cannot_be_saved_rollouts_are_kept_and_cut(tmp_path: Path) -> None:
-    setup = setup_of("impala", Counting)
+    setup = setup_of("impala", Counting, memory_size=4)
     one, other = (setup.runner(workers=Workers(2, ahead=2)) for _ in range(2))
     try:
         assert not one.exact
@@ -382,6 +383,8 @@ def test_where_environments_cannot_be_saved_rollouts_are_kept_and_cut(tmp_path: 
         assert (seen[1].truncated[-1] == ~last).all()
         assert not np.asarray(seen[1].truncated[:-1]).any()
         assert (seen[2].observation["count"][0] == 0).all()
+        remembered = np.abs(seen[2].aux[0].features)
+        assert (remembered[0] == 0).all() and (remembered[1] > 0).any()
         assert report.episodes.count == sum(np.asarray(rollout.terminated).sum() for rollout in seen)
     finally:
         one.close()
@@ -389,13 +392,15 @@ def test_where_environments_cannot_be_saved_rollouts_are_kept_and_cut(tmp_path: 
 
 
 KILLED = """
-import os, signal
+import os, signal, sys
+sys.path[:0] = sys.argv[1:]
 from forage.config.setup import make_setup
 from forage.loop.cluster.workers import Workers
+from tests.loop.test_workers import Waiting
 
 if __name__ == "__main__":
-    sizes = {"num_envs": 2, "rollout_length": 5000}
-    setup = make_setup("impala", "gymnasium:CartPole-v1", seeds=[0], steps=100_000, agent_options=sizes)
+    sizes = {"num_envs": 2, "rollout_length": 5000}  # of 50 ms each
+    setup = make_setup("impala", Waiting, seeds=[0], steps=100_000, agent_options=sizes)
     runner = setup.runner(workers=Workers(2, ahead=1))
     runner.begin()
     runner.loops[0].ask(2)
@@ -408,7 +413,10 @@ if __name__ == "__main__":
 def test_workers_end_with_whom_they_work_for(tmp_path: Path) -> None:
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
-    said = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment(), check=False)
+    paths = [str(TESTS), str(TESTS.parent)]
+    said = subprocess.run(
+        [sys.executable, str(script), *paths], capture_output=True, text=True, env=environment(), check=False
+    )
     ids = [int(number) for number in said.stdout.split()]
     assert len(ids) == 2, said.stderr
     until = time.monotonic() + 60
