@@ -337,7 +337,7 @@ def test_an_environment_that_fails_stops_the_run_and_leaves_nothing() -> None:
 
 @pytest.mark.thorough
 def test_after_a_failure_it_can_go_on_with_new_episodes(tmp_path: Path) -> None:
-    setup = setup_of("impala", Delicate)
+    setup = setup_of("impala", Delicate, memory_size=4)
     runner: Any = setup.runner(workers=Workers(2, ahead=2))
     other: Any = setup.runner(workers=Workers(2, ahead=2))
     try:
@@ -354,6 +354,7 @@ def test_after_a_failure_it_can_go_on_with_new_episodes(tmp_path: Path) -> None:
         assert len(seen) == 6
         first = seen[1].observation["count"][0].ravel().tolist()
         assert first == [0, 0, 0, 0] and (seen[1].source != GONE).all()
+        assert (seen[1].aux[0].features[0] == 0).all() and (seen[2].aux[0].features[0] != 0).any()
         assert report.episodes.count == jax.tree.map(lambda *x: np.concatenate(x), *seen[1:]).terminated.sum()
         np.testing.assert_allclose(report.latest["policy_lag"], np.mean([0, 1, 2, 2, 2]))
         for name in ("early", "late"):
@@ -372,14 +373,14 @@ def test_where_environments_cannot_be_saved_rollouts_are_kept_and_cut(tmp_path: 
         assert not one.exact
         kept, seen = watched(one), watched(other)  # type: ignore[arg-type]
         one.begin()
-        one.advance(3)
-        one.save(tmp_path / "part", {"steps": one.steps})
+        one.advance(2)
+        one.save(tmp_path / "part", {"steps": one.steps})  # in the midst of episodes
         one.advance(2)
         other.load(tmp_path / "part")
         report = other.advance(3)
         last = np.asarray(seen[1].terminated[-1])
-        same(kept[3], seen[0])
-        same(kept[4]._replace(truncated=()), seen[1]._replace(truncated=()))
+        same(kept[2], seen[0])
+        same(kept[3]._replace(truncated=()), seen[1]._replace(truncated=()))
         assert (seen[1].truncated[-1] == ~last).all()
         assert not np.asarray(seen[1].truncated[:-1]).any()
         assert (seen[2].observation["count"][0] == 0).all()
