@@ -25,7 +25,8 @@ from forage.core.compiling import Flat, kind, on_device, on_host, shared
 from forage.core.errors import ForageError
 from forage.core.mesh import bits, is_key
 from forage.core.types import Clock, Experience
-from forage.loop.cluster.players import Leaf, Lesson, Order, Players, Shelf, act_rows, generator_name, keyed
+from forage.loop.cluster.player import Leaf, Lesson, Order, Shelf, act_rows, generator_name, keyed
+from forage.loop.cluster.players import Players
 from forage.loop.host.loop import HostLoop, HostState, Measured, Way, keys_of
 from forage.loop.learner import Learner, Report
 from forage.loop.program import traced, uses
@@ -49,7 +50,7 @@ def check(learner: Learner, way: Way, ahead: int) -> None:
 
 
 class AheadState(NamedTuple):
-    """What a checkpoint holds of rollouts that are not learned from yet, beside themselves; leaves `ahead ...`."""
+    """Facts about the rollouts of a checkpoint that are not learned from yet; leaves `ahead ...`."""
 
     present: np.ndarray  # []: whether there are any; there are none after a failure
     began: Key[Array, " ahead"]  # the key before each
