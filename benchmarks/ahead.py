@@ -64,10 +64,9 @@ def main() -> None:
         "# What acting beside the environments brings",
         "",
         f"`python benchmarks/ahead.py`, {datetime.date.today()}, {os.cpu_count()} cores, Python "
-        f"{platform.python_version()}: environment steps of a second in training, IMPALA on {ENVIRONMENT} with "
-        f"{NUM_ENVS}",
-        f"environments and rollouts of {length} steps; medians of {TURNS} turns of {ROLLOUTS} rollouts, with the lower "
-        f"and the upper quartile.",
+        f"{platform.python_version()}: environment steps of a second",
+        f"in training, IMPALA on {ENVIRONMENT} with {NUM_ENVS} environments and rollouts of {length} steps;",
+        f"medians of {TURNS} turns of {ROLLOUTS} rollouts, with the lower and the upper quartile.",
         "",
         "| | steps/s | against no workers |",
         "|---|---|---|",

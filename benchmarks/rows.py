@@ -223,7 +223,8 @@ PPO_WORKERS = Row(
         "workers": 2,
     },
     contestants=(
-        Contestant("forage", "forage"),
+        Contestant("forage", "forage", {"ahead": 0}),  # the same numbers as the next two, bit by bit
+        Contestant("forage (workers only step)", "forage"),
         Contestant("forage (no workers)", "forage", {"workers": 0}),
         Contestant("sample factory", "sample_factory"),
         Contestant("sb3", "sb3", ONE_THREAD | {"steps": 8 * 4096}),
