@@ -221,6 +221,7 @@ PPO_WORKERS = Row(
         "epochs": 2,
         "num_minibatches": 4,
         "workers": 2,
+        "ahead": None,
     },
     contestants=(
         Contestant("forage", "forage", {"ahead": 0}),  # the same numbers as the next two, bit by bit

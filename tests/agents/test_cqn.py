@@ -132,6 +132,7 @@ def test_sequences_average_what_several_have_for_now():
     np.testing.assert_allclose(done, np.repeat(by_hand, 2).reshape(4, 2), rtol=1e-5)
 
 
+@pytest.mark.thorough
 def test_sequences_are_learned_of_and_steps_know_the_ones_before():
     def worked(key):
         network = SEQUENCE.network(key, PLANE)

@@ -800,7 +800,6 @@ CASES = [
 ]
 
 GATE = [case for case in CASES if case[:3] == ("ppo", "discrete", "device")]
-GATE += [("iql", "discrete", "data", probe) for probe in ("reset",)]
 GATE += [("ppo", "discrete", "host", probe) for probe in ("truncation", "reset")]
 
 

@@ -65,6 +65,7 @@ def rollout_of(loop):
 # The mismatch
 
 
+@pytest.mark.thorough
 def test_a_server_with_the_same_weights_has_no_mismatch(served):
     loop = loop_of(served.url)
     kept = rollout_of(loop)

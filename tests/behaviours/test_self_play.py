@@ -208,7 +208,8 @@ def expected(board, own_turn, opponent):
     return float(np.mean([expected(moved(board, cell), not own_turn, opponent) for cell in cells]))
 
 
-@pytest.mark.parametrize("name", first(1, ["random", "perfect", "highest"]))
+@pytest.mark.parametrize("name", ["random", "perfect", "highest"])
+@pytest.mark.thorough
 def test_evaluation_against_an_opponent_gives_the_exact_mean_of_each_seat(name):
     highest = Trained(AGENT_OF_TEST, preferring(AGENT_OF_TEST, range(8, -1, -1)), False)
     loop = loop_of(opponent={"random": Random(), "perfect": Perfect(), "highest": highest}[name])

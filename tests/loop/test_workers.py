@@ -226,6 +226,7 @@ def test_what_was_lost_is_no_experience_and_no_episode(tmp_path: Path, workers: 
         runner.close()
 
 
+@pytest.mark.thorough
 def test_threads_of_a_worker_wait_side_by_side() -> None:
     pool = Pool(HostFactory("waiting", maker=Waiting).build, 8, 1, 8)
     try:

@@ -61,6 +61,7 @@ def test_later_tokens_and_padding_are_not_seen():
     np.testing.assert_allclose(padded[2:], without, rtol=1e-3, atol=1e-4)  # positions count what is no padding
 
 
+@pytest.mark.thorough
 def test_cached_steps_leave_out_what_is_not_visible():
     def both(text):
         network, mask = loud(), jnp.array([True, True, False, True, True, False, True])

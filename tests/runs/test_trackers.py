@@ -77,6 +77,7 @@ class Stop(progress.Progress):
         self.notes.append(text)
 
 
+@pytest.mark.thorough
 def test_a_run_that_was_stopped_tells_each_point_once(tmp_path, mine):
     names = [f"{mine}:Lines", "csv"]
     with pytest.raises(Interrupted):

@@ -7,7 +7,6 @@ import pytest
 from resuming import check_resumed
 from test_grpo import collected, learned, model
 from test_relatives import acted
-from tiers import gated
 
 from forage.agents.language.evolution import LanguageES
 from forage.agents.language.online_dpo import OnlineDPO, Pair
@@ -47,7 +46,8 @@ def test_references_are_written_and_become_likelier():
     assert abs(metrics["cross_entropy"] - np.log(512)) < 0.5 and metrics["taught"] == 1
 
 
-@pytest.mark.parametrize("preference", gated([name for name in PREFERENCES if name != "xpo"], ["kto"]))
+@pytest.mark.parametrize("preference", [name for name in PREFERENCES if name != "xpo"])
+@pytest.mark.thorough
 def test_the_better_answer_gains_on_the_worse(preference):
     agent, state, batch = collected(setup_of("online-dpo", preference=preference), reward=[0, 0, 1, 0, 1, 1, 1, 1])
     after, metrics, _ = learned(agent, state, batch)

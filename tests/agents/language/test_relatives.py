@@ -58,7 +58,8 @@ def test_every_choice_is_a_class_without_methods_of_its_own():
         assert [name for name, what in vars(cls).items() if callable(what) and not name.startswith("__")] == [], cls
 
 
-@pytest.mark.parametrize("name", gated(CHOICES, ["reinforce-plus-plus"]))
+@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.thorough
 def test_a_relative_is_grpo_with_its_fields(name):
     agent, state, batch = collected(setup_of(name), reward=REWARD)
     fields = {field.name: getattr(agent, field.name) for field in dataclasses.fields(agent)}

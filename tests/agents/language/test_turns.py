@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from resuming import check_resumed
-from tiers import gated
 
 from forage.agents.language.base import Aux
 from forage.agents.language.turns.archer import ArCHer, joined, mean
@@ -100,7 +99,8 @@ TURNS: dict[str, Any] = {
 MEMORIES = {"archer": UniformReplay(64)}
 
 
-@pytest.mark.parametrize("name", gated(TURNS, ["loop"]))
+@pytest.mark.parametrize("name", TURNS)
+@pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped(name, tmp_path):
     made, options = TURNS[name]
     agent = made(model=model(), num_envs=8, **options)
