@@ -231,9 +231,20 @@ def least_of_some(
 ) -> Float[Array, "*batch"]:
     """Compute the least of `number` critics drawn with the key, the same ones for a whole batch; of all, without."""
     if number in (0, len(values)):
-        return values.min(0)
+        return least(values)
     assert key is not None
-    return values[jax.random.choice(key, len(values), (number,), replace=False)].min(0)
+    return least(values[jax.random.choice(key, len(values), (number,), replace=False)])
+
+
+def least(values: Float[Array, "critic *batch"]) -> Float[Array, "*batch"]:
+    """Compute the least of all critics' values; its derivative is that of the one chosen, the first of equal ones.
+
+    JAX's own asks which values equal the least, and divides by how many do: 0 / 0 where XLA computes values once more
+    and rounds them otherwise.
+    """
+    chosen = jnp.argmin(jax.lax.stop_gradient(values), axis=0)
+    number = jnp.arange(len(values)).reshape(-1, *[1] * chosen.ndim)
+    return jnp.where(number == chosen, values, 0.0).sum(0)
 
 
 def mean_least_pair(values: Float[Array, "critic *batch"]) -> Float[Array, "*batch"]:

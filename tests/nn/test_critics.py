@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from jaxtyping import Array
+from small import compute
 
 from forage.core import prng
 from forage.nn.critics import (
@@ -16,6 +17,7 @@ from forage.nn.critics import (
     Quantiles,
     alignment,
     each_value,
+    least,
     least_of_some,
     several,
     truncated,
@@ -142,3 +144,11 @@ def test_the_gradient_moves_a_histogram_to_its_target():
         critics = step(critics)
     np.testing.assert_allclose(each_value(critics, *inputs), 1.5, atol=0.02)
     assert float(value_error(critics, *inputs, target, jnp.ones(4))[1].error.max()) < 0.02
+
+
+def test_the_derivative_of_the_least_is_that_of_the_chosen_one():
+    values = np.array([[1.0, 5.0, 2.0], [3.0, -4.0, 2.0]], np.float32)
+    np.testing.assert_array_equal(compute(least, values), [1.0, -4.0, 2.0])
+    slopes = compute(jax.grad(lambda values: (least(values) * jnp.array([1.0, 2.0, 3.0])).sum()), values)
+    np.testing.assert_array_equal(slopes, [[1.0, 0.0, 3.0], [0.0, 2.0, 0.0]])
+    assert np.isnan(compute(least, np.array([[1.0], [np.nan]], np.float32))).all()

@@ -38,6 +38,7 @@ from forage.nn.critics import (
     Quantiles,
     alignment,
     each_value,
+    least,
     least_of_some,
     several,
     truncated,
@@ -338,7 +339,7 @@ class ActorCritic(Agent):
         if self.climb == "first":
             return jax.tree.map(lambda x: x[0], critics)(observation, action, key)
         values = each_value(critics, observation, action, key=key)
-        return values.min(0) if self.climb == "least" else values.mean(0)
+        return least(values) if self.climb == "least" else values.mean(0)
 
     def critic_keys(self, key: Key[Array, ""] | None) -> CriticKeys:
         """Return what one update draws with."""

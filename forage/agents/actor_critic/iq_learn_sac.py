@@ -26,7 +26,7 @@ from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.data.demonstrations import Demonstrations, as_demonstrations, joined
-from forage.nn.critics import ActionValue, CriticReport, each_value
+from forage.nn.critics import ActionValue, CriticReport, each_value, least
 from forage.ops.inverse_q import check_objective, inverse_q
 
 
@@ -97,11 +97,11 @@ class IQLearnSAC(SAC):
             own, log_probability = jax.lax.stop_gradient(state.actor(now.observation).from_noise(here))
             taken = each_value(critics, now.observation, action, key=keys.critics)
             drawn = each_value(critics, now.observation, own, key=keys.critics)
-            value = drawn.min(0) - jnp.exp(state.log_temperature) * log_probability
+            value = least(drawn) - jnp.exp(state.log_temperature) * log_probability
 
             def one(q: Float[Array, " batch"]) -> Float[Array, ""]:
                 common = (self.batch_size, weight, self.objective, self.strength, self.regularise_own)
-                return inverse_q(q, drawn.min(0), value, after, *common)
+                return inverse_q(q, least(drawn), value, after, *common)
 
             total = jax.vmap(one)(taken).mean()
             return total, CriticReport(jnp.abs(taken - after).mean(0), total, taken.mean())
