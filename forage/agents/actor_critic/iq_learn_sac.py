@@ -97,11 +97,12 @@ class IQLearnSAC(SAC):
             own, log_probability = jax.lax.stop_gradient(state.actor(now.observation).from_noise(here))
             taken = each_value(critics, now.observation, action, key=keys.critics)
             drawn = each_value(critics, now.observation, own, key=keys.critics)
-            value = least(drawn) - jnp.exp(state.log_temperature) * log_probability
+            lowest = least(drawn)
+            value = lowest - jnp.exp(state.log_temperature) * log_probability
 
             def one(q: Float[Array, " batch"]) -> Float[Array, ""]:
                 common = (self.batch_size, weight, self.objective, self.strength, self.regularise_own)
-                return inverse_q(q, least(drawn), value, after, *common)
+                return inverse_q(q, lowest, value, after, *common)
 
             total = jax.vmap(one)(taken).mean()
             return total, CriticReport(jnp.abs(taken - after).mean(0), total, taken.mean())
