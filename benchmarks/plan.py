@@ -5,7 +5,8 @@
 
 Each number is the median of three, of processes of their own that alternate: `forage plan` on all cores of this
 machine, a run without workers kept to one core, and a run with two workers on two cores. The machine should have
-nothing else to do. The curve goes on to 10,000 cores, from the same pieces.
+nothing else to do. The curve goes on to 10,000 cores, from the same pieces, beside the one that SRL's authors measured
+on their cluster.
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ CORES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 10_000]
 CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "ppo, HalfCheetah, 16 environments": ("ppo", "gymnasium:HalfCheetah-v5", {"num_envs": 16}),
     "ppo, CartPole, 8": ("ppo", "gymnasium:CartPole-v1", {"num_envs": 8}),
+}
+SRL: dict[str, dict[int, float]] = {
+    # Thousands of frames a second by GPUs, of Mei, Fu, Gao, Wang, Zhang, Wu (2023), arXiv 2306.16688, read from their
+    # picture main-exp/main-result.png in github.com/reallyscalablerl/experiments: a pixel is 9 (MuJoCo) or 1.3 (Atari).
+    "SRL, MuJoCo": {1: 103, 4: 328, 8: 651, 16: 1229, 32: 2226},
+    "SRL, Atari": {1: 17, 4: 58, 8: 90, 16: 178, 32: 324},
 }
 
 
@@ -96,19 +103,42 @@ def page(found: dict[str, Any]) -> str:
             speed, shares = row["predicted"][cores]
             said = ", ".join(f"{name} {share:.0%}" for name, share in sorted(shares.items(), key=lambda s: -s[1]))
             lines.append(f"| {case} | {int(cores):,} | {speed:,.0f} | {said} |")
+    lines += [
+        "",
+        "On the right is what SRL makes of more machines (Mei et al., 2023, arXiv 2306.16688), read from [its",
+        "authors' picture](https://github.com/reallyscalablerl/experiments), beside the predictions: how many times",
+        "the smallest one's frames a second, by how many times its GPUs or cores. What SRL multiplies is whole",
+        "placements, a learner on a GPU with the workers that feed it, and learners share their gradients, so its",
+        "curve goes on rising. The picture does not say how many cores belong to a GPU. `forage plan` multiplies",
+        "workers alone, and one learner is full after a few of them.",
+        "",
+        "| | " + " | ".join(f"{gpus}" for gpus in SRL["SRL, MuJoCo"]) + " GPUs |",
+        "|---|" + "---|" * len(SRL["SRL, MuJoCo"]),
+        *(
+            f"| {name}, frames/s | " + " | ".join(f"{1000 * speed:,.0f}" for speed in row.values()) + " |"
+            for name, row in SRL.items()
+        ),
+    ]
     return "\n".join(lines) + "\n"
 
 
 def draw(found: dict[str, Any], path: Path) -> None:
     """Draw the predicted curves, and what was measured on them."""
-    figure, axis = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    figure, (axis, times) = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
     for number, (case, row) in enumerate(found.items()):
         speeds = [row["predicted"][str(cores)][0] for cores in CORES]
         axis.plot(CORES, speeds, color=f"C{number}", label=case)
         axis.plot([1, 2], [row["measured"][cores] for cores in ("1", "2")], "o", color=f"C{number}")
+        times.plot(CORES, [speed / speeds[0] for speed in speeds], color=f"C{number}", label=f"{case}, by cores")
+    for number, (name, row) in enumerate(SRL.items(), len(found)):
+        gpus, speeds = list(row), list(row.values())
+        times.plot(gpus, [speed / speeds[0] for speed in speeds], "x--", color=f"C{number}", label=f"{name}, by GPUs")
     axis.set(xscale="log", yscale="log", xlabel="cores", ylabel="steps of environments a second")
     axis.set_title("predicted (lines) and measured (points)")
-    axis.legend(frameon=False)
+    times.set(xscale="log", yscale="log", xlabel="times the smallest one's cores or GPUs", ylabel="times its speed")
+    times.set_title("what more machines bring")
+    for one in (axis, times):
+        one.legend(frameon=False, fontsize=8)
     figure.savefig(path, dpi=110)
 
 

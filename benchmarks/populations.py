@@ -1,4 +1,4 @@
-"""Does a population find its learning rate while it trains? PBT beside eight fixed rates on Acrobot, five repeats.
+"""Does a population find its learning rate while it trains? PBT beside eight fixed rates on Acrobot.
 
     python benchmarks/populations.py --list     # cells: arm/repeat, and which are done
     python benchmarks/populations.py            # train all that is missing
@@ -7,6 +7,9 @@
 Eight members of PPO each, every one trained for 100,000 steps and evaluated on 16 episodes after every twentieth.
 The fixed ones have eight rates from 1e-5 to 1e-1, evenly apart in their logarithm; those of PBT draw theirs from the
 same range, and change them as `forage tune --method pbt` does. What is running when the process ends is lost.
+
+Five repeats came first and left open whether PBT is ahead of the best rate in the first half (-3.7 to 25.2). The table
+is of the fifteen that were made for this question then, with other seeds.
 """
 
 from __future__ import annotations
@@ -26,9 +29,10 @@ from forage.studies.tuning.batch import Batch
 from forage.studies.tuning.space import over
 
 RESULTS = Path(__file__).parent / "results" / "populations.json"
-STEPS, MEMBERS, EPISODES, REPEATS = 100_000, 8, 16, 5
+STEPS, MEMBERS, EPISODES = 100_000, 8, 16
+EARLIER, REPEATS = range(5), range(5, 20)
 RATES = np.geomspace(1e-5, 1e-1, MEMBERS).tolist()
-CELLS = [f"{arm}/{repeat}" for repeat in range(REPEATS) for arm in ("fixed", "pbt")]
+CELLS = [f"{arm}/{repeat}" for repeat in (*EARLIER, *REPEATS) for arm in ("fixed", "pbt")]
 FIRST_HALF = population.PARTS // 2
 
 
@@ -62,7 +66,7 @@ def train(cell: str) -> dict[str, Any]:
 
 def curves(found: dict[str, Any], arm: str) -> np.ndarray:
     """Return the evaluation returns of an arm, `repeat part member`."""
-    return np.array([found[f"{arm}/{repeat}"]["returns"] for repeat in range(REPEATS)])
+    return np.array([found[f"{arm}/{repeat}"]["returns"] for repeat in REPEATS])
 
 
 def table(found: dict[str, Any]) -> str:
@@ -73,10 +77,11 @@ def table(found: dict[str, Any]) -> str:
         "# A population beside fixed rates",
         "",
         "`python benchmarks/populations.py` trains what is missing: PPO on Acrobot-v1 (returns from -500, better near",
-        f"-70), {MEMBERS} members of {STEPS:,} steps each, {REPEATS} repeats. Means of the evaluation returns over",
-        "the parts of a run, with Student's 95 % interval over repeats. *Best of eight at each moment* takes the",
+        f"-70), {MEMBERS} members of {STEPS:,} steps each, {len(REPEATS)} repeats. Means of the evaluation returns",
+        "over the parts of a run, with Student's 95 % interval over repeats. *Best of eight at each moment* takes the",
         "highest of the eight evaluations of each part, for both arms alike; *the best rate* is the fixed one whose",
-        "mean over these parts is highest, chosen afterwards in each repeat.",
+        "mean over these parts is highest, chosen afterwards in each repeat. Five repeats that came before these left",
+        "the first half undecided, and are not in the table.",
         "",
         "![curves](populations.png)",
         "",
@@ -113,9 +118,9 @@ def draw(found: dict[str, Any], path: Path) -> None:
         left.plot(steps, lines.T, color=line.get_color(), alpha=0.2, linewidth=0.8)
     left.set(xlabel="steps of each member", ylabel="evaluation return")
     left.legend(frameon=False)
-    for repeat in range(REPEATS):
+    for number, repeat in enumerate(REPEATS):
         rates = np.array(found[f"pbt/{repeat}"]["rates"])
-        right.plot(steps, rates, color=f"C{repeat}", alpha=0.5, linewidth=0.8)
+        right.plot(steps, rates, color=f"C{number % 10}", alpha=0.5, linewidth=0.8)
     right.set(xlabel="steps of each member", ylabel="learning rates of the populations", yscale="log")
     figure.savefig(path, dpi=110)
 
@@ -124,7 +129,7 @@ def main() -> None:
     """Train what is missing, list it, or make the page, once all is trained."""
 
     def page(found: dict[str, Any]) -> None:
-        if all(cell in found for cell in CELLS):
+        if all(f"{arm}/{repeat}" in found for repeat in REPEATS for arm in ("fixed", "pbt")):
             draw(found, RESULTS.with_name("populations.png"))
             RESULTS.with_name("POPULATIONS.md").write_text(table(found))
 

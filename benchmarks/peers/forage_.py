@@ -28,6 +28,7 @@ from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.memory.uniform import UniformReplay
+from forage.rewards.atari import AtariRewards
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
@@ -132,7 +133,8 @@ def build(settings: dict[str, Any]) -> tuple[DeviceRunner | HostRunner, int]:
     simulator, name = settings["simulator"], settings["environment"]
     environment = make(name if simulator == "jax" else f"{simulator}:{name}")
     spec = environment.spec() if isinstance(environment, HostFactory) else spec_of(environment, name)
-    learner = Learner(agent, behaviour, EnvironmentReward(), memory, spec)
+    rewards = AtariRewards() if settings.get("rewards") == "atari" else EnvironmentReward()
+    learner = Learner(agent, behaviour, rewards, memory, spec)
     learner.check()
     if spec.horizon is None:
         raise SystemExit(f"{name} has no horizon, so its evaluation might never end.")

@@ -15,12 +15,12 @@ import equinox
 import jax
 import jax.numpy as jnp
 from gymnasium import spaces
-from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Key, UInt32
 
 from forage.core.errors import ForageError, nearest
 from forage.core.spaces import Picture, picture, scale_of
 from forage.nn.batch_norm import BatchNorm, BatchStyle
+from forage.ops.convolution import convolved, rectified
 from forage.ops.rows import scaled, standardised
 
 Activation = Callable[[Any], Any]
@@ -219,7 +219,7 @@ class MLP(equinox.Module):
 
 
 class Conv(equinox.Module):
-    """A valid convolution of an image (height, width, channels), as one matrix product over its patches."""
+    """A valid convolution of an image (height, width, channels), as one matrix product over its patches or blocks."""
 
     linear: Linear
     kernel: int = equinox.field(static=True)
@@ -236,6 +236,8 @@ class Conv(equinox.Module):
 
     def __call__(self, image: Float[Array, "height width channels"]) -> Float[Array, "rows columns features"]:
         stride, across = self.stride, self.kernel // self.stride
+        if jax.default_backend() == "cpu" and stride > 1:
+            return convolved(image[None], self.linear.weight, self.linear.bias, stride, self.kernel)[0]
         rows, columns = self.size(*image.shape[:2])
         # A patch is `across` by `across` blocks of `stride` by `stride` pixels: far fewer slices than it has pixels.
         height, width = rows + across - 1, columns + across - 1
@@ -296,7 +298,7 @@ class CNN(equinox.Module):
     def convolve(self, image: Array) -> Float[Array, " flat"]:
         x = self.picture(image).astype(jnp.float32) * self.scale
         for convolution in self.convolutions:
-            x = jax.nn.relu(checkpoint_name(convolution(x), "convolved"))
+            x = jax.nn.relu(convolution(x))
         return x.reshape(-1)
 
     def activations(self, image: Array) -> tuple[Float[Array, " units"], ...]:
@@ -310,21 +312,26 @@ class CNN(equinox.Module):
     def rows(self, images: Array) -> Float[Array, "rows features"]:
         """Features of many images, as if one by one.
 
-        On a processor large images go through the convolutions a slice at a time, so that the patches, which hold each
-        pixel four times and more, stay in its cache; a gradient makes them anew. The dense layer, whose weights are
-        large, sees all.
+        On a processor large images go through the convolutions a slice at a time, so that what is made of them stays
+        in its cache. The dense layer, whose weights are large, sees all.
         """
         fitting = self.fitting(*self.picture.shape[:2])
         if jax.default_backend() != "cpu" or len(self.convolutions) == 1 or len(images) <= fitting:
             return jax.vmap(self)(images)
         fitting = next(n for n in range(fitting, 0, -1) if len(images) % n == 0)
-        # Only what comes out of a convolution is kept for the gradient.
-        kept = jax.checkpoint_policies.save_only_these_names("convolved")
-        convolve = jax.checkpoint(lambda image: self.convolve(image), policy=kept)  # a bound module is not hashable
-        return self.condense(jax.lax.map(convolve, images, batch_size=fitting))
+        slices = images.reshape(-1, fitting, *images.shape[1:])
+        return self.condense(jax.lax.map(self.convolve_rows, slices).reshape(len(images), -1))
+
+    def convolve_rows(self, images: Array) -> Float[Array, "rows flat"]:
+        """Return what the convolutions make of some images, at once."""
+        x, scale = jax.vmap(self.picture)(images), self.scale
+        for layer in self.convolutions:  # the first one's weights are scaled in place of the images, which are more
+            x = rectified(x, layer.linear.weight * scale, layer.linear.bias, layer.stride, layer.kernel)
+            scale = 1.0
+        return x.reshape(len(x), -1)
 
     def fitting(self, height: int, width: int) -> int:
-        """Return how many images' patches fit into `CACHE`, at the layer that has most of them."""
+        """Return how many images' patches would fit into `CACHE`, at the layer that has most of them."""
         most = 1
         for convolution in self.convolutions:
             height, width = convolution.size(height, width)
