@@ -255,7 +255,7 @@ def is_large(space: spaces.Space[Any]) -> bool:
     return found is not None and min(found.shape[:2]) >= 64
 
 
-CACHE = 2 * 2**20
+CACHE = 4 * 2**20
 """Bytes of patches that a processor's core can be expected to keep near it."""
 
 

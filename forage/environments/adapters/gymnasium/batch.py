@@ -41,11 +41,12 @@ class Layout:
             value = np.asarray(pick(observation, path) if path else observation)
             if value.shape != shape:
                 raise self._wrong(path, index, step, f"{value.dtype}{list(value.shape)}", f"{dtype}{list(shape)}")
-            try:
-                value = fitted(value, dtype)
-            except ValueError as error:
-                promised = f"{dtype}{list(shape)}"
-                raise self._wrong(path, index, step, f"{value.dtype}{list(value.shape)}", promised, error) from None
+            if not value.dtype.kind == dtype.kind == "f":  # floats are rounded as they are written
+                try:
+                    value = fitted(value, dtype)
+                except ValueError as error:
+                    promised = f"{dtype}{list(shape)}"
+                    raise self._wrong(path, index, step, f"{value.dtype}{list(value.shape)}", promised, error) from None
             if sizes is not None and ((value < 0) | (value >= sizes)).any():
                 highest = f"whole numbers from 0 to {sizes - 1}" if sizes.ndim == 0 else f"choices among {sizes}"
                 raise self._wrong(path, index, step, f"{value}", highest)
