@@ -227,6 +227,7 @@ PPO_WORKERS = Row(
         Contestant("forage", "forage", {"ahead": 0}),  # the same numbers as the next two, bit by bit
         Contestant("forage (workers only step)", "forage"),
         Contestant("forage (no workers)", "forage", {"workers": 0}),
+        Contestant("forage (EnvPool)", "forage", {"simulator": "envpool", "workers": 0}),
         Contestant("sample factory", "sample_factory"),
         Contestant("sb3", "sb3", ONE_THREAD | {"steps": 8 * 4096}),
     ),
