@@ -311,7 +311,7 @@ DROQ_PENDULUM = Row(
     settings={
         **SAC_PENDULUM.settings,
         "algorithm": "droq",
-        "steps": 1_200,
+        "steps": 700,
         "learning_starts": 200,
         "updates_per_step": 20,
         "policy_delay": 20,

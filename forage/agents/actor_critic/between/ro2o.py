@@ -32,7 +32,7 @@ from forage.agents.actor_critic.sac import Actor
 from forage.core.ports import State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
-from forage.nn.critics import ActionValue, CriticReport, each_value
+from forage.nn.critics import ActionValue, CriticReport, each_value, least
 from forage.nn.distributions import SquashedGaussian
 from forage.ops.minibatches import weighted_mean
 
@@ -138,7 +138,7 @@ class RO2O(SACN):
         values = each_value(critics, near.reshape(-1, *near.shape[2:]), jnp.repeat(action, number, axis=0))
         change = values.reshape(-1, batch, number) - each_value(critics, observation, action)[:, :, None]
         squares = jnp.where(change > 0, ABOVE, 1 - ABOVE) * change**2
-        return squares.mean(0).max(1).mean()
+        return worst(squares.mean(0)).mean()
 
     def carelessness(
         self,
@@ -170,7 +170,7 @@ class RO2O(SACN):
         there = actor(near.reshape(-1, *near.shape[2:]))
         there = jax.tree.map(lambda x: x.reshape(*near.shape[:2], -1), there)
         here = jax.tree.map(lambda x: x[:, None], actor(observation))
-        loss = loss + self.policy_smoothness * weighted_mean(divergence(here, there).max(1), counts)
+        loss = loss + self.policy_smoothness * weighted_mean(worst(divergence(here, there)), counts)
         return loss, (density, loss)
 
 
@@ -179,3 +179,8 @@ def divergence(p: SquashedGaussian, q: SquashedGaussian) -> Float[Array, "*batch
     variances, apart = (jnp.exp(2 * p.log_std), jnp.exp(2 * q.log_std)), (p.mean - q.mean) ** 2
     both = (variances[0] + apart) / variances[1] + (variances[1] + apart) / variances[0] - 2
     return 0.5 * both.sum(-1)
+
+
+def worst(each: Float[Array, "batch neighbour"]) -> Float[Array, " batch"]:
+    """Return the largest over neighbours; `least` says why its derivative is not JAX's own."""
+    return -least(-each.T)

@@ -38,7 +38,8 @@ def advance(env: Any, action: Any, rewards: tuple[str, ...] = ()) -> tuple[Any, 
         should = "it should return (observation, reward, terminated, truncated, info)"
         raise Misfit(f"returned {found(result)} from step", should)
     reward = result[1]
-    if (type(reward) not in (float, np.float64) or rewards) and not is_reward(reward, (len(rewards),) if rewards else ()):
+    usual = type(reward) in (float, np.float64) and not rewards
+    if not usual and not is_reward(reward, (len(rewards),) if rewards else ()):
         wanted = f"{len(rewards)} numbers: {', '.join(rewards)}" if rewards else "one number"
         raise Misfit(f"returned as reward {found(reward)}", f"it should be {wanted}")
     return result
