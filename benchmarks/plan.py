@@ -25,7 +25,7 @@ import cells
 import matplotlib.pyplot as plt
 
 RESULTS = Path(__file__).parent / "results" / "plan.json"
-REPEATS, SECONDS = 4, 6.0
+REPEATS, SECONDS = 3, 6.0
 CORES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 10_000]
 CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "ppo, HalfCheetah, 16 environments": ("ppo", "gymnasium:HalfCheetah-v5", {"num_envs": 16}),

@@ -7,10 +7,10 @@ turn is
 
     act + max over workers w of (sent_w + wait + steps of w's environments + heard after w) + keep
 
-whose steps are drawn from those that were measured, as the slowest of many draws is what a turn waits for. On one core
-there are no workers, and everything follows everything. A run of native environments is one program for each seed, and
-a seed has a core. Nothing is fitted: what is predicted for this machine's cores is put beside measurements by
-`benchmarks/plan.py`.
+whose steps are drawn from those that were measured, as the slowest of many draws is what a turn waits for, and take as
+much longer as they do here when every core steps. On one core there are no workers, and a turn is what it is here. A
+run of native environments is one program for each seed, and a seed has a core. Nothing is fitted: what is predicted
+for this machine's cores is put beside measurements by `benchmarks/plan.py`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ from forage.loop.watch import said
 
 TURNS = 400  # that are drawn for each prediction
 SECONDS = 2.0  # that each piece is measured for
+ROLLOUTS = 3  # at least, of each run that is measured
+MOST = 8  # processes that step at once
 LONG = 2_000_000_000  # steps of a run that never ends
 
 
@@ -51,10 +53,12 @@ class Pieces(NamedTuple):
     act: tuple[float, float]  # of one turn: fixed, and for each environment
     keep: tuple[float, float]  # likewise, with what brings actions to the host
     learn: tuple[float, float]  # after a rollout, by environments likewise
-    alone: tuple[float, float, float]  # acting, keeping and learning with `num_envs` where all share one core
+    alone: tuple[float, float, float, float]  # all three and steps, with `num_envs` where everything shares one core
     overlaps: bool  # it learns while environments step
-    steps: Float[np.ndarray, " step"]  # of one environment, as they were measured
-    beside: float  # what a batch adds to an environment's own step, for each
+    steps: Float[np.ndarray, " step"]  # of a batch of one environment, as they were measured
+    once: float  # of such a step, what a larger batch takes once
+    beside: float  # what a larger batch adds to an environment's own step, for each
+    crowded: float  # how many times as long a step takes while all cores step
     message: float  # that the first process needs to send to and hear from one worker
     wait: float  # until a worker that is told has begun, and is heard when it is done
 
@@ -148,11 +152,14 @@ def measure(setup: Setup, make: Callable[[int], Setup]) -> Pieces:
     build: Callable[[int], HostEnvironment] = setup.environment  # type: ignore[assignment]
     own, batch = stepped(build, 1), stepped(build, few)
     message, wait = messages(build, float(own.mean()))
-    beside = max(0.0, float(np.median(batch)) / few - float(np.median(own)))
-    return Pieces(few, agent.rollout_length, act, keep, learn, alone, not agent.on_policy, own, beside, message, wait)
+    more = float(np.median(batch)) - few * float(np.median(own))  # than as many steps of batches of one
+    once, beside = max(0.0, -more) / max(1, few - 1), max(0.0, more) / few
+    crowded = crowd(build, float(np.median(own)), message, wait)
+    length, overlaps = agent.rollout_length, not agent.on_policy
+    return Pieces(few, length, act, keep, learn, alone, overlaps, own, once, beside, crowded, message, wait)
 
 
-def on_one_core(make: Callable[[int], Setup], num_envs: int) -> tuple[float, float, float]:
+def on_one_core(make: Callable[[int], Setup], num_envs: int) -> tuple[float, float, float, float]:
     """Measure a turn as `turn` does, in a process that begins on one core, where the system can keep it there.
 
     Threads that were made for several cores and are kept to one afterwards are slower than those that know of one.
@@ -208,8 +215,8 @@ def line(points: dict[int, float]) -> tuple[float, float]:
     return max(0.0, low - slope * x), slope
 
 
-def turn(setup: Setup, seconds: float) -> tuple[float, float, float]:
-    """Measure a run without workers: seconds of acting and of keeping in a turn, and of learning after a rollout."""
+def turn(setup: Setup, seconds: float) -> tuple[float, float, float, float]:
+    """Measure a run without workers: seconds of acting and keeping in a turn, of learning after a rollout, of steps."""
     runner = setup.runner()
     assert isinstance(runner, HostRunner)
     try:
@@ -218,20 +225,23 @@ def turn(setup: Setup, seconds: float) -> tuple[float, float, float]:
         while loop.steps <= setup.agent.learning_starts:
             runner.advance(1)
         runner.advance(1)  # all is compiled
-        before, began, rollouts, learned = runner.spent, time.perf_counter(), 0, []
-        while time.perf_counter() - began < seconds:
+        began, rollouts, learned = time.perf_counter(), [], []
+        while time.perf_counter() - began < seconds or len(rollouts) < ROLLOUTS:
+            before = runner.spent
             runner.advance(1)
-            rollouts += 1
-        spent = {name: seconds - before.get(name, 0.0) for name, seconds in runner.spent.items()}
+            rollouts.append({name: seconds - before.get(name, 0.0) for name, seconds in runner.spent.items()})
+        # Medians, as something else may run meanwhile.
+        spent = {name: statistics.median(one[name] for one in rollouts) for name in rollouts[0]}
         if loop.pending is not None:  # what learning takes by itself, and not what is left of it after a step
             for _ in range(5):
                 start = time.perf_counter()
                 loop.learn(loop.pending, loop.clock(loop.steps))
                 jax.block_until_ready(loop.flat.leaves)
                 learned.append(time.perf_counter() - start)
-        turns = rollouts * setup.agent.rollout_length
-        learn = statistics.median(learned) if learned else spent["learn"] / rollouts
-        return spent["act"] / turns, (spent["keep"] + spent.get("transfer", 0.0)) / turns, learn
+        turns = setup.agent.rollout_length
+        learn = statistics.median(learned) if learned else spent["learn"]
+        keep = spent["keep"] + spent.get("transfer", 0.0)
+        return spent["act"] / turns, keep / turns, learn, spent["step"] / turns
     finally:
         runner.close()
 
@@ -287,20 +297,43 @@ def messages(build: Callable[[int], HostEnvironment], step: float) -> tuple[floa
     return message, max(0.0, float(np.median(took)) - message - step)
 
 
+def crowd(build: Callable[[int], HostEnvironment], step: float, message: float, wait: float) -> float:
+    """Measure how many times as long a step takes while every core steps: cores may share what computes."""
+    workers = min(cores_here(), MOST)
+    if workers < 2:
+        return 1.0
+    pool, took = Pool(build, workers, workers), []
+    try:
+        pool.reset(0)
+        draw, began = actions_of(pool), time.perf_counter()
+        while (start := time.perf_counter()) - began < SECONDS / 2 or len(took) < 20:
+            pool.step(draw())
+            took.append(time.perf_counter() - start)
+    finally:
+        pool.close()
+    return max(1.0, (float(np.median(took)) - wait - message * (workers + 1) / 2) / step)
+
+
+def cores_here() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def together(pieces: Pieces, drawn: Float[np.ndarray, "*turn env"]) -> Float[np.ndarray, "*turn"]:
+    """Return what batches take whose environments' own steps are these."""
+    count = drawn.shape[-1]
+    return drawn.sum(-1) + count * pieces.beside - (count - 1) * pieces.once
+
+
 def predict(pieces: Pieces, cores: int) -> Predicted:
     """Draw turns of a run on so many cores, one of which the first process has, and say how fast it is."""
     num_envs = max(pieces.num_envs, cores)
     workers = 0 if cores == 1 else min(cores, num_envs)
     act, keep, learn = (fixed + each * num_envs for fixed, each in (pieces.act, pieces.keep, pieces.learn))
-    if cores == 1:
-        act, keep, learn = pieces.alone
-    chance = np.random.default_rng(0)
     if workers:
-        stepping = worked(pieces, num_envs, workers, chance)
+        mean = float(worked(pieces, num_envs, workers, np.random.default_rng(0)).mean())
     else:
-        drawn = chance.choice(pieces.steps, (TURNS, num_envs)) + pieces.beside
-        stepping = drawn.sum(1)
-    mean = float(stepping.mean())
+        act, keep, learn, mean = pieces.alone
     learning = learn / pieces.rollout_length  # of each turn
     if pieces.overlaps and cores > 1:
         first = max(0.0, learn - mean)  # what is left of it when the first turn's steps are taken
@@ -320,8 +353,8 @@ def worked(pieces: Pieces, num_envs: int, workers: int, chance: np.random.Genera
     own = np.zeros((turns, workers))
     for size in np.unique(sizes):
         which = sizes == size
-        drawn = chance.choice(pieces.steps, (turns, int(which.sum()), int(size))).sum(2)
-        own[:, which] = drawn + size * pieces.beside
+        own[:, which] = together(pieces, chance.choice(pieces.steps, (turns, int(which.sum()), int(size))))
+    own *= pieces.crowded
     place = np.arange(1, workers + 1)
     done = half * place + pieces.wait + own
     return (done + half * (workers - place + 1)).max(1)

@@ -12,10 +12,12 @@ PIECES = plan.Pieces(
     act=(1.0, 0.0),
     keep=(0.0, 0.0),
     learn=(10.0, 0.0),
-    alone=(1.0, 0.0, 10.0),
+    alone=(1.0, 0.0, 10.0, 8.0),
     overlaps=False,
     steps=np.array([2.0]),
+    once=0.0,
     beside=0.0,
+    crowded=1.0,
     message=0.0,
     wait=0.0,
 )
@@ -34,12 +36,17 @@ def test_turns_worked_by_hand():
     assert speaking.speed == pytest.approx(4 / (1 + (0.25 + 0.25 + 4 + 0.5) + 1))
     beside = plan.predict(PIECES._replace(beside=1.0), 2)
     assert beside.speed == pytest.approx(4 / (1 + 2 * 3 + 1))
+    # Of a batch of one environment's step of 2, a batch takes 0.5 once; with all cores at it, all takes half longer.
+    once = PIECES._replace(once=0.5)
+    assert plan.predict(once, 2).speed == pytest.approx(4 / (1 + (0.5 + 2 * 1.5) + 1))
+    assert plan.predict(once._replace(crowded=1.5), 2).speed == pytest.approx(4 / (1 + 1.5 * (0.5 + 2 * 1.5) + 1))
+    assert plan.predict(PIECES._replace(crowded=1.5), 1).speed == pytest.approx(one.speed)
     # Where it learns as environments step, what is left of learning is waited for once a rollout; on one core, all.
     overlapping = PIECES._replace(overlaps=True)
     assert plan.predict(overlapping, 2).speed == pytest.approx(4 / (1 + 4 + 0.6))
     assert plan.predict(overlapping, 1).speed == pytest.approx(one.speed)
     # What computes on several cores is slower where there is one.
-    assert plan.predict(PIECES._replace(alone=(2.0, 1.0, 20.0)), 1).speed == pytest.approx(4 / (2 + 1 + 8 + 2))
+    assert plan.predict(PIECES._replace(alone=(2.0, 1.0, 20.0, 8.0)), 1).speed == pytest.approx(4 / (2 + 1 + 8 + 2))
 
 
 def test_more_cores_have_more_environments_and_wait_for_the_slowest():
