@@ -302,15 +302,7 @@ def crowd(build: Callable[[int], HostEnvironment], step: float, message: float, 
     workers = min(cores_here(), MOST)
     if workers < 2:
         return 1.0
-    pool, took = Pool(build, workers, workers), []
-    try:
-        pool.reset(0)
-        draw, began = actions_of(pool), time.perf_counter()
-        while (start := time.perf_counter()) - began < SECONDS / 2 or len(took) < 20:
-            pool.step(draw())
-            took.append(time.perf_counter() - start)
-    finally:
-        pool.close()
+    took = stepped(lambda num_envs: Pool(build, num_envs, num_envs), workers)
     return max(1.0, (float(np.median(took)) - wait - message * (workers + 1) / 2) / step)
 
 
