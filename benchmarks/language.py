@@ -8,12 +8,14 @@
 
 A row is an agent as it is by name (`agent/dapo`), or GRPO with another part (`tasks/filtered`) or other settings
 (`settings/adapters`). A cell is one seed of it: it learns from the base model `forage`, and then both answer the same
-held-out problems greedily, so that before and after are of the same problems in all cells. Names that this version
-does not know are listed as missing. What is running when the process ends is lost; what is done stays.
+held-out problems, as in training and greedily, so that before and after are of the same problems in all cells. Names
+that this version does not know are listed as missing. What is running when the process ends is lost; what is done
+stays.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import tempfile
 import time
@@ -30,9 +32,10 @@ RESULTS = Path(__file__).parent / "results" / "language.json"
 SEEDS = range(5)
 
 TASK = "text:addition"
-OPTIONS: dict[str, Any] = {"level": "2-3", "problems": 3000}  # numbered, so that parts can choose among them
-STEPS = 128 * 64  # answers: 128 updates of 8 prompts with 8 answers each
+OPTIONS: dict[str, Any] = {"level": "0-1", "problems": 3000}  # numbered, so that parts can choose among them
+STEPS = 40 * 64  # answers: 40 updates of 8 prompts with 8 answers each
 HELD_OUT, DRAWN_FROM = 200, 7  # problems, and the seed that they are drawn from
+DRAWS = 4  # answers to each that are drawn as in training, at temperature 1; one more is the most probable one
 PLAIN = "agent/grpo"
 
 AGENTS = [
@@ -89,14 +92,14 @@ def cells_of() -> list[str]:
 
 def made_from(row: str) -> str:
     """Return what stands for all that a cell is made from; a cell of another is trained anew."""
-    return cells.fingerprint([TASK, STEPS, HELD_OUT, DRAWN_FROM, rows()[row]])
+    return cells.fingerprint([TASK, STEPS, HELD_OUT, DRAWN_FROM, DRAWS, rows()[row]])
 
 
 def train(row: str, seeds: list[int], **also: Any) -> dict[str, Any]:
     """Train seeds of a row, let them and the base model answer the held-out problems, and return their cells."""
     import forage
     from forage.runs.run import Run
-    from forage.studies.asking import SIDE_BY_SIDE, Trained, ask, problems_of
+    from forage.studies.asking import SIDE_BY_SIDE, Trained, ask, at, problems_of
 
     agent, own = rows()[row]
     words: dict[str, Any] = {"steps": STEPS, **own}
@@ -116,8 +119,9 @@ def train(row: str, seeds: list[int], **also: Any) -> dict[str, Any]:
         environment.examine()
         environment.reset(DRAWN_FROM)
         problems = problems_of(environment, HELD_OUT, DRAWN_FROM)
+        asked = functools.partial(ask, at(trained.agent, 1.0), environment=environment, problems=problems)
         heard = [
-            ask(trained.agent, state, environment, problems, 1, greedy=True)
+            (asked(state, answers=DRAWS), asked(state, answers=1, greedy=True))
             for state in (trained.first, *trained.states)
         ]
         environment.close()
@@ -125,11 +129,11 @@ def train(row: str, seeds: list[int], **also: Any) -> dict[str, Any]:
     told |= {"together": len(seeds)} if len(seeds) > 1 else {}
     before, *after = (
         {
-            "accuracy": float((answers.truth >= 1).mean()),
-            "format": float(np.nanmean(answers.format)),
-            "tokens": float(answers.tokens.mean()),
+            "drawn": float((drawn.truth >= 1).mean()),
+            "greedy": float((greedy.truth >= 1).mean()),
+            "tokens": float(drawn.tokens.mean()),
         }
-        for answers in heard
+        for drawn, greedy in heard
     )
     return {f"{row}/{seed}": told | {"before": before, "after": one} for seed, one in zip(seeds, after, strict=True)}
 
@@ -141,11 +145,11 @@ def done(results: dict[str, Any], row: str) -> dict[int, dict[str, Any]]:
 
 
 def verdict(here: dict[int, dict[str, Any]], plain: dict[int, dict[str, Any]]) -> tuple[str, str]:
-    """Return how much more accurate a row is than plain GRPO on the seeds that both have, and what that says."""
+    """Return how much more of a row's draws are right than of plain GRPO's, on shared seeds, and what that says."""
     shared = sorted(here.keys() & plain.keys())
     if len(shared) < 2:
         return "", f"{len(shared)} of {len(SEEDS)} seeds"
-    gain = np.array([here[seed]["after"]["accuracy"] - plain[seed]["after"]["accuracy"] for seed in shared])
+    gain = np.array([here[seed]["after"]["drawn"] - plain[seed]["after"]["drawn"] for seed in shared])
     low, high = student_interval(gain)
     if low == high == 0:
         return cells.with_interval(gain), "the same"
@@ -159,27 +163,33 @@ def table(results: dict[str, Any]) -> str:
         "# Methods of language",
         "",
         f"From the base model `forage` on {TASK}, levels {levels}: {STEPS:,} answers to {OPTIONS['problems']:,}",
-        f"problems, and then the most probable answer to each of {HELD_OUT} that are held out. Means over {len(SEEDS)}",
-        "seeds with Student's 95 % interval. A verdict is of the difference from plain GRPO, paired over seeds; of so",
-        "many rows one in twenty has an interval that leaves out 0 by chance. Seconds are of training a seed on one",
-        "core, which may have had other work; in brackets, a fifth of all seeds' in one process, mostly compilation",
-        "on a GPU. `python benchmarks/language.py` trains what is missing.",
+        f"problems. Then each of {HELD_OUT} problems that are held out is answered {DRAWS} times as in training, at",
+        f"temperature 1, and once by the most probable answer. Shares that are right: means over {len(SEEDS)} seeds,",
+        "with Student's 95 % interval. A verdict is of the difference of the draws from plain GRPO's, by seed; of",
+        "so many rows one in twenty has an interval that leaves out 0 by chance. Tokens are of what is drawn. Seconds",
+        "are of training a seed on one core, which may have had other work; in brackets, a fifth of all seeds' in one",
+        "process. `python benchmarks/language.py` trains what is missing.",
         "",
-        "| row | seeds | before | after | tokens before, after | less GRPO's | verdict | seconds |",
-        "|---" * 8 + "|",
+        "| row | seeds | drawn before | drawn after | most probable before, after | tokens before, after "
+        "| less GRPO's | verdict | seconds |",
+        "|---" * 9 + "|",
     ]
     for row in rows():
         here = done(results, row)
         if not here:
             continue
-        after = np.array([cell["after"]["accuracy"] for cell in here.values()])
+        after = np.array([cell["after"]["drawn"] for cell in here.values()])
         shown = cells.with_interval(after) if len(after) > 1 else f"{after.mean():.4g}"
-        first = np.mean([cell["before"]["accuracy"] for cell in here.values()])
-        tokens = [np.mean([cell[when]["tokens"] for cell in here.values()]) for when in ("before", "after")]
+        mean = {
+            (when, what): np.mean([cell[when][what] for cell in here.values()])
+            for when in ("before", "after")
+            for what in ("drawn", "greedy", "tokens")
+        }
+        greedy, tokens = (f"{mean['before', what]:.3g}, {mean['after', what]:.3g}" for what in ("greedy", "tokens"))
         gain, says = ("", "") if row == PLAIN else verdict(here, plain)
         seconds = f"{np.median([cell['seconds'] for cell in here.values()]):.0f}"
         seconds = f"[{seconds}]" if any("together" in cell for cell in here.values()) else seconds
-        row_cells = [row, f"{len(here)}", f"{first:.4g}", shown, f"{tokens[0]:.1f}, {tokens[1]:.1f}", gain, says]
+        row_cells = [row, f"{len(here)}", f"{mean['before', 'drawn']:.3g}", shown, greedy, tokens, gain, says]
         lines.append(f"| {' | '.join(row_cells)} | {seconds} |")
     if missing := [row for row in rows() if not is_there(row)]:
         lines += ["", f"Not in this version: {', '.join(missing)}."]
