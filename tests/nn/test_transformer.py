@@ -16,7 +16,7 @@ from forage.core.types import ForageError
 from forage.nn.language import lora
 from forage.nn.language.architecture import Architecture, Rope
 from forage.nn.language.directory import ends, load_adapters, save_adapters, with_tokens
-from forage.nn.language.generate import generate, last, left_padded, log_probabilities, write
+from forage.nn.language.generate import Together, generate, last, left_padded, log_probabilities, write
 from forage.nn.transformer import Transformer
 from forage.ops.sampling import Sampling
 
@@ -227,13 +227,41 @@ def test_what_rows_begin_with_is_read_once_to_the_same_numbers(architecture):
         log_p, entropy = log_probabilities(changed, tokens, Sampling(temperature=0.7), mask, wanted=4, **how)
         return (log_p**2).sum() + entropy.sum(), log_p
 
+    group = {"together": Together(prompts=2)}
     each = small.compute(jax.value_and_grad(loss, has_aux=True), network.table)
-    once = small.compute(jax.value_and_grad(lambda table: loss(table, together=2), has_aux=True), network.table)
+    once = small.compute(jax.value_and_grad(lambda table: loss(table, **group), has_aux=True), network.table)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), each, once)
-    one = jax.eval_shape(lambda: log_probabilities(network, jnp.asarray(tokens[:, :4]), wanted=1, together=2)[0])
+    one = jax.eval_shape(lambda: log_probabilities(network, jnp.asarray(tokens[:, :4]), wanted=1, **group)[0])
     assert one.shape == (4, 1)
     with pytest.raises(ForageError, match="without remat"):
-        loss(network.table, together=2, remat=True)
+        loss(network.table, remat=True, **group)
+
+
+@pytest.mark.parametrize("by_turn", [True, False])
+def test_a_conversation_is_read_once_to_the_same_numbers(by_turn):
+    network, over = drawn(SCALED), [0] * 9
+    # Three turns of a long conversation and of one that ends after its first; answers have up to three tokens.
+    first = [[0, 0, 0, 0, 1, 2, 3, 4, 0], [0, 0, 0, 0, 5, 6, 7, 8, 9]]
+    second = [[0, 1, 2, 3, 4, 9, 2, 0, 0], over]
+    third = [[1, 2, 3, 4, 9, 2, 6, 5, 0], over]
+    cut = [[2, 3, 4, 9, 2, 8, 6, 5, 0], over]  # what had no room for the first token
+
+    def both(*turns):
+        tokens = jnp.array(turns if by_turn else list(zip(*turns, strict=True))).reshape(-1, 9)
+        mask = tokens > 0
+
+        def loss(table, **how):
+            changed = equinox.tree_at(lambda one: one.table, network, table)
+            log_p, entropy = log_probabilities(changed, tokens, Sampling(temperature=0.7), mask, wanted=3, **how)
+            return (log_p**2).sum() + entropy.sum(), log_p
+
+        told = {"together": Together(turns=len(turns), by_turn=by_turn)}
+        each = small.compute(jax.value_and_grad(loss, has_aux=True), network.table)
+        once = small.compute(jax.value_and_grad(lambda table: loss(table, **told), has_aux=True), network.table)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), each, once)
+        return (once[0][1] != 0).sum()
+
+    assert both(first, second, third) == both(first, second, cut) == 2 + 3 + 1 + 2
 
 
 def test_adapters_alone_learn_and_can_be_merged():

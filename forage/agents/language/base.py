@@ -21,7 +21,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.language import lora
-from forage.nn.language.generate import before, last, log_probabilities, write
+from forage.nn.language.generate import ALONE, Together, before, last, log_probabilities, write
 from forage.nn.language.pretrained import Pretrained, as_pretrained
 from forage.nn.transformer import Transformer
 from forage.ops.optimiser import Optimiser, named
@@ -234,16 +234,18 @@ class LanguageAgent(Agent):
         return Rows(jnp.maximum(whole - 1, 0), whole != Tokens.PAD, wrote, aux.log_probability, aux.temperature)
 
     def scored(
-        self, network: Transformer, state: LanguageState, rows: Rows, together: int = 1
+        self, network: Transformer, state: LanguageState, rows: Rows, together: Together = ALONE
     ) -> tuple[Float[Array, "row new"], Float[Array, "row new"]]:
         """Return the log-probability of each token that was written, and the entropy of what it was drawn from.
 
-        `together`: how many rows, one after another, answer one prompt, which is then read once.
+        `together`: what rows have in common, which is then read once.
         """
         sampling, new = self.sampling(warmth(rows)), rows.wrote.shape[1]
         return log_probabilities(network, rows.tokens, sampling, rows.there, state.known, wanted=new, together=together)
 
-    def logits(self, network: Transformer, rows: Rows, together: int = 1) -> Float[Array, "row new vocabulary"]:
+    def logits(
+        self, network: Transformer, rows: Rows, together: Together = ALONE
+    ) -> Float[Array, "row new vocabulary"]:
         """Return the logits that each token was drawn from, before temperature and truncation.
 
         `together`: as in `scored`.

@@ -39,6 +39,7 @@ from forage.agents.language.descent import descend
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, Batch, Clock, ForageError, Replay, Spec
+from forage.nn.language.generate import ALONE, Together
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.advantages import (
     ADVANTAGES,
@@ -279,15 +280,17 @@ class GRPO(LanguageAgent):
         """Return the log-probability of each token, scored as many rows at once as an update learns from."""
         return self.mapped(lambda part: self.scored(network, state, part, self.together(part))[0], rows)
 
-    def together(self, rows: Rows) -> int:
-        """Return how many rows, one after another, answer one prompt, which is then read once for all of them.
+    def together(self, rows: Rows) -> Together:
+        """Return what rows have in common, which is then read once for all of them.
 
-        That is a group where rows are a rollout of first turns, in its order: all episodes of a group begin with one
-        prompt. Else it is 1: later turns have prompts of their own, minibatches mix groups, and replayed answers and
-        references stand behind those of the rollout.
+        Where rows are a rollout in its order, that is the prompt of a group, or, of conversations of several turns, all
+        that was said before: the contexts of most environments grow by it. Minibatches mix rows, and replayed answers
+        and references stand behind those of the rollout.
         """
-        in_order = self.whole_episodes and self.rollout_length == 1 and self.minibatches == 1
-        return self.group if in_order and len(rows.tokens) == self.num_envs else 1
+        in_order = self.whole_episodes and self.minibatches == 1
+        if not in_order or len(rows.tokens) != self.num_envs * self.rollout_length:
+            return ALONE
+        return Together(turns=self.rollout_length) if self.rollout_length > 1 else Together(prompts=self.group)
 
     def mapped(self, function: Callable[[Rows], Array], rows: Rows) -> Array:
         """Return what a function makes of all rows, as many at once as an update learns from."""

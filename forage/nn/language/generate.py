@@ -44,6 +44,18 @@ class Going(NamedTuple):
     written: Written  # time first
 
 
+class Together(NamedTuple):
+    """What rows have in common, which is then read once for all of them."""
+
+    prompts: int = 1  # how many rows, one after another, are the same in front of the wanted columns
+    turns: int = 1  # how many rows are one conversation: each begins with the whole of the one before
+    by_turn: bool = True  # rows are the first turns of all conversations, then all second ones; else a conversation's
+    # turns stand one after another
+
+
+ALONE = Together()
+
+
 def left_padded(texts: Sequence[Sequence[int]], length: int = 0) -> tuple[Int[np.ndarray, "batch time"], np.ndarray]:
     """Return texts side by side, padded in front to `length` or to the longest, and a mask of what is no padding."""
     if not texts or not all(len(text) for text in texts):
@@ -215,23 +227,26 @@ def before(
     mask: Bool[Array, "batch time"],
     remat: bool = False,
     wanted: int = 0,
-    together: int = 1,
+    together: Together = ALONE,
 ) -> tuple[Float[Array, "batch wanted width"], Bool[Array, "batch wanted"]]:
     """Return what stands before each token but the first of a row, as it was read, and where there is anything.
 
     What stands before a token is the last one that is no padding, which need not be in the column before it. `wanted`:
     of how many of the last columns, 0 for all but the first. What stands before those is then no further in front than
-    in the column before them, as where all in front of them is padded in front. `together`: how many rows, one after
-    another, are the same in front of those columns, which is then read once for all of them and never with `remat`.
+    in the column before them, as where all in front of them is padded in front. `together`: what rows have in common
+    in front of those columns, which is then read once for all of them and never with `remat`; of turns the program
+    looks first whether they have it, and reads each row where they have not.
     """
     time = tokens.shape[1]
-    if together > 1:
-        if remat or not 0 < wanted < time:
-            raise ForageError(
-                f"What {together} rows begin with is read once where `wanted` says in which last columns they differ, "
-                f"and without remat."
-            )
-        return _before_answers(network, tokens, mask, wanted, together)
+    if together != ALONE and (remat or not 0 < wanted < time):
+        raise ForageError(
+            f"What {max(together.prompts, together.turns)} rows have in common is read once where `wanted` says in "
+            f"which last columns they differ, and without remat."
+        )
+    if together.prompts > 1:
+        return _before_answers(network, tokens, mask, wanted, together.prompts)
+    if together.turns > 1:
+        return _before_turns(network, tokens, mask, wanted, together)
     wanted = wanted or time - 1
     first = time - 1 - wanted  # the column of the first that is wanted of `hidden`
     hidden = network.hidden(tokens, mask, remat, wanted + 1)
@@ -266,6 +281,45 @@ def _before_answers(
     return hidden, mask[:, prompt:] & ((place > 0) | jnp.repeat(there.any(1), together)[:, None])
 
 
+def _before_turns(
+    network: Transformer,
+    tokens: Int[Array, "batch time"],
+    mask: Bool[Array, "batch time"],
+    wanted: int,
+    together: Together,
+) -> tuple[Float[Array, "batch wanted width"], Bool[Array, "batch wanted"]]:
+    """Return what `before` does, with each conversation read once: its longest turn, which holds all others.
+
+    What stands before a row's first wanted token may be anywhere in front of it.
+    """
+    time, turn = tokens.shape[1], 0 if together.by_turn else 1
+
+    def laid(x: Array) -> Array:
+        shape = (together.turns, -1) if together.by_turn else (-1, together.turns)
+        return x.reshape(*shape, *x.shape[1:])
+
+    text = jnp.take_along_axis(tokens, jnp.argsort(~mask, axis=1, stable=True), axis=1)  # without what is padded
+    text, length = laid(text), laid(mask.sum(1))
+    longest = jnp.expand_dims(jnp.argmax(length, axis=turn), (turn, 2))
+    whole = jnp.take_along_axis(text, longest, axis=turn)
+    alike = jnp.all((text == whole) | (jnp.arange(time) >= length[..., None]))
+    number = (jnp.cumsum(mask, axis=1) - mask)[:, -wanted:]  # tokens in front of each that is wanted
+
+    def once() -> Float[Array, "batch wanted width"]:
+        there = jnp.arange(time) < length.max(turn)[:, None]
+        hidden = network.hidden(whole.squeeze(turn), there)
+        place = jnp.maximum(laid(number) - 1, 0)
+        taken = jax.vmap(lambda place: jnp.take_along_axis(hidden, place[..., None], axis=1), turn, turn)(place)
+        return taken.reshape(len(tokens), wanted, -1)
+
+    def each() -> Float[Array, "batch wanted width"]:
+        return before(network, tokens, mask, wanted=wanted)[0]
+
+    # What a gradient keeps of one branch is written as zeros by the other: all of the rarer one is computed anew
+    hidden = jax.lax.cond(alike, once, jax.checkpoint(each))
+    return hidden, mask[:, -wanted:] & (number > 0)
+
+
 def log_probabilities(
     network: Transformer,
     tokens: Int[Array, "batch time"],
@@ -275,13 +329,13 @@ def log_probabilities(
     chunk: int = 0,
     remat: bool = False,
     wanted: int = 0,
-    together: int = 1,
+    together: Together = ALONE,
 ) -> tuple[Float[Array, "batch wanted"], Float[Array, "batch wanted"]]:
     """Return, from one pass, the log-probability of each token after those before it, and its distribution's entropy.
 
     Both are 0 for padding and for a row's first token. `chunk`: how many columns become logits at once, 0 for all;
     where the vocabulary is large, logits take more memory than all else. `remat`: as in `Transformer.hidden`. `wanted`:
-    of how many of the last columns, 0 for all, and `together`: how many rows are the same in front of those; both as in
+    of how many of the last columns, 0 for all, and `together`: what rows have in common in front of those; both as in
     `before`.
     """
     mask = jnp.ones(tokens.shape, bool) if mask is None else mask

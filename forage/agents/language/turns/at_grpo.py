@@ -29,11 +29,12 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.agents.language.base import LanguageState
+from forage.agents.language.base import LanguageState, Rows
 from forage.agents.language.grpo import GRPO, Lesson
 from forage.core.ports import Metrics
 from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.nn.language.generate import ALONE, Together
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.advantages import all_alike
 
@@ -162,6 +163,9 @@ class ATGRPO(GRPO):
         advantage, weight = self.compared(reward)
         weight = jnp.broadcast_to(weight, reward.shape).reshape(-1) * lesson.weight
         return lesson._replace(advantage=advantage.reshape(-1, 1), weight=weight)
+
+    def together(self, rows: Rows) -> Together:
+        return ALONE if self.rollout_length > 1 else super().together(rows)  # episodes go on from the best of others
 
     def turns_of(self, lesson: Lesson, role: int, roles: int) -> Lesson:
         """Return the texts of one role, as roles take turns in order."""

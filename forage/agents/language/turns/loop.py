@@ -27,6 +27,7 @@ from forage.agents.language.base import LanguageState, Rows
 from forage.agents.language.grpo import GRPO, Lesson
 from forage.core.ports import Metrics
 from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
+from forage.nn.language.generate import Together
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.advantages import all_alike
 from forage.ops.tokens.credit import trajectory_advantage
@@ -90,6 +91,10 @@ class LOOP(GRPO):
         """Return the log-probability of each token, scored as many trajectories at once as an update learns from."""
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
         return super().in_parts(network, state, flat).reshape(rows.sampled.shape)
+
+    def together(self, rows: Rows) -> Together:
+        turns = Together(turns=self.rollout_length, by_turn=False)  # whole trajectories, also in minibatches
+        return turns if self.rollout_length > 1 else super().together(rows)
 
     def objective(
         self, network: Transformer, state: LanguageState, lesson: Lesson, first: Bool[Array, ""]
