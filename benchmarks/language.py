@@ -168,7 +168,8 @@ def table(results: dict[str, Any]) -> str:
         "with Student's 95 % interval. A verdict is of the difference of the draws from plain GRPO's, by seed; of",
         "so many rows one in twenty has an interval that leaves out 0 by chance. Tokens are of what is drawn. Seconds",
         "are of training a seed on one core, which may have had other work; in brackets, a fifth of all seeds' in one",
-        "process. `python benchmarks/language.py` trains what is missing.",
+        "process. Lite PPO's draws leave out improbable tokens (top-p 0.99), before as after; memories bring back",
+        "little where few problems come twice. `python benchmarks/language.py` trains what is missing.",
         "",
         "| row | seeds | drawn before | drawn after | most probable before, after | tokens before, after "
         "| less GRPO's | verdict | seconds |",

@@ -417,16 +417,16 @@ def test_methods_of_language_are_rows_whether_they_are_there_or_not(monkeypatch:
     cells = language.cells_of()
     assert cells[0] == "agent/grpo/0" and "tasks/same/4" in cells and "tasks/not-there/0" not in cells
 
-    def cell(row: str, accuracy: float) -> dict[str, Any]:
-        end = {"accuracy": accuracy, "format": 1.0, "tokens": 20.0}
-        return {"made": language.made_from(row), "seconds": 9, "before": end | {"accuracy": 0.25}, "after": end}
+    def cell(row: str, drawn: float) -> dict[str, Any]:
+        end = {"drawn": drawn, "greedy": 0.9, "tokens": 20.0}
+        return {"made": language.made_from(row), "seconds": 9, "before": end | {"drawn": 0.25}, "after": end}
 
     results = {f"agent/grpo/{seed}": cell("agent/grpo", 0.5 + 0.1 * seed) for seed in range(5)}
     # Seeds differ by more than the rows do; paired, the difference is plain.
     results |= {f"settings/adapters/{seed}": cell("settings/adapters", 0.53 + 0.1 * seed) for seed in range(5)}
     results["tasks/same/0"] = cell("tasks/same", 0.5) | {"made": "of other settings"}
     page = language.table(results)
-    assert re.search(r"\| agent/grpo \| 5 \| 0\.25 \| 0\.7 \[.*\| 20\.0, 20\.0 \|  \|  \| 9 \|", page)
+    assert re.search(r"\| agent/grpo \| 5 \| 0\.25 \| 0\.7 \[.*\| 0\.9, 0\.9 \| 20, 20 \|  \|  \| 9 \|", page)
     assert re.search(r"settings/adapters .* 0\.03 \[0\.03, 0\.03\] \| better \|", page)
     assert "Not in this version: " in page and "tasks/not-there" in page
     assert "| tasks/same |" not in page  # made with other settings: to be trained anew
@@ -445,4 +445,4 @@ def test_a_cell_of_language(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert list(both) == ["agent/grpo/3", "agent/grpo/4"]
     found = both["agent/grpo/3"]
     assert found["problems"] == 4 and found["made"] == language.made_from("agent/grpo")
-    assert 0 < found["after"]["tokens"] <= 8 and found["before"]["accuracy"] == 0
+    assert 0 < found["after"]["tokens"] <= 8 and found["before"]["drawn"] == 0
