@@ -8,6 +8,7 @@ A row's settings are the same for every contestant. A contestant may override on
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,6 +45,33 @@ class Row:
     phases: tuple[str, ...] = (STEADY,)
     smoke: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Settings for a quick look at whether every script works; they win over contestants' overrides."""
+    products: float = 0.0
+    """Operations of an update in products of matrices, which all contestants need; zero where nobody counted."""
+
+
+def operations(rows: float, sizes: tuple[int, ...], learned: bool = False, climbed: bool = False) -> float:
+    """Count the operations of an MLP's products of matrices for `rows` inputs.
+
+    Each layer takes one product forward. Where the network is `learned`, the gradient takes one for the weights of each
+    layer and one for its inputs, but for those of the first; where only its input is `climbed`, one for all inputs.
+    """
+    layers = [2.0 * rows * inputs * outputs for inputs, outputs in itertools.pairwise(sizes)]
+    return sum(layers) * (1 + learned + (learned or climbed)) - (layers[0] if learned else 0)
+
+
+def of_critics(batch: int, seen: int, actions: int, delay: int = 1, joint: bool = False, samples: int = 0) -> float:
+    """Count the operations of an update of SAC and its relatives, with two critics and two layers of 256 units.
+
+    A policy learns in one update of `delay`. `joint`: critics learn from both observations of a transition in one pass,
+    and there are no targets. `samples`: actions that the critics are asked of beside the data's, a third each drawn
+    from the policies at both observations.
+    """
+    actor, critic = (seen, 256, 256, 2 * actions), (seen + actions, 256, 256, 1)
+    look_ahead = operations(batch, actor) + (0 if joint else 2 * operations(batch, critic))
+    critics = 2 * operations((2 if joint else 1 + samples) * batch, critic, learned=True)
+    drawn = 2 * operations(batch, actor) if samples else 0
+    policy = operations(batch, actor, learned=True) + 2 * operations(batch, critic, climbed=True)
+    return look_ahead + critics + drawn + policy / delay
 
 
 GYMNASIUM = {"simulator": "gymnasium"}
@@ -132,6 +160,7 @@ SAC_PENDULUM = Row(
     ),
     rate="updates_per_second",
     smoke={"steps": 1_500},
+    products=of_critics(256, 3, 1),
 )
 
 DQN_CARTPOLE = Row(
@@ -320,6 +349,7 @@ DROQ_PENDULUM = Row(
     contestants=(Contestant("forage", "forage"), Contestant("sbx", "sbx", GYMNASIUM)),
     rate="updates_per_second",
     smoke={"steps": 400},
+    products=of_critics(256, 3, 1, delay=20),
 )
 
 
@@ -330,6 +360,7 @@ CROSSQ_PENDULUM = Row(
     contestants=(Contestant("forage", "forage"), Contestant("sbx", "sbx", GYMNASIUM)),
     rate="updates_per_second",
     smoke={"steps": 1_500},
+    products=of_critics(256, 3, 1, delay=3, joint=True),
 )
 
 
@@ -356,7 +387,22 @@ ES_CARTPOLE = Row(
 )
 
 
-def from_data(algorithm: str, title: str, updates: int) -> Row:
+def of_iql(batch: int, seen: int, actions: int) -> float:
+    """Count the operations of an update of IQL: a value, two critics and a policy learn; the targets are asked once."""
+    value, critic, actor = (seen, 256, 256, 1), (seen + actions, 256, 256, 1), (seen, 256, 256, actions)
+    learned = [operations(batch, sizes, learned=True) for sizes in (value, critic, critic, actor)]
+    return sum(learned) + operations(batch, value) + 2 * operations(batch, critic)
+
+
+def of_td3_bc(batch: int, seen: int, actions: int) -> float:
+    """Count the operations of an update of TD3+BC, whose policy learns every second time and climbs one critic."""
+    critic, actor = (seen + actions, 256, 256, 1), (seen, 256, 256, actions)
+    policy = operations(batch, actor, learned=True) + operations(batch, critic, climbed=True)
+    ahead = operations(batch, actor) + 2 * operations(batch, critic)
+    return ahead + 2 * operations(batch, critic, learned=True) + policy / 2
+
+
+def from_data(algorithm: str, title: str, updates: int, products: float) -> Row:
     """Return the row of an agent that learns from 100,000 random transitions of HalfCheetah's shapes."""
     return Row(
         name=f"{algorithm}-data",
@@ -377,6 +423,7 @@ def from_data(algorithm: str, title: str, updates: int) -> Row:
         contestants=(Contestant("forage", "forage-data"), Contestant("d3rlpy", "d3rlpy", {"updates": updates // 4})),
         rate="updates_per_second",
         smoke={"updates": 40},
+        products=products,
     )
 
 
@@ -412,10 +459,10 @@ ROWS: dict[str, Row] = {
             DROQ_PENDULUM,
             CROSSQ_PENDULUM,
             ES_CARTPOLE,
-            from_data("iql", "IQL", 4000),
-            from_data("td3-bc", "TD3+BC", 4000),
+            from_data("iql", "IQL", 4000, of_iql(256, 17, 6)),
+            from_data("td3-bc", "TD3+BC", 4000, of_td3_bc(256, 17, 6)),
         ),
-        from_data("cql", "CQL", 600),
+        from_data("cql", "CQL", 600, of_critics(256, 17, 6, samples=30)),
         of_text("grpo-text", "step", "GRPO, a whole step"),
         of_text("generate-text", "generate", "Generation alone"),
     )

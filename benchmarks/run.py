@@ -316,7 +316,8 @@ def table(records: list[dict[str, Any]]) -> str:
     """TABLE.md: one section a row."""
     sections = [
         "# Speed beside peers\n\nMade by `benchmarks/run.py` from the JSON files in `speed/`; do not edit. Medians. "
-        "A ratio says how many times as fast as the contestant Forage is: above 1, Forage is faster.\n"
+        "A ratio says how many times as fast as the contestant Forage is: above 1, Forage is faster. *Of the peak*: an "
+        "update's products of matrices, counted in `rows.py`, over what the machine's best product would take.\n"
     ]
     for record in records:
         where, summary = record["machine"], record["summary"]
@@ -325,7 +326,8 @@ def table(records: list[dict[str, Any]]) -> str:
         columns = [(f"{phase} process, s", phase, "{:.1f}") for phase in phases]
         columns.append((f"steady {unit}", "rate", "{:,.0f}"))
         header = ["contestant"] + [cell for title, _, _ in columns for cell in (title, "ratio")]
-        header += ["steps", "final return"]
+        peak = 1e9 * where["matmul_gflops"] / products if (products := ROWS[record["row"]].products) else None
+        header += ["of the peak"] * bool(peak) + ["steps", "final return"]
         lines = [
             f"## {record['row']}: {record['title']}\n",
             f"{record['date']}, commit {record['commit'] or 'unknown'}, {record['repeats']} repeats. {where['cpu']}, "
@@ -338,6 +340,8 @@ def table(records: list[dict[str, Any]]) -> str:
             cells = [label]
             for _, name, form in columns:
                 cells += [shown(row[name], form), shown(row[f"{name}_ratio"], "{:.2f}")]
+            if peak:
+                cells.append(shown(row["rate"] and row["rate"] / peak, "{:.0%}"))
             cells += [shown(row["total_steps"], "{:,.0f}"), shown(row["final_return"], "{:.1f}")]
             lines.append("| " + " | ".join(cells) + " |")
         against = {label: entry["against"] for label, entry in record["contestants"].items()}

@@ -173,6 +173,16 @@ def test_table_has_the_record_of_each_row(harness: ModuleType, tmp_path: Path) -
     assert "0.5 cores busy" in text
 
 
+def test_operations_of_products_are_counted_by_hand(harness: ModuleType) -> None:
+    rows = sys.modules["rows"]
+    layers = 2 * 2 * 3 * 4, 2 * 2 * 4 * 1  # two rows through layers of 3, 4 and 1
+    assert rows.operations(2, (3, 4, 1)) == sum(layers)
+    assert rows.operations(2, (3, 4, 1), learned=True) == 2 * layers[0] + 3 * layers[1]
+    assert rows.operations(2, (3, 4, 1), climbed=True) == 2 * sum(layers)
+    sixteen = 16 * 2 * 256**3  # products of two layers of 256, which are nearly all: SAC's are sixteen
+    assert sixteen < rows.of_critics(256, 3, 1) < 1.05 * sixteen
+
+
 def test_the_page_is_what_its_results_say(harness: ModuleType) -> None:
     assert (harness.RESULTS / "TABLE.md").read_text() == harness.table(harness.records_in(harness.RESULTS / "speed"))
 

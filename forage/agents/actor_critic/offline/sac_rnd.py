@@ -130,8 +130,8 @@ class SACRND(SAC):
     """SAC that pays for what the data lack (Nikulin et al., 2023, arXiv 2301.13616), from a data set.
 
     The network g is taught when a run begins, `taught_updates` updates that are not counted as steps. The authors have
-    another `penalty` for each data set, so it is to be tried: the data's own actions cost about `0.2 penalty` a step, and
-where rewards of a step are smaller than that, the price is all that is learned.
+    another `penalty` for each data set, so it is to be tried: the data's own actions cost about `0.2 penalty` a step,
+    and where rewards of a step are smaller than that, the price is all that is learned.
     """
 
     example: ClassVar[str] = "forage train sac-rnd Pendulum-v1 --data mixed.npz"
