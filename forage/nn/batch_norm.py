@@ -97,9 +97,37 @@ def line_backward(kept: tuple[Array, Array], gradient: Array) -> tuple[Array, Ar
 line.defvjp(line_forward, line_backward)
 
 
+@jax.custom_vjp
 def averaged(share: Float[Array, " batch"], x: Float[Array, "batch size"]) -> Float[Array, " size"]:
-    """Compute the mean of rows by their shares: a product of matrices, as XLA's sums over rows are slow on CPUs."""
+    """Compute the mean of rows by their shares, which get no gradient."""
+    return product(share, x)
+
+
+def averaged_forward(share: Array, x: Array) -> tuple[Array, Array]:
+    return product(share, x), share
+
+
+def averaged_backward(share: Array, gradient: Array) -> tuple[Array, Array]:
+    return jnp.zeros_like(share), share[:, None] * gradient
+
+
+averaged.defvjp(averaged_forward, averaged_backward)
+
+
+@jax.custom_batching.custom_vmap
+def product(share: Float[Array, " batch"], x: Float[Array, "batch size"]) -> Float[Array, " size"]:
+    """Sum rows by their shares: a product of matrices, as XLA's sums over rows are slow on CPUs."""
     return jnp.matmul(share[None], x, precision=jax.lax.Precision.HIGHEST)[0]
+
+
+@product.def_vmap
+def product_of_each(size: int, batched: list[bool], share: Array, x: Array) -> tuple[Array, bool]:
+    """Give each of several networks shares of its own: those of all at once would need their rows side by side."""
+    share, x = (
+        value if own else jax.lax.optimization_barrier(jnp.broadcast_to(value, (size, *value.shape)))
+        for own, value in zip(batched, (share, x), strict=True)
+    )
+    return jnp.matmul(share[:, None], x, precision=jax.lax.Precision.HIGHEST)[:, 0], True
 
 
 def statistics(norm: BatchNorm) -> tuple[Array, Array, Array]:
