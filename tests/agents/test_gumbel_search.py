@@ -172,6 +172,7 @@ def test_chance_is_not_foreseen():
     assert len(bets) > 200 and abs(bets.mean()) < 4 / math.sqrt(len(bets))
 
 
+@pytest.mark.thorough
 def test_value_targets_by_hand():
     """Step 0 goes on, step 1 is truncated, step 2 terminates, step 3 is the rollout's last."""
     agent = GumbelSearch(discount=0.5, trace_lambda=0.5)

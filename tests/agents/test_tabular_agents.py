@@ -173,6 +173,7 @@ def test_a_small_prior_expects_few_next_states():
     assert len(np.unique(drawn.argmax(-1))) > 20  # but not always the same
 
 
+@pytest.mark.thorough
 def test_with_all_known_every_plan_is_the_best():
     mdp = seeded_garnet(max_steps=6)
     weight = 1e6

@@ -28,6 +28,7 @@ def test_a_strong_torque_costs_and_the_reward_is_the_pendulums():
         assert small.differing(after, same) == []
 
 
+@pytest.mark.thorough
 def test_lava_costs_and_ends_nothing():
     grid = np.full((5, 5), WALL_CELL, np.uint8)
     grid[1:4, 1:4] = EMPTY
