@@ -45,7 +45,7 @@ def measure(updates: int, rounds: int, names: list[str]) -> dict[str, dict[str, 
     from forage.runs.training import use_compilation_cache
 
     use_compilation_cache()
-    runners: dict[str, Any] = {}
+    runners: dict[str, tuple[Any, int]] = {}
     found: dict[str, dict[str, float]] = {}
     for name in names:
         agent, options = SWITCHES[name]
@@ -54,14 +54,16 @@ def measure(updates: int, rounds: int, names: list[str]) -> dict[str, dict[str, 
         runner = setup.runner()
         began = time.perf_counter()
         runner.begin()
-        runner.advance(256 // runner.steps_per_iteration + updates)
+        iterations = max(1, updates // setup.config()["agent"]["updates_per_rollout"])  # some make several in each
+        runner.advance(256 // runner.steps_per_iteration + iterations)
         found[name] = {"compile": time.perf_counter() - began}
-        runners[name] = runner
+        runners[name] = runner, iterations
+        print(f"{name}: compiled", flush=True)
     times: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(rounds):
-        for name, runner in runners.items():
+        for name, (runner, iterations) in runners.items():
             began = time.perf_counter()
-            report = runner.advance(updates)
+            report = runner.advance(iterations)
             made = float(report.metrics["updates"].sum())
             times[name].append((time.perf_counter() - began) / made)
     for name, row in found.items():
