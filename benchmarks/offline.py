@@ -8,7 +8,8 @@
 
 The data are fifty episodes of a rule that solves the task: in *medium* half of the actions are random instead, in
 *expert* a tenth, and in *mixed* the share falls from all to none over the episodes. Everybody makes 5,000 updates with
-two layers of 64 units, five seeds in one process; rewards are scaled, for O-DICE to the range that its authors have.
+two layers of 64 units, five seeds in one process; rewards are scaled. O-DICE has an optimism
+below a half and a range of returns of 30: with its authors' 0.6 and 1,000 nearly nothing of *expert* was cloned.
 The price of SAC-RND is a tenth of its default, as rewards of a step are that much smaller here than where it was set.
 The normalised score is 0 for random actions and 100 for the rule. What is running when the process ends is lost; what
 is done stays.
@@ -80,11 +81,11 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "edac": ("edac", SMALL | {"critics": 5}),
     "sac-rnd": ("sac-rnd", SMALL | {"batch_size": 256, "novelty_hidden": 64, "penalty": 0.1}),
     "f-dvl": ("f-dvl", SMALL),
-    "o-dice": ("o-dice", SMALL | {"value_sizes": (64, 64)}),
+    "o-dice": ("o-dice", SMALL | {"value_sizes": (64, 64), "optimism": 0.4}),
     "cfpi": ("cfpi", SMALL),
     "fql": ("fql", SMALL),
 }
-RANGED, LARGE = ("o-dice",), 1000.0  # to whom the size of rewards matters, and the range of returns its authors have
+RANGED, LARGE = ("o-dice",), 30.0  # to whom the size of rewards matters, and the range of returns for them
 CELLS = [f"{task}/{tier}/{agent}" for agent in AGENTS for task in TASKS for tier in TIERS]
 
 

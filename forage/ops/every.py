@@ -7,6 +7,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Key
+
+from forage.core import prng
 
 
 def every(interval: int, count: Any, turn: Callable[[Any], Any], state: Any) -> Any:
@@ -23,6 +26,20 @@ def when(due: Any, turn: Callable[[Any], Any], state: Any) -> Any:
     whereas both branches of a `cond` would run at every update.
     """
     return jax.lax.fori_loop(0, jnp.where(due, 1, 0), lambda _, state: turn(state), state)
+
+
+def when_drawn(due: Any, turn: Callable[[Any, Key[Array, ""]], Any], state: Any, key: Key[Array, ""]) -> Any:
+    """Return `turn(state, key)` where it is due, else `state`: for what a turn draws with the key alone.
+
+    The loop carries the key and changes it: what is the same in every turn XLA makes before the loop, due or not, and
+    that would be whole networks.
+    """
+
+    def draw(carry: tuple[Any, Array]) -> tuple[Any, Array]:
+        state, words = carry
+        return turn(state, prng.from_data(words)), words + 1
+
+    return when(due, draw, (state, jax.random.key_data(key)))[0]
 
 
 @jax.custom_batching.custom_vmap

@@ -2,8 +2,10 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from forage.ops.every import alike, when
+from forage.core import prng
+from forage.ops.every import alike, when, when_drawn
 
 
 def test_a_loop_serves_seeds_that_are_alike_together():
@@ -17,3 +19,16 @@ def test_a_loop_serves_seeds_that_are_alike_together():
     apart = jax.vmap(lambda count, x: when(count % 2 == 0, lambda x: x + 1, x))
     programs = [str(jax.make_jaxpr(f)(counts[0], jnp.zeros(2))) for f in (both, apart)]
     assert ["bool[2] = lt" in program for program in programs] == [False, True]
+
+
+def test_what_is_drawn_with_a_key_is_made_only_when_it_is_due():
+    def turn(state, key):
+        return state + jnp.linalg.matrix_power(jax.random.normal(key, (32, 32)), 3)
+
+    step = jax.jit(lambda count, state, key: when_drawn(count % 5 == 0, turn, state, key))
+    state, key = jnp.zeros((32, 32)), prng.key(0)
+    np.testing.assert_array_equal(step(3, state, key), state)
+    np.testing.assert_allclose(step(5, state, key), turn(state, key), rtol=1e-5)
+    program = step.lower(jnp.int32(3), state, key).compile().as_text()
+    assert "/body/jit(matrix_power)/dot_general" in program  # in the loop, and not before it, where all programs begin
+    assert "/body/jit(matrix_power)/dot_general" not in program[program.index("\nENTRY") :]
