@@ -7,9 +7,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key
-
-from forage.core import prng
+from jax.extend.core import jaxpr_as_fun
+from jaxtyping import Array
 
 
 def every(interval: int, count: Any, turn: Callable[[Any], Any], state: Any) -> Any:
@@ -20,26 +19,21 @@ def every(interval: int, count: Any, turn: Callable[[Any], Any], state: Any) -> 
 
 
 def when(due: Any, turn: Callable[[Any], Any], state: Any) -> Any:
-    """Return `turn(state)` where it is due, else `state`.
+    """Return `turn(state)` where it is due, else `state`; what the turn computes is computed only where it is due.
 
     A loop of at most one turn rather than `cond`: under `vmap` over seeds a loop runs only when some seed needs it,
-    whereas both branches of a `cond` would run at every update.
+    whereas both branches of a `cond` would run at every update. What is the same in every turn of a loop XLA makes
+    before it, due or not, and that would be whole networks: so what the turn closes over passes a barrier together with
+    the number of the turn, and nothing in the turn is the same before it begins.
     """
-    return jax.lax.fori_loop(0, jnp.where(due, 1, 0), lambda _, state: turn(state), state)
+    leaves, form = jax.tree.flatten(state)
+    program = jax.make_jaxpr(turn)(state)
 
+    def body(number: Array, leaves: list[Any]) -> list[Any]:
+        _, held = jax.lax.optimization_barrier((number, program.consts))
+        return jaxpr_as_fun(program.replace(consts=held))(*leaves)
 
-def when_drawn(due: Any, turn: Callable[[Any, Key[Array, ""]], Any], state: Any, key: Key[Array, ""]) -> Any:
-    """Return `turn(state, key)` where it is due, else `state`: for what a turn draws with the key alone.
-
-    The loop carries the key and changes it: what is the same in every turn XLA makes before the loop, due or not, and
-    that would be whole networks.
-    """
-
-    def draw(carry: tuple[Any, Array]) -> tuple[Any, Array]:
-        state, words = carry
-        return turn(state, prng.from_data(words)), words + 1
-
-    return when(due, draw, (state, jax.random.key_data(key)))[0]
+    return jax.tree.unflatten(form, jax.lax.fori_loop(0, jnp.where(due, 1, 0), body, leaves))
 
 
 @jax.custom_batching.custom_vmap

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from forage.core import prng
-from forage.ops.every import alike, when, when_drawn
+from forage.ops.every import alike, every, when
 
 
 def test_a_loop_serves_seeds_that_are_alike_together():
@@ -21,14 +21,14 @@ def test_a_loop_serves_seeds_that_are_alike_together():
     assert ["bool[2] = lt" in program for program in programs] == [False, True]
 
 
-def test_what_is_drawn_with_a_key_is_made_only_when_it_is_due():
-    def turn(state, key):
-        return state + jnp.linalg.matrix_power(jax.random.normal(key, (32, 32)), 3)
+def test_what_a_turn_computes_is_computed_only_when_it_is_due():
+    def turn(state, key, factor):
+        return state + jnp.linalg.matrix_power(jax.random.normal(key, (32, 32)), 3) @ factor
 
-    step = jax.jit(lambda count, state, key: when_drawn(count % 5 == 0, turn, state, key))
-    state, key = jnp.zeros((32, 32)), prng.key(0)
-    np.testing.assert_array_equal(step(3, state, key), state)
-    np.testing.assert_allclose(step(5, state, key), turn(state, key), rtol=1e-5)
-    program = step.lower(jnp.int32(3), state, key).compile().as_text()
-    assert "/body/jit(matrix_power)/dot_general" in program  # in the loop, and not before it, where all programs begin
-    assert "/body/jit(matrix_power)/dot_general" not in program[program.index("\nENTRY") :]
+    step = jax.jit(lambda count, state, *read: every(5, count, lambda state: turn(state, *read), state))
+    state, key, factor = jnp.zeros((32, 32)), prng.key(0), jnp.ones((32, 32))
+    np.testing.assert_array_equal(step(3, state, key, factor), state)
+    np.testing.assert_allclose(step(5, state, key, factor), turn(state, key, factor), rtol=1e-5)
+    program = step.lower(jnp.int32(3), state, key, factor).compile().as_text()
+    assert "dot" in program  # in the loop, and not before it, where all programs begin
+    assert "dot" not in program[program.index("\nENTRY") :]

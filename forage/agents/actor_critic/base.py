@@ -51,7 +51,6 @@ from forage.nn.networks import Style, input_size
 from forage.nn.normalise import normalised, norms_for, read_after, updated
 from forage.nn.residual import one_width
 from forage.ops.every import every as every
-from forage.ops.every import when_drawn
 from forage.ops.optimiser import Optimiser, forgotten, named
 
 NORMS = ("none", "layer")
@@ -267,11 +266,11 @@ class ActorCritic(Agent):
             metrics["dormant"] = jax.vmap(share)(state.critics).mean()
             metrics["dormant_actor"] = share_dormant(state.actor.units(now.observation), self.dormant_threshold)
         if self.recycle_interval:
-            turn = lambda state, key: self.recycle(state, now.observation, action, self.init(key, spec))  # noqa: E731
-            state = when_drawn(state.updates % self.recycle_interval == 0, turn, state, key)
+            turn = lambda state: self.recycle(state, now.observation, action, self.init(key, spec))  # noqa: E731
+            state = every(self.recycle_interval, state.updates, turn, state)
         if self.reset_interval:
-            begin = lambda state, key: self.init(key, spec)._replace(updates=state.updates, norm=state.norm)  # noqa: E731
-            state = when_drawn(state.updates % self.reset_interval == 0, begin, state, key)
+            begin = lambda state: self.init(key, spec)._replace(updates=state.updates, norm=state.norm)  # noqa: E731
+            state = every(self.reset_interval, state.updates, begin, state)
         return state, metrics
 
     def recycle(

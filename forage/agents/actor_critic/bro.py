@@ -44,7 +44,7 @@ from forage.nn.critics import ActionValue, each_value
 from forage.nn.distributions import SquashedGaussian
 from forage.nn.networks import Style, body, input_size, orthogonal
 from forage.nn.normalise import Norms, normalised
-from forage.ops.every import when_drawn
+from forage.ops.every import when
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, adam
 
@@ -271,8 +271,8 @@ class BRO(SAC):
         each = self.num_envs * self.rollout_length
         before = -(-self.learning_starts // each) - 1  # rollouts that no update follows
         updates = jnp.array([(step // each - before) * self.updates_per_rollout for step in self.resets])
-        begin = lambda state, key: self.init(key, spec)._replace(updates=state.updates, norm=state.norm)  # noqa: E731
-        return when_drawn((state.updates == updates).any(), begin, state, key), metrics
+        begin = lambda state: self.init(key, spec)._replace(updates=state.updates, norm=state.norm)  # noqa: E731
+        return when((state.updates == updates).any(), begin, state), metrics
 
 
 def adjusted(number: Float[Array, ""]) -> Float[Array, ""]:

@@ -39,7 +39,7 @@ from forage.nn.dormant import Follower, Units, recycled, share_dormant, units_of
 from forage.nn.networks import GRU, MLP, Recall, Style, Torso, input_size
 from forage.ops import returns
 from forage.ops.action_values import best, chosen, followed
-from forage.ops.every import when_drawn
+from forage.ops.every import every
 from forage.ops.optimiser import Optimiser, forgotten, named
 
 
@@ -317,8 +317,8 @@ class DQN(Agent):
         if self.count_dormant:
             metrics["dormant"] = share_dormant(state.network.units(observation), self.dormant_threshold)
         if self.recycle_interval:
-            turn = lambda state, key: self.recycle(state, observation, self.init(key, spec))  # noqa: E731
-            state = when_drawn(state.updates % self.recycle_interval == 0, turn, state, key)
+            turn = lambda state: self.recycle(state, observation, self.init(key, spec))  # noqa: E731
+            state = every(self.recycle_interval, state.updates, turn, state)
         return state, metrics
 
     def recycle(self, state: State, observation: PyTree[Array], fresh: State) -> State:

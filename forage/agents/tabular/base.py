@@ -116,8 +116,3 @@ def backward(
 def chosen(plan: Plan, time: Int[Array, ""], observation: PyTree[Array]) -> Int[Array, ""]:
     """Return the best action at this step of the episode; of equally good ones the first."""
     return best(plan[jnp.minimum(time, plan.shape[0] - 1), index(observation)], None)
-
-
-def when(condition: Array, compute: Any, otherwise: Any) -> Any:
-    """`compute()` where the condition is true. A loop of at most one turn: under `vmap` it runs only where needed."""
-    return jax.lax.fori_loop(0, jnp.where(condition, 1, 0), lambda _, found: compute(found), otherwise)

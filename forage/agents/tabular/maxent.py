@@ -28,6 +28,7 @@ from forage.core.ports import Agent, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.distributions import entropy
+from forage.ops.every import when
 
 
 class MaxEntState(NamedTuple):
@@ -120,7 +121,7 @@ class MaxEnt(Agent):
             seen=state.seen.at[here].add(counts.astype(jnp.float32)),
             ended=state.ended + (experience.ended & experience.counts).sum(),
         )
-        state = tabular.when(state.ended >= self.episodes, self.next_round, state)
+        state = when(state.ended >= self.episodes, self.next_round, state)
         share = state.mixture / jnp.maximum(state.mixture.sum(), 1e-12)
         metrics = {"visitation_entropy": entropy(share), "rounds": state.rounds.astype(jnp.float32)}
         return state, metrics, jnp.zeros(experience.reward.shape[1])
