@@ -18,6 +18,7 @@ from forage.core.types import Experience, ForageError, Spec
 from forage.nn.batch_norm import BatchNorm
 from forage.nn.distributions import Actions, Categorical
 from forage.nn.layers import Conv
+from forage.ops.every import when
 
 SCALES = (1e-5, 10.0)
 """What the scale stays between, where no scale gives the distance that is asked for."""
@@ -109,12 +110,7 @@ class ParameterNoise(Behaviour):
         act_key, noise_key = jax.random.split(moment.key)
         before: Perturbed = hidden.behaviour
         now = getattr(agent_state, agent.acting)
-        # A loop of at most one turn rather than `cond`: under `vmap` it runs only where some episode begins.
-        _, network = jax.lax.while_loop(
-            lambda loop: ~loop[0],
-            lambda loop: (jnp.ones_like(loop[0]), perturbed(now, state.scale, noise_key)),
-            (before.goes_on, before.network),
-        )
+        network = when(~before.goes_on, lambda _: perturbed(now, state.scale, noise_key), before.network)
         player = agent_state._replace(**{agent.acting: network})
         action, memory, aux = agent.act(player, hidden.agent, observation, act_key, explore=False)
         return Decision(action, Hidden(memory, Perturbed(network, jnp.bool_(True))), aux)

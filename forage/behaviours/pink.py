@@ -14,6 +14,7 @@ from forage.behaviours.checks import check_noise
 from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
+from forage.ops.every import when
 
 
 class Signal(NamedTuple):
@@ -72,13 +73,7 @@ class Pink(Behaviour):
         signal: Signal = hidden.behaviour
         length, *shape = signal.noise.shape
         place = signal.time % length
-        # A loop of at most one turn rather than `cond`: under `vmap` it runs only where some episode begins, whereas
-        # both branches of a `cond` would run at every step.
-        _, noise = jax.lax.while_loop(
-            lambda loop: loop[0] == 0,
-            lambda loop: (jnp.ones_like(loop[0]), self.signal(signal_key, length, *shape)),
-            (place, signal.noise),
-        )
+        noise = when(place == 0, lambda _: self.signal(signal_key, length, *shape), signal.noise)
         action, memory, aux = moment.agent.act(
             moment.agent_state, hidden.agent, observation, act_key, explore=True, noise=noise[place]
         )
