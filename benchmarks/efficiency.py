@@ -55,7 +55,9 @@ ROWS: dict[str, Row] = {
     "half-cheetah/mr-q": Row("mr-q", CHEETAH, 20_000, "2237"),  # an update takes 30 times SAC's arithmetic
     "walker-walk/bro": Row("bro", WALK, 50_000, "872 at two updates", TWICE),
     "walker-walk/sac": Row("sac", WALK, 50_000, "", FIVE_THOUSAND),
+    "walker-walk/crossq": Row("crossq", WALK, 50_000, "", NARROW),
     "cartpole-swingup/sac": Row("sac", SWING_UP, 50_000, "", FIVE_THOUSAND),
+    "cartpole-swingup/crossq": Row("crossq", SWING_UP, 50_000, "", NARROW),
     "cartpole-swingup/bro": Row("bro", SWING_UP, 50_000, "853 at two updates", TWICE),
     "cartpole-swingup/mr-q": Row("mr-q", SWING_UP, 50_000, "795 after 25,000 actions, each twice"),
 }

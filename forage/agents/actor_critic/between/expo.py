@@ -250,7 +250,7 @@ class EXPO(SAC):
         nothing = dict.fromkeys(("actor_loss", "entropy", "base_loss"), jnp.float32(0))
         state, told = every(self.policy_delay, state.updates, turn, (state, nothing))
         told = {name: self.policy_delay * value for name, value in told.items()}  # as in SAC
-        state = state._replace(target_critics=blend(state.critics, state.target_critics, self.polyak))
+        state = self.follow(state)
         metrics = {"critic_loss": report.loss, "value": report.value, "temperature": jnp.exp(state.log_temperature)}
         return state, metrics | told, report.error * now.counts
 
