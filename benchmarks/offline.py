@@ -81,7 +81,7 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "edac": ("edac", SMALL | {"critics": 5}),
     "sac-rnd": ("sac-rnd", SMALL | {"batch_size": 256, "novelty_hidden": 64, "penalty": 0.1}),
     "f-dvl": ("f-dvl", SMALL),
-    "o-dice": ("o-dice", SMALL | {"value_sizes": (64, 64), "optimism": 0.4}),
+    "o-dice": ("o-dice", SMALL | {"value_sizes": (64, 64), "optimism": 0.4, "value_norm": False}),
     "cfpi": ("cfpi", SMALL),
     "fql": ("fql", SMALL),
 }
