@@ -7,7 +7,7 @@ import functools
 import json
 import os
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -155,10 +155,17 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
     return _read(path, "")[1]
 
 
+@contextlib.contextmanager
+def opened(path: str | Path) -> Iterator[Any]:
+    """Open an archive of arrays (`.npz`) and close it, also a damaged one, which NumPy leaves open."""
+    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        yield archive
+
+
 def _read(path: Path, prefix: str | None = None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the header, and those leaves whose path begins with `prefix`: all with an empty one, without one none."""
     try:
-        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:  # NumPy leaves a damaged one open
+        with opened(path) as file:
             header = json.loads(file["header"].tobytes())
             if header["format"] not in READABLE:
                 raise ForageError(f"{path} is a checkpoint of another format ({header['format']}).")

@@ -83,7 +83,7 @@ def named(name: str, tree: PyTree[np.ndarray]) -> dict[str, np.ndarray]:
 def read(path: Path) -> tuple[Transitions, dict[str, Any]]:
     """Read a data set and its header. Raise `ForageError` where the file is missing, damaged or something else."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with checkpoint.opened(path) as archive:
             header = read_text(path, archive)
             known = {name: archive[name] for name in archive.files if name != "header"}  # each checked by its CRC
     except FileNotFoundError:
@@ -105,7 +105,7 @@ def read(path: Path) -> tuple[Transitions, dict[str, Any]]:
 def read_header(path: Path) -> dict[str, Any]:
     """Read a data set's header alone. Raise `ForageError` where the file is missing, damaged or something else."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with checkpoint.opened(path) as archive:
             return read_text(path, archive)
     except FileNotFoundError:
         raise ForageError(f"There is no data set {path}; forage data record RUN --output FILE writes one.") from None

@@ -63,7 +63,7 @@ class PlainPolicy:
 
     def __init__(self, path: str | os.PathLike[str]):
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:  # NumPy may leave it open
                 about = json.loads(file["about"].tobytes())
                 known = {name: file[name] for name in file.files if name != "about"}
         except FileNotFoundError:

@@ -85,16 +85,16 @@ class Server:
         try:
             connection.request(method, path, data, headers)
             socket: Any = connection.sock  # which `getresponse` may let go of
-            response = connection.getresponse()
-            while piece := response.read1(2**16):
-                pieces.append(piece)
-                if sum(map(len, pieces)) > LARGEST:
-                    raise Lost(f"sent more than {LARGEST // 2**20} MiB in answer to one request")
-                if response.isclosed():  # all is there, and the socket may be gone
-                    break
-                if (left := until - time.monotonic()) <= 0:
-                    raise TimeoutError
-                socket.settimeout(left)
+            with connection.getresponse() as response:  # which may outlive its connection
+                while piece := response.read1(2**16):
+                    pieces.append(piece)
+                    if sum(map(len, pieces)) > LARGEST:
+                        raise Lost(f"sent more than {LARGEST // 2**20} MiB in answer to one request")
+                    if response.isclosed():  # all is there, and the socket may be gone
+                        break
+                    if (left := until - time.monotonic()) <= 0:
+                        raise TimeoutError
+                    socket.settimeout(left)
         except TimeoutError:
             raise Away(f"gave no answer within {self.timeout:g} seconds") from None
         except (OSError, http.client.HTTPException) as error:

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from forage.core import checkpoint
 from forage.core.errors import nearest
 from forage.core.types import ForageError, Spec
 from forage.data import files
@@ -62,7 +63,7 @@ def kind_of(path: Path) -> str:
     if kind == "forage":
         # What cannot be opened `files.read` refuses, and says why.
         unreadable = (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError)
-        with contextlib.suppress(*unreadable), np.load(path, allow_pickle=False) as archive:
+        with contextlib.suppress(*unreadable), checkpoint.opened(path) as archive:
             if "header" not in archive.files and "terminals" in archive.files:
                 return "ogbench"
     return kind

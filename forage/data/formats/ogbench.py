@@ -29,7 +29,7 @@ NEEDED = ("observations", "actions", "terminals", "rewards")
 def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
     """Read a file. Raise `ForageError` where it is damaged or has no rewards."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with checkpoint.opened(path) as archive:
             found = {name: archive[name] for name in (*NEEDED, "masks", "next_observations") if name in archive.files}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise ForageError(f"{path} is not a whole archive ({type(error).__name__}: {error}).") from None

@@ -189,7 +189,7 @@ def read(file: str) -> dict[str, np.ndarray]:
     """Read a clip. Raise `ForageError` where the file is missing, damaged or something else."""
     advice = "forage.environments.wrappers.motion.record writes one"
     try:
-        with np.load(file, allow_pickle=False) as archive:
+        with checkpoint.opened(file) as archive:
             arrays = {name: archive[name] for name in archive.files}
         if json.loads(str(arrays["header"])).get("format") != FORMAT or len(arrays["observation"]) < 2:
             raise KeyError(FORMAT)

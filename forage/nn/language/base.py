@@ -23,6 +23,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
+from forage.core import checkpoint
 from forage.core.errors import ForageError
 from forage.core.text.named import FORAGE, tokenizer
 from forage.core.text.tokenizer import Tokenizer
@@ -138,7 +139,7 @@ def load(path: Path = WEIGHTS) -> Transformer:
     like = jax.eval_shape(lambda: Transformer(jax.random.key(0), ARCHITECTURE))
     leaves, structure = jax.tree.flatten(like)
     try:
-        with np.load(path) as file:
+        with checkpoint.opened(path) as file:
             found = [jnp.asarray(file[str(number)], jnp.float32) for number in range(len(leaves))]
     except (OSError, KeyError, ValueError) as error:
         raise ForageError(f"The base model's weights in {path} cannot be read: {error}.") from error

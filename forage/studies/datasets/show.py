@@ -190,7 +190,7 @@ def load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any], list[str]]:
     """Read the arrays of a file as they are, its header, and which ends of episodes it lacks (they are then false)."""
     header = files.read_header(path)
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with checkpoint.opened(path) as archive:
             arrays = {name: archive[name] for name in archive.files if name != "header"}
         space = spaces.from_json(header["spec"]["observation_space"])
         spaces.from_json(header["spec"]["action_space"])
