@@ -41,6 +41,7 @@ def learned(agent, state, experience):
     return jax.jit(lambda state: agent.learn(state, batch, CLOCK, prng.key(1))[:2])(state)
 
 
+@pytest.mark.thorough
 def test_of_a_fresh_rollout_it_learns_what_ppo_does():
     agent, ppo = APPO(**SAME), PPO(**SAME)
     state = agent.init(prng.key(0), SPEC)

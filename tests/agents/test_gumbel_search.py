@@ -79,6 +79,7 @@ def test_two_simulations_by_hand():
     assert searched(fork(), value=0.5, logits=[0.0, 1.0], simulations=2, value_scale=0.02)[0] == 0
 
 
+@pytest.mark.thorough
 def test_one_simulation_completes_the_values_by_hand():
     """Only the action of the higher logit is visited; the other counts as the mix of V and q, (0.5 + 1) / 2."""
     _, found = searched(fork(), value=0.5, logits=[1.0, 0.0], simulations=1, value_scale=0.02)
@@ -86,6 +87,7 @@ def test_one_simulation_completes_the_values_by_hand():
     assert found.value == pytest.approx(1.0)
 
 
+@pytest.mark.thorough
 def test_four_simulations_by_hand():
     """Two each. The second below state 2 takes action 0, which ends with 0 (both seem alike): q = 0.9 (V + 0) / 2."""
     _, found = searched(fork(), value=0.5, simulations=4, value_scale=0.02)

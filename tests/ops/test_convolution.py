@@ -11,7 +11,7 @@ from tests.tiers import first
 
 @pytest.mark.parametrize(
     ("height", "width", "channels", "kernel", "stride"),
-    first(2, [(9, 11, 3, 4, 2), (6, 5, 3, 3, 1), (20, 20, 4, 8, 4), (10, 13, 2, 4, 2), (7, 7, 1, 2, 2)]),
+    first(1, [(9, 11, 3, 4, 2), (6, 5, 3, 3, 1), (20, 20, 4, 8, 4), (10, 13, 2, 4, 2), (7, 7, 1, 2, 2)]),
 )
 def test_the_same_as_xla_makes_of_it(height, width, channels, kernel, stride):
     random = np.random.default_rng(0)

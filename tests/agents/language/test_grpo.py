@@ -79,6 +79,7 @@ def test_the_sampler_is_the_policy(sampler):
     assert (np.asarray(rows.tokens) < 512).all()  # what the tokenizer does not know is masked, and not part of it
 
 
+@pytest.mark.thorough
 def test_a_prompt_that_a_group_shares_is_read_once_and_nothing_else_changes(monkeypatch):
     agent, state, batch = collected(setup_of(divergence=0.1, epochs=2, learning_rate=1e-3), reward=[1, 0, 0, 0] * 2)
     rows = agent.rows(batch)
