@@ -104,6 +104,9 @@ def table(results: dict[str, Any]) -> str:
         "one seed at the settings of this table (10,000 random steps first), at -190 after 20,000, and at 1049, 1621",
         "and 2846 after 30, 40 and 50 thousand.",
         "",
+        "A seed of a row that has none takes about half an hour of a core (DroQ, MR.Q), two and a half (BRO) or four",
+        "(SimBa); `--only` and the row's name train it.",
+        "",
         "| task | agent | steps | return | seeds | published | seconds |",
         "|---|---|---|---|---|---|---|",
     ]
