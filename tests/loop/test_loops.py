@@ -24,7 +24,7 @@ from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.runner import DeviceRunner, vary
-from forage.loop.host.loop import actor_of
+from forage.loop.host.programs import actor_of
 from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
 from forage.rewards.environment import EnvironmentReward

@@ -28,7 +28,7 @@ from forage.core.ports import Decision, Hidden
 from forage.core.types import GONE, Clock, Experience, Step
 from forage.loop.cluster.block import Block
 from forage.loop.cluster.worker import CALL, Lane, main
-from forage.loop.host.loop import decide
+from forage.loop.host.programs import decide
 
 LEARN, PLAY, REMEMBER, REMIND = "learn", "play", "remember", "remind"  # what a player is told beside what a lane is
 

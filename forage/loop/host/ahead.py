@@ -27,7 +27,8 @@ from forage.core.mesh import bits, is_key
 from forage.core.types import Clock, Experience
 from forage.loop.cluster.player import Leaf, Lesson, Order, Shelf, act_rows, generator_name, keyed
 from forage.loop.cluster.players import Players
-from forage.loop.host.loop import HostLoop, HostState, Measured, Way, keys_of
+from forage.loop.host.loop import HostLoop, HostState, Way
+from forage.loop.host.programs import Measured, keys_of
 from forage.loop.learner import Learner, Report
 from forage.loop.program import traced, uses
 

@@ -19,7 +19,8 @@ from forage.core.errors import ForageError
 from forage.core.ports import Decision, Hidden
 from forage.core.types import GONE, Clock, Experience
 from forage.loop.cluster.slots import Arrived, Slots
-from forage.loop.host.loop import HostLoop, Measured, Way, decide, keys_of
+from forage.loop.host.loop import HostLoop, Way
+from forage.loop.host.programs import Measured, decide, keys_of
 from forage.loop.learner import Learner, select
 
 

@@ -19,7 +19,8 @@ from forage.core.types import Clock, Experience, ForageError
 from forage.loop import soundness
 from forage.loop.cluster.workers import NO_WORKERS, Workers
 from forage.loop.host import ahead, first_come
-from forage.loop.host.loop import PLAIN, HostLoop, HostState, Way, actor_of
+from forage.loop.host.loop import PLAIN, HostLoop, HostState, Way
+from forage.loop.host.programs import actor_of
 from forage.loop.learner import Learner, LearnerState, Report
 from forage.loop.runner import Numbers, Played, with_numbers
 from forage.loop.soundness import Bad

@@ -1,0 +1,125 @@
+"""What the loop on the host has compiled: the programs that begin a run, act, judge and learn for one seed."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.core import spaces
+from forage.core.compiling import Flat
+from forage.core.ports import Decision, Hidden, Metrics
+from forage.core.types import Clock, Experience
+from forage.loop.learner import Learner, LearnerState, select
+
+
+def begin(learner: Learner, key: Key[Array, ""], mark: PyTree[Array] = ()) -> tuple[Key[Array, ""], LearnerState]:
+    """Return the next key, and the learner's first state."""
+    key, init_key = jax.random.split(key)
+    return key, learner.init(init_key, mark=mark)
+
+
+def actor_of(learner: Learner, state: LearnerState) -> Flat:
+    """Return what acting sees, the agent and the behaviour only: fewer arrays to hand over at every step."""
+    return Flat.of((learner, state._replace(rewards=(), memory=())))
+
+
+def act(
+    actor: Flat,
+    hidden: PyTree[Array],
+    ended: Bool[Array, "env *agent"],
+    observation: PyTree[Array],
+    clock: Clock,
+    key: Key[Array, ""],
+    explore: bool = True,
+    sampled: bool | Bool[Array, ""] = False,
+) -> tuple[Key[Array, ""], PyTree[Array], Decision]:
+    """Choose the actions of all environments; without `explore` those of evaluation, greedy or `sampled`.
+
+    `actor`: the learner and its state, as `actor_of` gives them. Returns the next key, the actions to execute, and the
+    decisions with the actions before clipping.
+    """
+    key, act_key = jax.random.split(key)
+    keys = jax.random.split(act_key, ended.shape[0])
+    if explore:
+        return key, *decide(actor, hidden, ended, observation, clock, keys, jnp.arange(len(keys)))
+    learner, state = actor.tree
+    hidden = select(ended, jax.tree.map(lambda x: x[None], learner.hidden(explore)), hidden)
+    action, hidden = jax.vmap(learner.play, in_axes=(None, 0, 0, 0, None))(state, hidden, observation, keys, sampled)
+    return key, spaces.clip(learner.spec.action_space, action), Decision(action, hidden, aux=())
+
+
+def decide(
+    actor: Flat,
+    hidden: Hidden,
+    ended: Bool[Array, "row *agent"],
+    observation: PyTree[Array],
+    clock: Clock,
+    keys: Key[Array, " row"],
+    rows: Int[Array, " row"],
+    own_clocks: bool = False,
+) -> tuple[PyTree[Array], Decision]:
+    """Choose exploring actions in the environments with the numbers `rows`, each with a key of its own.
+
+    `own_clocks`: the clock's steps are each environment's own, `[row]`. Returns the actions to execute, and the
+    decisions with the actions before clipping.
+    """
+    learner, state = actor.tree
+    hidden = select(ended, jax.tree.map(lambda x: x[None], learner.hidden()), hidden)
+    axes: Any = Clock(0, None) if own_clocks else None  # type: ignore[arg-type]
+    act = jax.vmap(learner.act, in_axes=(None, 0, 0, axes, 0, 0))
+    decision = act(state, hidden, observation, clock, keys, rows)
+    return spaces.clip(learner.spec.action_space, decision.action), decision
+
+
+def keys_of(key: Key[Array, ""], steps: int, num_envs: int) -> tuple[Key[Array, ""], Key[Array, "time env"]]:
+    """Return the next key, and each environment's for the next steps: those that `act` splits one by one."""
+
+    def one(key: Key[Array, ""], _: None) -> tuple[Key[Array, ""], Key[Array, " env"]]:
+        key, act_key = jax.random.split(key)
+        return key, jax.random.split(act_key, num_envs)
+
+    return jax.lax.scan(one, key, None, steps)
+
+
+def acted(actor: Flat, hidden: Hidden, action: PyTree[Array]) -> Hidden:
+    """Tell the agents' memories which actions were taken, once it is known whether somebody intervened."""
+    learner, state = actor.tree
+    tell = jax.vmap(learner.acted, in_axes=(None, 0, 0))
+    return (tell if learner.spec.num_agents == 1 else jax.vmap(tell, in_axes=(None, 0, 0)))(state, hidden, action)
+
+
+def paid(actor: Flat, hidden: PyTree[Array], reward: Float[Array, " env"]) -> PyTree[Array]:
+    """Tell the agents' memories what their steps paid."""
+    learner, state = actor.tree
+    return learner.paid(state, hidden, reward)
+
+
+def judge(learner: Learner, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> Any:
+    return learner.judge(state, rollout, clock, key)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """The metrics of one turn of the loop as one array, as each array that a program returns takes time."""
+
+    values: Float[Array, " metric"]
+    names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
+
+    @classmethod
+    def of(cls, metrics: Metrics) -> Measured:
+        names = tuple(sorted(metrics))
+        return cls(jnp.stack([metrics[name] for name in names]), names)
+
+
+def learn(
+    learner: Flat, state: Flat, rollout: Experience, clock: Clock, key: Key[Array, ""]
+) -> tuple[Key[Array, ""], Flat, Measured]:
+    """Learn from a rollout. Learner and state come and go flattened: parts are flattened slowly, at every call."""
+    key, learn_key = jax.random.split(key)
+    learned, metrics = learner.tree.learn(state.tree, rollout, clock, learn_key)
+    return key, Flat.of(learned), Measured.of(metrics)
