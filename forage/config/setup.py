@@ -66,6 +66,7 @@ from forage.loop.learner import Learner
 from forage.loop.offline.loop import OfflineLoop
 from forage.loop.policy import check_actions
 from forage.loop.runner import Numbers, Runner
+from forage.memory.around import Around
 from forage.memory.dataset import DataSet, Opened
 from forage.memory.mixed import OpenedMixed
 from forage.starts.reset import Reset
@@ -490,6 +491,8 @@ def completed(agent: Agent, behaviour: Behaviour) -> Agent:
 
 def shortened(memory: Memory, agent: Agent, streams: int, transitions: int) -> Memory:
     """Return the same memory with no more places than a run of so many transitions can fill, in whole rollouts."""
+    if isinstance(memory, Around):
+        memory = memory.around(shortened(memory.inner, agent, streams, transitions))
     capacity = getattr(memory, "capacity", None)
     rollout = streams * agent.rollout_length
     fills = -(-max(transitions, agent.segment * streams) // rollout) * rollout

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Any, Self
 
 from jaxtyping import Array, Float
 
@@ -20,10 +21,33 @@ class Around(Memory):
     joint = property(lambda self: self.inner.joint)  # type: ignore[assignment]
     offline = property(lambda self: self.inner.offline)  # type: ignore[assignment]
     mixes = property(lambda self: self.inner.mixes)  # type: ignore[assignment]
+    recomputes_rewards = property(lambda self: self.inner.recomputes_rewards)  # type: ignore[assignment]
+
+    @property
+    def transitions(self) -> Experience | None:
+        return self.inner.transitions
+
+    @property
+    def tells_returns(self) -> bool:
+        return self.inner.tells_returns
 
     @property
     def held_back(self) -> int:
         return self.inner.held_back
+
+    def around(self, inner: Memory) -> Self:
+        """Return the same around another memory."""
+        within: dict[str, Any] = {"inner": inner}
+        return dataclasses.replace(self, **within)
+
+    def sealed(self) -> Self:
+        return self.around(self.inner.sealed())
+
+    def moved(self, path: Any) -> Self:
+        return self.around(self.inner.moved(path))
+
+    def opened(self, spec: Spec) -> Self:
+        return self.around(self.inner.opened(spec))
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         self.inner.check(agent, spec, environment)
@@ -53,3 +77,8 @@ class Around(Memory):
 
     def rest(self, state: Any) -> Any:
         return self.inner.rest(state)
+
+
+def innermost(memory: Memory) -> Memory:
+    """Return the memory that others stand around, or the memory itself."""
+    return innermost(memory.inner) if isinstance(memory, Around) else memory

@@ -80,19 +80,29 @@ class Guided(DataSet):
         """Return the augmented segments, one after another. Raise `ForageError` where none is accepted."""
         draw = np.random.default_rng(self.draws)
         ends = (found.first + found.lengths)[found.numbers]  # of each transition's episode
-        wanted, kept, refused = round(self.copies * found.transitions), [], 0
-        while sum(part.transitions for part in kept) < wanted:
+        wanted, kept, refused = max(1, round(self.copies * found.transitions)), [], 0
+        while wanted > 0:
             begin = int(draw.integers(found.transitions))
             changed = self.changed(cut(found, begin, min(begin + self.length, int(ends[begin]))), draw)
-            if bool(self.progress(changed)):  # type: ignore[operator]
+            if self.is_progress(changed):
                 kept.append(changed)
-                refused = 0
+                wanted, refused = wanted - changed.transitions, 0
             elif (refused := refused + 1) == TRIES:
                 raise ForageError(
                     f"{called(self.progress)} accepted none of {TRIES} augmented segments of {self.file} in a row; it "
                     f"returns whether a segment is progress."
                 )
         return joined(kept)
+
+    def is_progress(self, changed: Transitions) -> bool:
+        """Return whether a copy is kept. Raise `ForageError` where the function says neither yes nor no."""
+        said = np.asarray(self.progress(changed))  # type: ignore[operator]
+        if said.size != 1:
+            raise ForageError(
+                f"{called(self.progress)} returned an array of shape {said.shape}; it returns whether a segment is "
+                f"progress, yes or no."
+            )
+        return bool(said)
 
     def changed(self, segment: Transitions, draw: np.random.Generator) -> Transitions:
         """Return a changed copy of a segment. Raise `ForageError` where the function returns no such copy."""
@@ -113,8 +123,8 @@ class OpenedGuided(Guided, Opened):
 
 
 def cut(found: Transitions, begin: int, end: int) -> Transitions:
-    """Return some transitions of one episode, truncated at their end where nothing terminates there."""
-    fields = {name: jax.tree.map(lambda x: x[begin:end], getattr(found, name)) for name in EPISODE_FIELDS}
+    """Return a copy of some transitions of one episode, truncated at their end where nothing terminates there."""
+    fields = {name: jax.tree.map(lambda x: x[begin:end].copy(), getattr(found, name)) for name in EPISODE_FIELDS}
     fields["truncated"] = np.append(np.zeros(end - begin - 1, bool), ~fields["terminated"][-1:])
     return Transitions(**fields)
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 from jaxtyping import Array, Float
 
-from forage.core.ports import Environment, Judgement, Moment
-from forage.core.types import Batch, Clock, Experience, Spec
+from forage.core.ports import Agent, Environment, Judgement, Moment
+from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.memory.around import Around
 from forage.ops.ring import Ring, empty_ring, truncate, write
 
@@ -32,6 +32,15 @@ class Recorded(Around):
 
     capacity: int = equinox.field(static=True, default=1_000_000)  # newest transitions recorded, of all environments
     # together; a run takes room for no more than it has steps
+
+    def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
+        """Raise `ForageError` for a run from a data set alone, which experiences nothing that could be recorded."""
+        super().check(agent, spec, environment)
+        if self.offline:
+            raise ForageError(
+                "A recording is of what a run experiences, and this one learns from a data set alone; leave the "
+                "recording out."
+            )
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None

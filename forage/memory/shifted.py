@@ -54,11 +54,11 @@ class Shifted(Around):
         batch = super().sample(state, size, length, moment)
         experience = batch.experience
         now_key, next_key = jax.random.split(jax.random.fold_in(moment.key, 1))
-        now = self.moved(experience.observation, moment.spec, now_key)
-        after = self.moved(experience.next_observation, moment.spec, next_key)
+        now = self.displaced(experience.observation, moment.spec, now_key)
+        after = self.displaced(experience.next_observation, moment.spec, next_key)
         return batch._replace(experience=experience._replace(observation=now, next_observation=after))
 
-    def moved(self, observation: PyTree[Array], spec: Spec, key: Key[Array, ""]) -> PyTree[Array]:
+    def displaced(self, observation: PyTree[Array], spec: Spec, key: Key[Array, ""]) -> PyTree[Array]:
         """Shift all pictures of segments (leaves `time batch ...`), those of one segment alike."""
         many = jax.tree.leaves(observation)[0].shape[1]
         by = jax.random.randint(key, (many, 2), -self.pixels, self.pixels + 1)

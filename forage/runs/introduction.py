@@ -11,6 +11,7 @@ from forage.config.setup import Setup
 from forage.core.ports import Evolver
 from forage.core.schedule import is_schedule
 from forage.core.spaces import reading
+from forage.memory.around import innermost
 from forage.memory.dataset import DataSet
 from forage.memory.mixed import Mixed
 from forage.rewards.environment import EnvironmentReward
@@ -38,7 +39,7 @@ def introduction(setup: Setup, directory: Path, steps: int, spread: str = "") ->
         lines.append(setup.left_out)
     if spread:
         lines.append(spread)
-    memory = setup.memory
+    memory = innermost(setup.memory)
     if isinstance(memory, Mixed):
         lines.append(f"{shared(memory.share)} of each batch from {', '.join(memory.data)}")
     if isinstance(memory, DataSet):

@@ -23,6 +23,7 @@ from forage.environments.loading import check_not_importing
 from forage.evaluation.statistics import Score
 from forage.loop.cluster.workers import Workers
 from forage.loop.policy import AUTO
+from forage.memory.around import innermost
 from forage.memory.dataset import DataSet
 from forage.runs import display as progress
 from forage.runs.callbacks import Callback, check_callbacks
@@ -203,7 +204,8 @@ def train(
         settings |= {"workers": workers, "worker_threads": worker_threads, "first_come": first_come, "ahead": ahead}
     if inheritance is not None:
         settings["parent"] = inheritance.record()
-    if isinstance(setup.memory, DataSet) and (ends := setup.memory.ends(setup.environment_config)):
+    memory = innermost(setup.memory)
+    if isinstance(memory, DataSet) and (ends := memory.ends(setup.environment_config)):
         settings["ends"] = ends
     path = Path(directory) if directory is not None else new_directory(setup)
     with locked(path):

@@ -72,6 +72,20 @@ def test_copies_that_are_progress_stand_beside_the_data(tmp_path):
     np.testing.assert_array_equal(added.terminated, row == 4)  # as the data say; other segments are cut
 
 
+def test_a_change_in_place_leaves_the_data_as_they_were(tmp_path):
+    def doubled(segment, draw):
+        segment.reward[:] *= 2
+        return segment
+
+    spec = make_setup("ppo", "CartPole-v1", seeds=1).spec
+    always = lambda segment: True  # noqa: E731
+    memory = Guided(walk(tmp_path), augmentation=doubled, progress=always, copies=0.01, length=5)
+    reward = np.asarray(memory.opened(spec).data.reward)
+    np.testing.assert_array_equal(reward[:10], np.arange(10))
+    assert len(reward) > 10  # one segment at least
+    np.testing.assert_array_equal(reward[10:] / 2, np.arange(reward[10] / 2, reward[-1] / 2 + 1))
+
+
 def test_a_run_knows_its_functions_again(tmp_path):
     named = {"augmentation": f"{__file__}:shifted", "progress": f"{__file__}:upward"}
     memory = build("memory", "guided", named | {"file": walk(tmp_path)})
@@ -88,6 +102,8 @@ def test_what_is_refused(tmp_path):
         Guided(file, augmentation=shifted, progress=never).opened(spec)
     with pytest.raises(ForageError, match="nothing returned NoneType for a segment of"):
         Guided(file, augmentation=nothing, progress=upward).opened(spec)
+    with pytest.raises(ForageError, match=r"returned an array of shape .*; it returns whether a segment is progress"):
+        Guided(file, augmentation=shifted, progress=lambda segment: segment.reward[:0] > 0).opened(spec)
 
     def backward(segment, draw):
         return dataclasses.replace(segment, action=segment.action - 5)

@@ -21,6 +21,7 @@ from forage.environments.wrappers.goal_entries import Entries
 from forage.environments.wrappers.goals import GoalConditioned
 from forage.environments.wrappers.randomness.reward import RewardNoise
 from forage.memory.hindsight import Hindsight
+from forage.memory.recorded import Recorded
 from forage.ops import ring
 from forage.studies.claims.papers.hindsight import OPTIONS
 from forage.tasks.contexts import Contexts
@@ -250,10 +251,11 @@ def test_adding_is_in_place_inside_a_compiled_loop():
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(agent, environment, words, message):
-    setup = make_setup(agent, environment, steps=2000, seeds=1, memory="hindsight", **words)
-    with pytest.raises(ForageError, match=message) as error:
-        setup.loop()
-    assert str(error.value).count(". ") == 0
+    for memory in ("hindsight", Recorded(Hindsight())):
+        setup = make_setup(agent, environment, steps=2000, seeds=1, memory=memory, **words)
+        with pytest.raises(ForageError, match=message) as error:
+            setup.loop()
+        assert str(error.value).count(". ") == 0
 
 
 def test_what_computes_no_reward_in_jax_is_refused():

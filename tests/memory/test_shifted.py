@@ -4,11 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 from gymnasium import spaces
 
 from forage.config.setup import make_setup
 from forage.core.ports import Moment
 from forage.core.types import Clock, Experience, ForageError, Spec
+from forage.data import files
+from forage.data.logged import Transitions
+from forage.memory.dataset import DataSet
 from forage.memory.shifted import Shifted
 from forage.memory.uniform import UniformReplay
 from forage.ops.shift import shifted
@@ -61,6 +65,27 @@ def test_pictures_of_a_segment_move_alike_and_all_else_stays():
                 ]
                 assert len(fits) == 1 and moves.setdefault(segment, fits[0]) == fits[0]
         assert len(set(moves.values())) > 1
+
+
+def test_a_data_set_within_is_sealed_read_and_learned_from(tmp_path):
+    setup = make_setup("bc", "minatar:Breakout", seeds=1)
+    shape, random = setup.spec.observation_space.shape, np.random.default_rng(0)
+    seen = random.integers(0, 2, (13, *shape)).astype(setup.spec.observation_space.dtype)
+    over = np.arange(12) % 4 == 3
+    rows = Transitions(seen[:-1], np.arange(12) % 3, np.ones(12), seen[1:], over, np.zeros(12, bool))
+    files.write(tmp_path / "shown.npz", rows, {"spec": setup.config()["spec"]})
+    data = DataSet(str(tmp_path / "shown.npz"))
+    options = {"batch_size": 8}
+    made = [
+        make_setup("bc", "minatar:Breakout", steps=4, seeds=1, agent_options=options, memory=memory)
+        for memory in (data, Shifted(data, pixels=1))
+    ]
+    assert made[1].memory.inner.sha256 == made[0].memory.sha256 != ""
+    plain, moved = (setup.runner() for setup in made)
+    for runner in (plain, moved):
+        runner.begin()
+        runner.advance(1)
+    assert small.differing(plain.state.learner.agent, moved.state.learner.agent)  # it learned, from other pictures
 
 
 def test_what_has_no_pictures_and_what_learns_from_its_rollouts_is_refused():

@@ -129,11 +129,12 @@ class DeviceLoop(Part):
         for part in (self.tasks, self.starts):
             check_signatures(part, report="state, rollout, review")
             self.learner.check_judge(part)
-        memory = type(self.learner.memory)
+        memory = self.learner.memory
         if memory.recomputes_rewards and self.tasks.varies:
             raise ForageError(
-                f"{memory.__name__} computes rewards anew by the environment's own function, and does not know which "
-                f"of the tasks that {type(self.tasks).__name__} draws a transition is of; use --tasks same."
+                f"{type(getattr(memory, 'inner', memory)).__name__} computes rewards anew by the environment's own "
+                f"function, and does not know which of the tasks that {type(self.tasks).__name__} draws a transition "
+                f"is of; use --tasks same."
             )
 
     @property
