@@ -21,11 +21,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
+from forage.nn.batch_norm import BatchNorm
 from forage.nn.hypersphere import Hypersphere
 from forage.nn.layers import CNN, MLP, Linear, Norm
 from forage.nn.residual import Residual
 
 Network = TypeVar("Network")
+PER_UNIT = ("scale", "offset", "mean", "variance")
+"""What a layer's or a batch's normalisation keeps for each unit."""
 
 
 class Follower(NamedTuple):
@@ -40,7 +43,7 @@ class Units(NamedTuple):
 
     output: Float[Array, "batch units"]
     where: Callable[[Any], Linear]
-    norm: Callable[[Any], Norm] | None
+    norms: tuple[Callable[[Any], Norm | BatchNorm], ...]
     followers: tuple[Follower, ...]
 
 
@@ -64,11 +67,15 @@ def units_of(
         places += [lambda n: where(n).dense] if body.dense else []
     else:
         places = [lambda n, i=i: where(n).layers[i] for i in range(len(body.layers))]
-    norms = len(outputs) if isinstance(body, MLP) and body.norms else 0
     found = []
     for i, output in enumerate(outputs):
         followers = (Follower(places[i + 1]),) if i + 1 < len(places) else after
-        found.append(Units(output, places[i], (lambda n, i=i: where(n).norms[i]) if i < norms else None, followers))
+        norms: tuple[Callable[[Any], Any], ...] = ()
+        if isinstance(body, MLP) and body.norms:
+            norms = (lambda n, i=i: where(n).norms[i],)
+        if isinstance(body, MLP) and body.batch_norms:
+            norms = (*norms, lambda n, i=i: where(n).batch_norms[i + 1])
+        found.append(Units(output, places[i], norms, followers))
     return found
 
 
@@ -77,9 +84,9 @@ def inside(
 ) -> Units:
     """Return the units inside one block, which the block's second layer hears."""
     if isinstance(body, Hypersphere) or body.torso == "simba":
-        return Units(output, lambda n: where(n).blocks[i].up, None, (Follower(lambda n: where(n).blocks[i].down),))
+        return Units(output, lambda n: where(n).blocks[i].up, (), (Follower(lambda n: where(n).blocks[i].down),))
     norm = lambda n: where(n).blocks[i].first_norm  # noqa: E731
-    return Units(output, lambda n: where(n).blocks[i].first, norm, (Follower(lambda n: where(n).blocks[i].second),))
+    return Units(output, lambda n: where(n).blocks[i].first, (norm,), (Follower(lambda n: where(n).blocks[i].second),))
 
 
 def dormant(output: Float[Array, "batch units"], threshold: Any) -> Bool[Array, " units"]:
@@ -107,9 +114,10 @@ def recycled(
         flags = dormant(units.output, threshold)
         drawn = marked(drawn, lambda n, units=units: units.where(n).weight, flags)
         drawn = marked(drawn, lambda n, units=units: units.where(n).bias, flags)
-        if units.norm is not None:
-            drawn = marked(drawn, lambda n, norm=units.norm: norm(n).scale, flags)
-            drawn = marked(drawn, lambda n, norm=units.norm: norm(n).offset, flags)
+        for norm in units.norms:
+            for name in PER_UNIT:
+                if hasattr(norm(network), name):
+                    drawn = marked(drawn, lambda n, norm=norm, name=name: getattr(norm(n), name), flags)
         for follower in units.followers:
             weight = lambda n, follower=follower: follower.where(n).weight  # noqa: E731
             silenced = marked(silenced, weight, heard(flags, len(weight(network)), follower.inputs))

@@ -92,6 +92,7 @@ def forgotten(state: Any, fresh: Any, changed: Any) -> Any:
     """Return an optimiser's state with what it keeps of parameters that have `changed` as in `fresh`, its first state.
 
     What it keeps lies in trees like that of the parameters, or in vectors of them all where the optimiser is flat.
+    Statistics of other shapes, such as Adafactor's of rows and columns, are of many parameters together, and stay.
     """
     structure = jax.tree.structure(changed)
     flat = jnp.concatenate([jnp.ravel(flags) for flags in jax.tree.leaves(changed)])
@@ -101,7 +102,8 @@ def forgotten(state: Any, fresh: Any, changed: Any) -> Any:
 
     def leaf(old: Any, new: Any) -> Any:
         if alike(old):
-            return jax.tree.map(jnp.where, changed, new, old)
+            own = lambda flags, new, old: jnp.where(flags, new, old) if old.shape == flags.shape else old  # noqa: E731
+            return jax.tree.map(own, changed, new, old)
         return jnp.where(flat, new, old) if jnp.shape(old) == flat.shape else old
 
     return jax.tree.map(leaf, state, fresh, is_leaf=alike)

@@ -42,9 +42,12 @@ def test_target_and_explorer_are_their_formulas():
             AGENT.explorer_loss(far, state, SEEN, NOISE),
             AGENT.act(state, (), SEEN[0], None, True, NOISE[0]),
         )
-        return policy, optimistic, later, ask(AFTER, later[0]), ask(SEEN, drawn), target, first, action[0]
+        exploring = state._replace(explorer=far)
+        density = AGENT.log_probability(exploring, SEEN, drawn), optimistic.from_noise(NOISE)[1]
+        return policy, optimistic, later, ask(AFTER, later[0]), ask(SEEN, drawn), target, first, action[0], density
 
-    policy, optimistic, later, there, here, target, (loss, apart), action = compute(asked, state)
+    policy, optimistic, later, there, here, target, (loss, apart), action, density = compute(asked, state)
+    np.testing.assert_allclose(*density, rtol=1e-3, atol=1e-3)  # of the explorer that acts, not of the policy
     expected = REWARD + 0.9 * np.where(ENDS, 0, there.mean(0).T - later[1])
     np.testing.assert_allclose(target, expected, rtol=1e-4, atol=1e-5)
 

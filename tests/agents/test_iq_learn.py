@@ -177,7 +177,9 @@ def test_a_file_alone_will_do(tmp_path, capsys):
         ("iq-learn", "CartPole-v1", {"demonstrations": "a.npz", "objective": "v1"}, "no objective 'v1'"),
         ("iq-learn", "CartPole-v1", {"demonstrations": "a.npz", "n_step": 3}, "leave n_step, double"),
         ("iq-learn", "CartPole-v1", {"demonstrations": "a.npz", "strength": 0.0}, "above 0"),
-        ("iq-learn-sac", "Pendulum-v1", {"demonstrations": "a.npz", "bins": 11}, "leave bins out"),
+        ("iq-learn-sac", "Pendulum-v1", {"demonstrations": "a.npz", "bins": 11}, "leave bins, quantiles"),
+        ("iq-learn-sac", "Pendulum-v1", {"demonstrations": "a.npz", "quantiles": 5}, "leave bins, quantiles"),
+        ("iq-learn", "CartPole-v1", {"demonstrations": "a.npz", "bins": 11}, "memory_size and bins out"),
     ],
 )
 def test_what_is_refused(agent, environment, options, words, tmp_path, monkeypatch):

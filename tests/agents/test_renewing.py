@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from forage.agents.actor_critic.adaptive_ratio_sac import AdaptiveRatioSAC
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.q_learning.dqn import DQN
@@ -56,6 +57,13 @@ def test_networks_and_optimisers_begin_anew_and_updates_are_counted_on(Kind):
         jax.tree.map(np.testing.assert_array_equal, state[target], state[target.removeprefix("target_")])
     counts = [int(x) for x in jax.tree.leaves(state["critic_optimiser"]) if x.ndim == 0]
     assert counts == [0]
+
+
+def test_what_is_known_of_activity_outlasts_a_reset():
+    agent = AdaptiveRatioSAC(hidden_sizes=(8,), batch_size=5, reset_interval=2, check_interval=10, window=10)
+    state, found = changed(agent, SPEC, 2)
+    assert "critics" in found[1][0] and "activity" not in found[1][0]
+    assert float(state.activity.last) > 0 and float(state.activity.total) > 0
 
 
 def test_dormant_units_are_recycled_in_actor_and_critics_not_in_targets():

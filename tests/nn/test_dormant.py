@@ -13,6 +13,7 @@ from tiers import first
 from forage.agents.q_learning.dqn import DQN, QNetwork
 from forage.core import prng
 from forage.core.types import Spec
+from forage.nn.batch_norm import BatchStyle
 from forage.nn.critics import ActionValue
 from forage.nn.dormant import dormant, recycled, share_dormant, units_of
 from forage.nn.layers import MLP
@@ -56,6 +57,19 @@ def test_only_dormant_units_are_drawn_anew():
     assert [int(leaf.sum()) for leaf in jax.tree.leaves(changed)] == [2, 1, 2, 0, 0, 0]
 
 
+def test_a_recycled_units_batch_norm_begins_anew():
+    make = lambda key: MLP(prng.key(key), (2, 3, 1), "relu", batch_norm=BatchStyle())  # noqa: E731
+    seen = lambda n: (n.scale, n.offset, n.mean, n.variance)  # noqa: E731
+    old = equinox.tree_at(lambda n: n.layers[0].weight, make(0), jnp.array([[1.0, -1.0, 2.0], [1.0, -1.0, 2.0]]))
+    old = equinox.tree_at(lambda n: n.layers[0].bias, old, jnp.zeros(3))
+    worn = tuple(jnp.full(3, value) for value in (2.0, 3.0, 4.0, 1e-6))
+    old = equinox.tree_at(lambda n: seen(n.batch_norms[1]), old, worn)
+    new, _ = recycled(old, make(1), units_of(old, old.activations(jnp.ones((4, 2))), lambda n: n), 0.0)
+    for value, before, fresh in zip(seen(new.batch_norms[1]), worn, (1.0, 0.0, 0.0, 1.0), strict=True):
+        np.testing.assert_array_equal(value, [before[0], fresh, before[2]])
+    np.testing.assert_array_equal(new.batch_norms[0].mean, old.batch_norms[0].mean)  # of what comes in
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("flat", first(1, [False, True]))
 def test_an_optimiser_forgets_what_has_changed_alone(flat):
@@ -76,6 +90,15 @@ def test_what_an_optimiser_begins_with_need_not_be_zero():
     _, state = optimiser.step(jnp.ones(2), optimiser.init(jnp.ones(2)), jnp.ones(2))
     found = forgotten(state, optimiser.init(jnp.ones(2)), jnp.array([True, False]))
     assert jax.tree.leaves(found)[0].tolist() == [0.5, 1.5]
+
+
+def test_statistics_of_many_parameters_together_stay():
+    parameters = {"a": jnp.ones((2, 3))}
+    optimiser = Optimiser(optax.adafactor(0.1, min_dim_size_to_factor=2))  # keeps rows and columns
+    _, state = optimiser.step(parameters, optimiser.init(parameters), parameters)
+    found = forgotten(state, optimiser.init(parameters), {"a": jnp.zeros((2, 3), bool).at[0, 0].set(True)})
+    for before, after in zip(jax.tree.leaves(state), jax.tree.leaves(found), strict=True):
+        np.testing.assert_array_equal(before, after)
 
 
 PICTURE = spaces.Box(0, 1, (10, 10, 4), np.bool_)

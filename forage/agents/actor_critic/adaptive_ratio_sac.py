@@ -110,6 +110,13 @@ class AdaptiveRatioSAC(SAC):
         metrics |= {"activity": share, "settled": activity.settled.astype(jnp.float32)}
         return state._replace(activity=activity), metrics, error
 
+    def renew(
+        self, state: AdaptiveRatioState, batch: Batch, key: Key[Array, ""], spec: Spec
+    ) -> tuple[AdaptiveRatioState, Metrics]:
+        """Begin anew what is asked for, but never what is known of activity: updates are counted on, too."""
+        later, metrics = super().renew(state, batch, key, spec)
+        return later._replace(activity=state.activity), metrics
+
     def heard(self, activity: Activity, share: Float[Array, ""], updates: Int[Array, ""]) -> Activity:
         """Return what is known after one more batch; `updates`: how many came before."""
         place = updates % self.check_interval

@@ -188,9 +188,12 @@ class BRO(SAC):
         if not explore:
             return super().act(state, hidden, observation, key, explore, noise)
         row = jax.tree.map(lambda x: x[None], normalised(state.norm, observation))
-        policy = jax.tree.map(lambda x: x[0], self.explorers(state.explorer, state.actor(row), row))
+        policy = jax.tree.map(lambda x: x[0], self.exploring(state, row))
         noise = jax.random.normal(key, policy.mean.shape) if noise is None else noise
         return state.actor.actions.to_box(policy.from_noise(noise)[0]), hidden, ()
+
+    def exploring(self, state: State, observation: PyTree[Array]) -> SquashedGaussian:
+        return self.explorers(state.explorer, state.actor(observation), observation)
 
     def explorers(self, explorer: Explorer, policy: SquashedGaussian, observation: PyTree[Array]) -> SquashedGaussian:
         """Return the policies that act where the actor's would be `policy`."""

@@ -8,7 +8,9 @@ critic takes one step down
     r_i = Q_i(s, a) - discount (1 - terminated) V'(s')
 
 over as many demonstrations as transitions of the agent's own (`forage.ops.inverse_q`), and the actor climbs the critics
-at the states of both, as in soft actor-critic. The environment's reward is not used to learn.
+at the states of both, as in soft actor-critic. In the last mean min_j Q_j(s, b) stands for Q_i(s, a) at the agent's own
+states, as in the authors' program. The environment's reward is not used to learn; a memory's weights are those of the
+agent's own transitions.
 """
 
 from __future__ import annotations
@@ -63,8 +65,11 @@ class IQLearnSAC(SAC):
                 "IQ-Learn imitates demonstrations; name a file of them with --demonstrations FILE (forage data record "
                 "writes one)."
             )
-        if self.bins:
-            raise ForageError("IQ-Learn's values have no target that a histogram could be told; leave bins out.")
+        if self.bins or self.quantiles or self.diversity:
+            raise ForageError(
+                "IQ-Learn's values are numbers with an objective of their own and no target that a histogram could be "
+                "told; leave bins, quantiles and diversity out."
+            )
 
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -75,7 +80,7 @@ class IQLearnSAC(SAC):
         rows = self.read(state, joined(shown, own))
         action = jax.vmap(state.actor.actions.heard)(rows.action)
         noise, *others = jax.random.normal(key, (3, *action.shape))
-        weight = jnp.ones(len(action))
+        weight = jnp.concatenate([jnp.ones(self.batch_size), batch.weight])
         state, metrics, error = self.update(state, rows, action, weight, noise, jnp.stack(others), key)
         return state, metrics, error[self.batch_size :]
 

@@ -55,8 +55,8 @@ class MEX(TD3):
     def __check_init__(self):
         if self.hope not in HOPES:
             raise ForageError(f"MEX has no hope {self.hope!r}; there are {', '.join(HOPES)}.")
-        if self.quantiles or self.diversity:
-            raise ForageError("MEX has a loss of its own for its critics; leave quantiles and diversity out.")
+        if self.bins or self.quantiles or self.diversity:
+            raise ForageError("MEX has a loss of its own for its critics; leave bins, quantiles and diversity out.")
 
     def critic_gradient(
         self,

@@ -62,6 +62,11 @@ class RRS(TD3):
     def __check_init__(self):
         if not self.shifts:
             raise ForageError("RRS needs at least one of its shifts; 0 alone is TD3.")
+        if self.recycle_interval or self.count_dormant:
+            raise ForageError(
+                "Dormant units are looked for in one set of critics, and RRS has one for each shift; leave "
+                "recycle_interval and count_dormant out, or take td3."
+            )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> RRSState:
         td3_key, critic_key, mood_key = jax.random.split(key, 3)

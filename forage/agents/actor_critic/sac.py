@@ -154,8 +154,12 @@ class SAC(ActorCritic):
         action = policy.from_noise(noise)[0] if explore else policy.mode()
         return state.actor.actions.to_box(action), hidden, ()
 
+    def exploring(self, state: State, observation: PyTree[Array]) -> SquashedGaussian:
+        """Return the policies that explore in a batch of observations as the networks read them."""
+        return state.actor(observation)
+
     def log_probability(self, state: State, observation: PyTree[Array], action: PyTree[Array]) -> Float[Array, " row"]:
-        policy = state.actor(jax.vmap(lambda o: normalised(state.norm, o))(observation))
+        policy = self.exploring(state, jax.vmap(lambda o: normalised(state.norm, o))(observation))
         unit = jax.vmap(state.actor.actions.heard)(action)
         before = jnp.arctanh(jnp.clip(unit, -EDGE, EDGE))
         return policy.from_noise((before - policy.mean) / jnp.exp(policy.log_std))[1]

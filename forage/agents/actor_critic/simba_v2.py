@@ -165,6 +165,10 @@ class SimBaV2(SAC):
     ) -> ActionValue:
         return super().make_critic(key, spec, dimensions, style, outputs, self.places)
 
+    @property
+    def looks_at_data(self) -> bool:
+        return self.normalise_observation or self.scale_reward
+
     def primed(self, state: State, data: Experience) -> State:
         if self.scale_reward:
             raise ForageError(

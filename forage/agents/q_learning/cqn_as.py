@@ -27,7 +27,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from forage.agents.q_learning.cqn import CQN, CoarseToFine
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Experience, Spec
+from forage.core.types import Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.layers import MLP
 from forage.nn.networks import GRU
@@ -100,6 +100,10 @@ class CQNAS(CQN):
     learning_rate: float = 5e-5
     exploration_noise: float = 0.01
     batch_size: int = equinox.field(static=True, default=128)
+
+    def __check_init__(self):
+        if not self.hidden_sizes:
+            raise ForageError("The GRUs of cqn-as read a hidden layer; give hidden_sizes one size or more.")
 
     @property
     def segment(self) -> int:

@@ -78,6 +78,11 @@ class DiscreteBCQ(DQN):
         super().check(spec)
         if self.memory_size:
             raise ForageError("DiscreteBCQ has no memory, as a data set does not tell its state; memory_size=0 works.")
+        if self.recycle_interval or self.count_dormant:
+            raise ForageError(
+                "Dormant units are looked for in one network, and DiscreteBCQ has one for values and one for what the "
+                "data does; leave recycle_interval and count_dormant out."
+            )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         network = BCQNetwork(key, spec, self)

@@ -7,8 +7,9 @@ takes one step down
     -mean_demonstrations r + mean (V(s) - discount (1 - terminated) V(s')) + mean r^2 / (4 strength)
     r = Q(s, a) - discount (1 - terminated) V(s')
 
-over as many demonstrations as transitions of the agent's own (`forage.ops.inverse_q`). The environment's reward is not
-used to learn.
+over as many demonstrations as transitions of the agent's own (`forage.ops.inverse_q`). In the last mean r of the
+agent's own states is of an action that its policy draws now, as in the authors' program. The environment's reward is
+not used to learn; a memory's weights are those of the agent's own transitions.
 """
 
 from __future__ import annotations
@@ -84,10 +85,10 @@ class IQLearn(DQN):
                 "IQ-Learn imitates demonstrations; name a file of them with --demonstrations FILE (forage data record "
                 "writes one)."
             )
-        if self.n_step != 1 or self.double or self.memory_size:
+        if self.n_step != 1 or self.double or self.memory_size or self.bins:
             raise ForageError(
-                "IQ-Learn learns from single transitions and takes a soft value of all actions, so leave n_step, "
-                "double and memory_size out."
+                "IQ-Learn learns numbers from single transitions and takes a soft value of all actions, so leave "
+                "n_step, double, memory_size and bins out."
             )
 
     def act(
@@ -118,7 +119,7 @@ class IQLearn(DQN):
         shown = self.demonstrations.draw(shown_key, self.batch_size)
         rows = joined(shown, own)
         gradient, (reward, metrics) = jax.grad(self.objective_of, has_aux=True)(
-            state.network, state.target, rows, action_key
+            state.network, state.target, rows, jnp.concatenate([jnp.ones(self.batch_size), batch.weight]), action_key
         )
         state = self.descend(state, gradient, clock, key)
         count = state.updates + 1
@@ -126,7 +127,12 @@ class IQLearn(DQN):
         return state._replace(target=target, updates=count), metrics, jnp.abs(reward[self.batch_size :]) * own.counts
 
     def objective_of(
-        self, network: QNetwork, target: QNetwork, rows: Experience, key: Key[Array, ""]
+        self,
+        network: QNetwork,
+        target: QNetwork,
+        rows: Experience,
+        weight: Float[Array, " row"],
+        key: Key[Array, ""],
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " row"], Metrics]]:
         """Compute the objective over rows, demonstrations first; beside it the rewards that Q implies, and metrics."""
         q = network.rows(rows.observation)
@@ -138,7 +144,7 @@ class IQLearn(DQN):
         mask = split_mask(rows.observation)[1]
         policy = jax.vmap(Categorical.of, in_axes=(0, None if mask is None else 0))(q / self.temperature, mask)
         drawn = chosen(q, jax.random.categorical(key, policy.logits))
-        value, counts = self.soft_value(q, rows.observation), rows.counts.astype(jnp.float32)
+        value, counts = self.soft_value(q, rows.observation), weight * rows.counts
         loss = inverse_q(
             taken, drawn, value, following, self.batch_size, counts, self.objective, self.strength, self.regularise_own
         )

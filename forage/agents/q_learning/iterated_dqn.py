@@ -51,6 +51,11 @@ class IteratedDQN(DQN):
             raise ForageError(
                 "A chain of values has no double targets and no memory; leave double and memory_size out, or take dqn."
             )
+        if self.recycle_interval or self.count_dormant:
+            raise ForageError(
+                "Dormant units are looked for in one network alone; leave recycle_interval and count_dormant out, or "
+                "take dqn."
+            )
 
     def check(self, spec: Spec) -> None:
         super().check(spec)

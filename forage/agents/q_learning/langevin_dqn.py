@@ -78,6 +78,8 @@ class LangevinDQN(DQN):
         super().check(spec)
         if self.optimiser != "adam":
             raise ForageError("langevin-dqn is an optimiser itself, and takes no other; leave it out, or take dqn.")
+        if self.recycle_interval:
+            raise ForageError("langevin-dqn never settles on weights to begin anew; leave recycle_interval out.")
         if isinstance(self.inverse_temperature, int | float) and self.inverse_temperature <= 0:
             raise ForageError(
                 f"The inverse temperature of langevin-dqn is {self.inverse_temperature}; it is above 0, and the "

@@ -27,7 +27,7 @@ from forage.agents.actor_critic.base import CriticKeys
 from forage.agents.actor_critic.offline.td3_bc import TD3BC
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
-from forage.core.types import GONE, Batch, Clock, Experience
+from forage.core.types import GONE, Batch, Clock, Experience, ForageError
 from forage.nn.critics import each_value, least_of_some
 
 
@@ -55,6 +55,10 @@ class ReBRAC(TD3BC):
     climb: str = equinox.field(static=True, default="least")
     normalise_observation: bool = equinox.field(static=True, default=False)  # observations are standardised by the data
     # set's mean and deviation; the authors' program can, and does not
+
+    def __check_init__(self):
+        if self.quantiles:
+            raise ForageError("ReBRAC's targets are one value for each transition; leave quantiles out.")
 
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
