@@ -10,7 +10,7 @@ from between import SPEC, constant_critics, linear_critics
 from small import at_once, compute
 
 from forage.agents.actor_critic.between.e2o import E2O
-from forage.core.types import ForageError
+from forage.core.types import Experience, ForageError
 from forage.nn.critics import mean_least_pair
 
 AGENT = E2O(critics=3, hidden_sizes=(), discount=0.9, initial_temperature=1e-12, optimism=2.0, candidates=64)
@@ -40,6 +40,20 @@ def test_the_most_promising_action_is_taken():
     far = compute(lambda s: AGENT.act(s, (), jnp.zeros(3), jax.random.key(1), True)[0], state)
     own = compute(lambda s: AGENT.act(s, (), jnp.zeros(3), jax.random.key(1), False)[0], state)
     assert far[0] > 1.5 and abs(own[0]) < 1.5  # of 64 draws the furthest, in a box up to 2
+
+
+def test_exploration_sees_what_the_networks_see():
+    agent = E2O(critics=2, hidden_sizes=(4,), candidates=1, normalise_observation=True)
+    seen = 1000 + 100 * np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    zeros, no = np.zeros(50, np.float32), np.zeros(50, bool)
+    data = Experience(seen, np.zeros((50, 2), np.float32), zeros, seen, no, no, zeros.astype(np.int32), ())
+
+    def drawn():
+        state = agent.primed(agent.init(jax.random.key(0), SPEC), data)
+        act = lambda key: agent.act(state, (), jnp.asarray(seen[0]), key, True)[0]  # noqa: E731
+        return jax.vmap(act)(jax.random.split(jax.random.key(1), 100))
+
+    assert (np.asarray(at_once(drawn)).std(0) > 0.1).all()  # raw ones would drive the policy to a corner
 
 
 def test_what_is_refused():

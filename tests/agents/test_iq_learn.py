@@ -179,6 +179,7 @@ def test_a_file_alone_will_do(tmp_path, capsys):
         ("iq-learn", "CartPole-v1", {"demonstrations": "a.npz", "strength": 0.0}, "above 0"),
         ("iq-learn-sac", "Pendulum-v1", {"demonstrations": "a.npz", "bins": 11}, "leave bins, quantiles"),
         ("iq-learn-sac", "Pendulum-v1", {"demonstrations": "a.npz", "quantiles": 5}, "leave bins, quantiles"),
+        ("iq-learn-sac", "Pendulum-v1", {"demonstrations": "a.npz", "backup_entropy": False}, "backup_entropy out"),
         ("iq-learn", "CartPole-v1", {"demonstrations": "a.npz", "bins": 11}, "memory_size and bins out"),
     ],
 )

@@ -183,7 +183,7 @@ def test_what_is_refused():
         AGENT.check(dataclasses.replace(spec_of(MAZE, "Cart"), action_space=CartPole().action_space))
     with pytest.raises(ForageError, match=r"take a grid world with --env\.observe full"):
         AGENT.check(dataclasses.replace(SPEC, observation_space=CartPole().observation_space))
-    with pytest.raises(ForageError, match="leave layer_norm and encoder out"):
+    with pytest.raises(ForageError, match="leave layer_norm, encoder and activation out"):
         dataclasses.replace(AGENT, layer_norm=True).check(SPEC)
     AGENT.check(SPEC)
 

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 
+import equinox
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -49,6 +50,18 @@ def test_the_base_acts_at_first_and_corrections_are_scaled_and_clipped(kind):
     np.testing.assert_allclose(value, [2.5 * (0.95 - 0.1)], rtol=1e-5)
     least = compute(lambda: agent.next_value(slope, rows, jnp.array([[1.0, 0.0]]), CriticKeys()))
     np.testing.assert_allclose(least, [2.0], rtol=1e-5)  # 0.95 + 0.2 is beyond the box
+
+
+def test_noise_goes_beyond_the_largest_correction():
+    agent = ResidualTD3(**TINY, base=base, residual_scale=0.1, discount=0.5, target_noise=1.0, target_noise_clip=0.5)
+    state = at_once(lambda: agent.init(jax.random.key(0), SPEC))
+    state = state._replace(target_critics=linear_critics(state.target_critics, jnp.array([1.0, 2.0]), 5))
+    full = jax.tree.map(lambda x: jnp.full_like(x, 50.0), state.target_actor.head)
+    state = state._replace(target_actor=equinox.tree_at(lambda actor: actor.head, state.target_actor, full))  # 1
+    rows = {"observation": jnp.ones((2, 3)), "base": jnp.array([[0.0, 0.0], [0.95, 0.0]])}
+    noise = jnp.full((2, 2), 2.0)
+    target = compute(lambda: agent.target(state, jnp.zeros(2), rows, jnp.zeros(2, bool), noise))
+    np.testing.assert_allclose(target, [0.5 * 0.15, 0.5], rtol=1e-4)  # 0.1 (1 + 0.5), and the box's bound
 
 
 @pytest.mark.parametrize("kind", [ResidualTD3, ResidualSAC])

@@ -5,12 +5,13 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from between import SPEC, batch, linear_critics
 from small import at_once, compute
 
 from forage.agents.actor_critic.between.ro2o import RO2O, divergence
 from forage.agents.actor_critic.offline.sac_n import SACN
-from forage.core.types import Clock
+from forage.core.types import Clock, ForageError
 from forage.nn.distributions import SquashedGaussian
 
 CLOCK = Clock(jnp.int32(0), jnp.float32(100))
@@ -60,3 +61,8 @@ def test_without_its_terms_it_is_sac_n():
     same, other, differs = at_once(lambda: (learned(plain), learned(silent), learned(rough)))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), same, other)
     assert not any(np.allclose(a, b, atol=1e-5) for a, b in zip(same, differs, strict=True))
+
+
+def test_one_critic_differs_from_nobody():
+    with pytest.raises(ForageError, match="have two or more"):
+        RO2O(critics=1)

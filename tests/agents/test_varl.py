@@ -122,6 +122,7 @@ def test_what_is_refused():
     refused("name the run of one with --advisor RUN")
     refused("called with an observation and an action", advisor=lambda observation: observation)
     refused("The advisor of VARL does not return", advisor=lambda observation, action: observation)
+    refused("give advice_capacity=16 or more", advisor=turned, advice_capacity=8)
     refused("A rollout has 2 transitions", advisor=turned, recent=1)
     with pytest.raises(ForageError, match="leave on_host"):
         VARL(**TINY, advisor="somewhere", on_host=True).check(SPEC)

@@ -9,8 +9,8 @@ critic takes one step down
 
 over as many demonstrations as transitions of the agent's own (`forage.ops.inverse_q`), and the actor climbs the critics
 at the states of both, as in soft actor-critic. In the last mean min_j Q_j(s, b) stands for Q_i(s, a) at the agent's own
-states, as in the authors' program. The environment's reward is not used to learn; a memory's weights are those of the
-agent's own transitions.
+states, as in the authors' program at first (commit 1f08bf3; later it takes the recorded action). The environment's
+reward is not used to learn; a memory's weights are those of the agent's own transitions.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ class IQLearnSAC(SAC):
                 "IQ-Learn imitates demonstrations; name a file of them with --demonstrations FILE (forage data record "
                 "writes one)."
             )
+        if not self.backup_entropy:
+            raise ForageError("IQ-Learn's values are soft throughout; leave backup_entropy out.")
         if self.bins or self.quantiles or self.diversity:
             raise ForageError(
                 "IQ-Learn's values are numbers with an objective of their own and no target that a histogram could be "

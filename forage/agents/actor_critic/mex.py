@@ -46,8 +46,6 @@ class MEX(TD3):
     example: ClassVar[str] = "forage train mex MountainCarContinuous-v0"
     ranges: ClassVar[Ranges] = {"optimism": Range(0)}
 
-    stochastic: ClassVar[bool] = True
-
     optimism: float = 1e-3  # weight of the value that critics maximise; larger explores more, 0 is TD3
     hope: str = equinox.field(static=True, default="contrast")  # whose value critics maximise: contrast, policy or
     # actions

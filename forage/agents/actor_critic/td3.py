@@ -106,8 +106,14 @@ class TD3(ActorCritic):
         action = state.actor(jax.tree.map(lambda x: x[None], observation))[0]
         if explore:
             noise = jax.random.normal(key, action.shape) if noise is None else noise
-            action = jnp.clip(action + self.exploration_noise * noise, -1.0, 1.0)
+            action = self.noisy(action, self.exploration_noise * noise)
         return state.actor.actions.to_box(action), hidden, ()
+
+    def noisy(
+        self, action: Float[Array, "*batch dimensions"], noise: Float[Array, "*batch dimensions"]
+    ) -> Float[Array, "*batch dimensions"]:
+        """Return actions with noise, no further than the bounds."""
+        return jnp.clip(action + noise, -1.0, 1.0)
 
     def noise(self, spec: Spec) -> tuple[int, ...]:
         return (Actions.of(spec.action_space).outputs,)
@@ -188,7 +194,7 @@ class TD3(ActorCritic):
         `keys` draw which critics j are asked, and what they drop.
         """
         noise = jnp.clip(self.target_noise * noise, -self.target_noise_clip, self.target_noise_clip)
-        action = jnp.clip(state.target_actor(next_observation) + noise, -1.0, 1.0)
+        action = self.noisy(state.target_actor(next_observation), noise)
         value = self.next_value(state.target_critics, next_observation, action, keys)
         return reward + self.discount * jnp.where(terminated, 0.0, value)
 

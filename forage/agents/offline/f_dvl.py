@@ -15,10 +15,13 @@ where f* is, with u = Q - V,
 and huber(u) is u^2 / 2 within 20 and linear beyond. V rises wherever an action of the data is worth more, at a rate
 that grows with u for chi-square and is always the same for total variation, and falls everywhere at the rate
 1 - optimism: towards 1 it becomes the value of the best action in the data. Of two actions that are equally likely both
-find exactly the better one from an optimism of 2/3 on. Extreme Q-learning has an exponential in place of f*, which
-overflows. Formulas and numbers are those of the authors' program (hari-sikchi/DVL: offline/critic.py, learner.py,
-train_offline.py); the paper's tables could not be looked up. Their program can also average the value's loss over
-actions drawn uniformly, which asks critics for what the data lack, and is not here.
+find exactly the better one from an optimism of 2/3 on, chi-square as long as they are no more than 4 apart: below -4
+its f* is above 0 once more, and V falls by actions that are far worse, so that it nears their mean where values differ
+by tens. Total variation has no such limit, and scaled rewards (`--rewards scale`) keep within it. Extreme Q-learning
+has an exponential in place of f*, which overflows. Formulas and numbers are those of the authors' program
+(hari-sikchi/DVL: offline/critic.py, learner.py, train_offline.py), but that their V has layer normalisation; the
+paper's tables could not be looked up. Their program can also average the value's loss over actions drawn uniformly,
+which asks critics for what the data lack, and is not here.
 """
 
 from __future__ import annotations
@@ -55,6 +58,7 @@ class FDVL(IQL):
     # authors' for locomotion, or total-variation, theirs for mazes
     optimism: float = 0.8  # weight of rising to actions of more value against falling; nearer 1 is nearer the best
     # action of the data; the authors' for mazes
+    expectile: float = 0.7  # no effect: V is fitted by the divergence
     huber: float = 20.0  # error of the critics from which on their loss is linear; smaller heeds outliers less; the
     # authors'
     batch_size: int = equinox.field(static=True, default=1024)  # transitions of an update, as in the authors' program

@@ -15,8 +15,9 @@ encoder q is a bidirectional GRU. Losses, networks and numbers are those of the 
 models/skill_model.py, diffusion_models.py, dqn.py, q_learning_models.py, training/*.py, eval/plan_skills_diffusion.py);
 the paper's tables could not be looked up. Differences: the stages are shares of one run; candidates are drawn anew for
 each update, where theirs are stored before, 1,000 for each state, of which 100 are drawn; batches are drawn evenly, not
-by priority; observations are standardised; learning rates do not fall; and the decoder of the state a skill leads to,
-which teaches skills nothing there and chooses no action, is left out. Segments over an episode's end count nothing.
+by priority; observations are standardised; learning rates do not fall; gradients of both value networks are cut
+together, not one by one; and the decoder of the state a skill leads to, which teaches skills nothing there and chooses
+no action, is left out. Segments over an episode's end count nothing.
 """
 
 from __future__ import annotations

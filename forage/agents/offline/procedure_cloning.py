@@ -160,8 +160,11 @@ class ProcedureCloning(OfflineAgent):
                 f"Procedure cloning searches the picture of a whole grid, and {spec.name} shows something else; take a "
                 f"grid world with --env.observe full."
             )
-        if self.layer_norm or self.encoder is not None:
-            raise ForageError("Procedure cloning reads maps by convolutions; leave layer_norm and encoder out.")
+        if self.layer_norm or self.encoder is not None or self.activation != "relu":
+            raise ForageError(
+                "Procedure cloning reads maps by convolutions with relu between them; leave layer_norm, encoder and "
+                "activation out."
+            )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ProcedureCloningState:
         assert isinstance(spec.action_space, gymnasium.spaces.Discrete)

@@ -59,6 +59,7 @@ class ReCOIL(IQL):
     most_exponent: float = 7.0  # bound of (Q - V) / temperature in the value's loss; smaller is steadier; the authors'
     most_value: float = 200.0  # value of what was demonstrated; its negative is that of what never leads there; the
     # authors', for a discount of 0.99
+    expectile: float = 0.7  # no effect: V is fitted by its own loss
     beta: float = (
         3.0  # inverse temperature of the policy: how far it prefers better actions; as for implicit Q-learning
     )

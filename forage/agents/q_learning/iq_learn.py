@@ -8,8 +8,9 @@ takes one step down
     r = Q(s, a) - discount (1 - terminated) V(s')
 
 over as many demonstrations as transitions of the agent's own (`forage.ops.inverse_q`). In the last mean r of the
-agent's own states is of an action that its policy draws now, as in the authors' program. The environment's reward is
-not used to learn; a memory's weights are those of the agent's own transitions.
+agent's own states is of an action that its policy draws now, as in the authors' program at first (commit 1f08bf3; later
+it takes the recorded action). The environment's reward is not used to learn; a memory's weights are those of the
+agent's own transitions.
 """
 
 from __future__ import annotations

@@ -15,8 +15,10 @@ with actions in the unit box. The base is a flow here (Lipman et al., 2023, "Flo
 arXiv 2210.02747), which the paper allows; the authors' program has a diffusion model of as many steps. Update, numbers
 and sizes are those of that program (expo_learner.py, expo_config.py and scripts/expo_mimicgen of
 github.com/Servo97/EXPO, a copy of github.com/pd-perry/EXPO, which could not be had); the paper's tables could not be
-looked up. The base that acts follows the one that learns slowly, as there. There the entropy that the temperature aims
-at is of edits in the action's units, which for small edits is beyond reach; here it is of e.
+looked up. The base that acts follows the one that learns slowly, as there. There the base's optimiser is AdamW, step
+sizes of base and edits fall to zero by a cosine, and edited actions may leave the unit box, to which they are cut here.
+There the entropy that the temperature aims at is of edits in the action's units, which for small edits is beyond reach;
+here it is of e.
 """
 
 from __future__ import annotations

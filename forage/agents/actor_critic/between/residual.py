@@ -22,8 +22,9 @@ config/residual_td3.py, config/rlpd.py, off_policy/rl/q_agent.py; the paper's ta
 critics of which two make the target, layer normalisation, four updates a step, a scale of 0.1. Its noise of 0.05 on
 executed actions is 0.5 of that scale here. There returns are of three steps, the policy's step size is 1e-6 beside the
 critics' 1e-4, the critics do not see b(s) (which follows from what they see), and the first steps add uniform noise of
-up to 0.2 to the base; here returns are of one step, all networks share a step size, and the first steps add the usual
-noise.
+up to 0.2 to the base; all gradients are cut to a length of 1, and AdamW takes the steps. Here returns are of one step,
+all networks share a step size, nothing is cut, Adam takes the steps, and the first of them in the environment add the
+usual noise.
 """
 
 from __future__ import annotations
@@ -194,6 +195,12 @@ class ResidualTD3(Residual, TD3):
         state = super().init(key, beside_base(spec))
         still = {"actor": silenced(state.actor), "target_actor": silenced(state.target_actor)}
         return ResidualTD3State(**state._replace(**still)._asdict(), base=self.frozen.first(spec))
+
+    def noisy(
+        self, action: Float[Array, "*batch dimensions"], noise: Float[Array, "*batch dimensions"]
+    ) -> Float[Array, "*batch dimensions"]:
+        """Return corrections with noise, which may be larger than others: their sum with the base's has the bounds."""
+        return action + noise
 
     def delayed(
         self, slow: tuple[Any, Any, Any, ActionValue], state: State, *arguments: Any

@@ -73,6 +73,10 @@ class RO2O(SACN):
     policy_radius: float = 0.01  # how far they lie where the policy is smoothed, in deviations; the authors'
     caution_radius: float = 0.01  # how far they lie where values are penalised, in deviations; the authors'
 
+    def __check_init__(self):
+        if self.critics < 2:
+            raise ForageError("RO2O is cautious by how critics differ; have two or more.")
+
     def check(self, spec: Spec) -> None:
         super().check(spec)
         space: Any = spec.observation_space

@@ -107,6 +107,11 @@ class VARL(SAC):
             )
         if self.on_host and self.advisor.function is None:
             raise ForageError("A function alone is asked on the host, and the advisor of VARL is a run; leave on_host.")
+        if self.advice_rows > self.advice_capacity:
+            raise ForageError(
+                f"VARL asks about {self.advice_rows} transitions at a time and keeps {self.advice_capacity} pieces of "
+                f"advice; give advice_capacity={self.advice_rows} or more."
+            )
         rows = self.num_envs * spec.num_agents * self.rollout_length
         if rows > self.recent:
             raise ForageError(

@@ -74,7 +74,7 @@ class ReBRAC(TD3BC):
     ) -> Float[Array, " batch"]:
         """Compute r + discount (1 - terminated) (min_j Q'_j(s', a') - critic_cloning |a' - a~|^2); `now.aux` is a~."""
         noise = jnp.clip(self.target_noise * noise, -self.target_noise_clip, self.target_noise_clip)
-        action = jnp.clip(state.target_actor(now.next_observation) + noise, -1.0, 1.0)
+        action = self.noisy(state.target_actor(now.next_observation), noise)
         value = each_value(state.target_critics, now.next_observation, action, key=keys.target)
         value = least_of_some(value, self.target_subset, keys.subset)
         value = value - self.critic_cloning * jnp.sum((action - now.aux) ** 2, axis=-1)
