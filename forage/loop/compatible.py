@@ -68,12 +68,14 @@ def check_paid(agent: Agent, rewards: Rewards, memory: Memory, spec: Spec) -> No
 
 def check_asked(agent: Agent, rewards: Rewards, spec: Spec) -> None:
     """Raise `ForageError` where rewards ask how probable actions are, and nobody can say."""
-    inner = getattr(rewards, "inner", None)
-    if isinstance(inner, Rewards) and inner.asks and not rewards.asks:
-        raise ForageError(
-            f"{type(inner).__name__} asks the agent how probable its actions are, and {type(rewards).__name__} around "
-            f"it does not pass that on; use it by itself."
-        )
+    around = rewards
+    while isinstance(inner := getattr(around, "inner", None), Rewards):
+        if inner.asks and not around.asks:
+            raise ForageError(
+                f"{type(inner).__name__} asks the agent how probable its actions are, and {type(around).__name__} "
+                f"around it does not pass that on; use it by itself."
+            )
+        around = inner
     if not rewards.asks:
         return
     if not agent.stochastic or jax.tree.leaves(jax.eval_shape(lambda: agent.hidden(spec))):

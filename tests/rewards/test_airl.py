@@ -132,3 +132,4 @@ def test_who_cannot_say_is_refused(tmp_path):
     refused("which DQN here cannot say; use an agent that draws its actions", "dqn", AIRL(data))
     refused("which PPO here cannot say", "ppo", AIRL(data), memory_size=4)
     refused("Scale around it does not pass that on", "ppo", Scale(0.5, inner=AIRL(data)))
+    refused("Scale around it does not pass that on", "ppo", Scale(0.5, inner=Scale(2.0, inner=AIRL(data))))
