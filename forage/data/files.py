@@ -28,6 +28,7 @@ from forage.core.types import ForageError, Spec
 from forage.data.logged import EPISODE_FIELDS, Transitions
 
 FORMAT = "forage-data-1"
+MOST_SHOWN = 16  # numbers of a row in a message
 Label = Callable[[int], str]
 
 
@@ -63,14 +64,19 @@ def arrays_of(transitions: Transitions) -> dict[str, np.ndarray]:
     return arrays
 
 
-def transitions_of(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Transitions:
-    """Return the data set whose arrays have the names that they have in files."""
-    space = spaces.from_json(header["spec"]["observation_space"])
-    fields = {name: arrays[name] for name in EPISODE_FIELDS if "observation" not in name}
-    for name in ("observation", "next_observation"):
-        fields[name] = tree_of(name, space, arrays)
-    more = {name: arrays.get(name) for name in ("episode", "behaviour_probability")}
-    return Transitions(**fields, **more)  # pyrefly: ignore[bad-argument-type]
+def transitions_of(path: Path, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Transitions:
+    """Return the data set whose arrays have the names that they have in files. Raise `ForageError` if it is none."""
+    try:
+        space = spaces.from_json(header["spec"]["observation_space"])
+        fields = {name: arrays[name] for name in EPISODE_FIELDS if "observation" not in name}
+        for name in ("observation", "next_observation"):
+            fields[name] = tree_of(name, space, arrays)
+        more = {name: arrays.get(name) for name in ("episode", "behaviour_probability")}
+        return Transitions(**fields, **more)  # pyrefly: ignore[bad-argument-type]
+    except ForageError as error:
+        raise ForageError(f"{path} is not a data set to learn from: {error}") from error
+    except (KeyError, TypeError) as error:  # what a header of another kind lacks
+        raise ForageError(f"{path} is not a whole data set ({type(error).__name__}: {error}).") from error
 
 
 def named(name: str, tree: PyTree[np.ndarray]) -> dict[str, np.ndarray]:
@@ -94,12 +100,7 @@ def read(path: Path) -> tuple[Transitions, dict[str, Any]]:
         raise ForageError(
             f"{path} is not a whole data set; forage data record RUN --output FILE writes one."
         ) from error
-    try:
-        return transitions_of(known, header), header
-    except ForageError as error:
-        raise ForageError(f"{path} is not a data set to learn from: {error}") from error
-    except (KeyError, TypeError) as error:  # what a header of another kind lacks
-        raise ForageError(f"{path} is not a whole data set ({type(error).__name__}: {error}).") from error
+    return transitions_of(path, known, header), header
 
 
 def read_header(path: Path) -> dict[str, Any]:
@@ -141,7 +142,7 @@ def check_fits(path: Path, header: Mapping[str, Any], transitions: Transitions, 
                     f"{path} has {name}s of shape {leaf.shape[1:]}, and {spec.name} has {like.shape}; write the file "
                     f"again."
                 )
-    check_actions(path, transitions.action, spec.action_space, spec.name)
+    check_bounds(path, "action", transitions.action, spec.action_space, spec.name)
 
 
 def check_spaces(path: Path, header: Mapping[str, Any], spec: Spec) -> None:
@@ -161,11 +162,15 @@ def check_spaces(path: Path, header: Mapping[str, Any], spec: Spec) -> None:
             )
 
 
-def check_actions(path: Path, action: np.ndarray, space: Any, name: str, label: Label = row) -> None:
-    """Raise `ForageError` for the first action outside its bounds, but for the rounding of single precision."""
+def check_bounds(path: Path, name: str, array: np.ndarray, space: Any, environment: str, label: Label = row) -> None:
+    """Raise `ForageError` for the first row outside the bounds of a space, but for the rounding of single precision.
+
+    `name`: `action`, `observation` or `next_observation`, which the rows are.
+    """
     if isinstance(space, gymnasium.spaces.Box):
         low, high = space.low.astype(np.float64), space.high.astype(np.float64)
         slack = 1e-6 * np.maximum(1, np.abs(np.where(np.isfinite(high - low), high - low, 0)))
+        slack = slack if space.dtype.kind == "f" else 0
     elif isinstance(space, gymnasium.spaces.Discrete):
         low, high, slack = space.start, space.start + space.n - 1, 0
     elif isinstance(space, gymnasium.spaces.MultiDiscrete):
@@ -174,10 +179,15 @@ def check_actions(path: Path, action: np.ndarray, space: Any, name: str, label: 
         low, high, slack = 0, 1, 0
     else:
         return
-    if (wrong := off((action < low - slack) | (action > high + slack))).any():
+    outside = np.asarray((array < low - slack) | (array > high + slack))
+    if (wrong := off(outside)).any():
         bad = int(wrong.argmax())
+        first = np.asarray(array[bad])
+        if space.dtype.kind in "iu" and (first == np.round(first)).all():
+            first = np.vectorize(int, otypes=[object])(first)  # 2, where a table has 2.0
+        shown = first.tolist() if first.size <= MOST_SHOWN else f"with {first[outside[bad]][0]}"
         raise ForageError(
-            f"{path}: {label(bad)} has the action {np.asarray(action[bad]).tolist()}, outside the bounds of {name} "
+            f"{path}: {label(bad)} has the {name} {shown}, outside the bounds of {environment} "
             f"({spaces.describe(space)}), the first of {wrong.sum():,} such."
         )
 

@@ -120,7 +120,7 @@ def environments(setup: Setup, steps: int) -> HostEnvironment:
 def play(
     policy: Policy, batch: HostEnvironment, steps: int, share: float, start: int, act: Callable[..., Any] | None = None
 ) -> tuple[Transitions, list[float]]:
-    """Play `steps` steps over all environments. Return the transitions, and the returns of the whole episodes.
+    """Play `steps` steps over all environments. Return the transitions, and the returns of the episodes that are whole.
 
     `act`: the compiled function that chooses actions, where it was made before for this agent; see `actor`.
     """
@@ -130,7 +130,7 @@ def play(
     first = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), first)
     hidden, key, observation = first, prng.key(start), batch.reset(start)
     wild, ended = draw.random(count) < share, np.ones(count, bool)
-    total, whole, rows = np.zeros(count), [], []
+    rows = []
     for _ in range(-(-steps // count)):
         action, hidden, key = act(policy.state, hidden, first, observation, wild, ended, key)
         action = np.asarray(action)
@@ -139,16 +139,16 @@ def play(
         hidden = paid(policy, hidden, step.reward)
         fields = (observation, action, step.reward, step.observation, step.terminated, step.truncated)
         rows.append(jax.tree.map(np.array, fields))
-        ended, total = step.terminated | step.truncated, total + step.reward
-        whole += total[ended].tolist()
-        total[ended] = 0
+        ended = step.terminated | step.truncated
         wild = np.where(ended, draw.random(count) < share, wild)
         observation = result.observation
     joined = jax.tree.map(lambda *x: np.stack(x, 1).reshape(-1, *x[0].shape[1:])[:steps], *rows)
     seen, action, reward, following, terminated, truncated = joined
     last = np.arange(len(reward)) % len(rows) == len(rows) - 1
     last[-1] = True
-    return Transitions(seen, action, reward, following, terminated, truncated | (last & ~terminated)), whole
+    found = Transitions(seen, action, reward, following, terminated, truncated | (last & ~terminated))
+    over = (terminated | truncated)[found.first + found.lengths - 1]
+    return found, np.bincount(found.numbers, found.reward)[over].tolist()
 
 
 def first_returns(

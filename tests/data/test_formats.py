@@ -4,12 +4,14 @@ import itertools
 import json
 import os
 import shutil
+import tracemalloc
 from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 import small
+from gymnasium import spaces
 from test_offline import SMALL, example, make_moment, written
 
 import forage.data
@@ -17,11 +19,11 @@ from forage.agents.offline.iql import IQL
 from forage.cli.data import READING
 from forage.config.setup import from_config, make_setup
 from forage.core.checkpoint import is_key
-from forage.core.types import ForageError
+from forage.core.types import ForageError, Spec
 from forage.data import files, formats
-from forage.data.formats import folder
+from forage.data.formats import flat, folder, table
 from forage.data.formats.reading import NAMES as NAMES_OF_READING
-from forage.data.formats.reading import Reading
+from forage.data.formats.reading import Reading, read_beside
 from forage.data.logged import Logged, Transitions
 from forage.evaluation.off_policy import estimate, tabular_policy
 from forage.memory.dataset import DataSet
@@ -65,8 +67,6 @@ def test_a_format_gives_back_what_was_written(kind, pendulum, tmp_path):
     forage.data.convert(pendulum, there, to=kind)
     assert formats.kind_of(there) == kind
     wrote, found = arrays(pendulum), arrays(there, "Pendulum-v1")
-    if kind in ("d4rl", "ogbench"):
-        del wrote["behaviour_probability"]  # for which they have no place
     assert found.keys() == wrote.keys()
     for name, array in wrote.items():
         np.testing.assert_array_equal(found[name], array, err_msg=name)
@@ -175,6 +175,26 @@ def test_ends_are_asked_for_where_a_file_cannot_tell(tmp_path):
         forage.data.read(tmp_path / "c.hdf5", "CartPole-v1")
 
 
+def test_an_end_that_ran_out_of_time_is_never_a_termination(tmp_path):
+    """Runs A and B end in rows 3 and 7, and in row 3 time ran out: what is said is of row 7 alone."""
+    path = csv_of(tmp_path / "log.csv", words=TOML.replace("terminated", "truncated"))
+
+    def ends(said):
+        return told(forage.data.read(path, "CartPole-v1", ends=said)[0])[1:]
+
+    with pytest.raises(ForageError, match=r"says where time ran out and not why other episodes end; say --ends"):
+        ends(None)
+    assert ends("terminated") == ([7], [2])  # without a next observation row 2 is the last of A
+    assert ends("truncated") == ends(4) == ([], [2, 6])
+    assert ends(5) == ([7], [2])
+    csv_of(
+        path,
+        [line[:-1] + str(int(i in (3, 7))) for i, line in enumerate(LINES)],
+        words=path.with_suffix(".toml").read_text(),
+    )
+    assert ends(None) == ([], [2, 6])  # every end is told
+
+
 def test_ogbench_by_hand(tmp_path):
     """Rows 3 and 7 are last states; the mask of row 1 is 0 within a trajectory, that of row 6 at its end."""
     rows = {**BASE, "terminals": flags(3, 7).astype(np.float32)}
@@ -275,6 +295,11 @@ def test_what_else_is_refused(pendulum, tmp_path, capsys):
     refused("There is no data set", tmp_path / "none.npz", tmp_path / "b.npz")
     refused("No data set is written as 'mynari'", pendulum, tmp_path / "b", "--to", "mynari")
     refused("would be written over what is read", pendulum, pendulum)
+    refused(
+        "suffix of forage and is to be written as d4rl, which has .hdf5", pendulum, tmp_path / "b.npz", "--to", "d4rl"
+    )
+    refused("suffix of d4rl and is to be written as ogbench", pendulum, tmp_path / "b.h5", "--to", "ogbench")
+    refused("is to be written as folder, which has no suffix", pendulum, tmp_path / "b.npz", "--to", "folder")
     refused("no option '--end'", pendulum, tmp_path / "b.npz", "--end", "3")
     csv_of(tmp_path / "log.csv")
     refused("name the environment with --env", tmp_path / "log.csv", tmp_path / "b.npz")
@@ -303,6 +328,165 @@ def test_damaged_files_are_refused(kind, pendulum, tmp_path):
     whole.write_bytes(whole.read_bytes()[:-40])
     with pytest.raises(ForageError, match=r"is not a whole|is not the data set that was written"):
         forage.data.read(there, "Pendulum-v1")
+
+
+@pytest.mark.parametrize("name", ["actions", "rewards", "terminals"])
+@pytest.mark.parametrize("kind", ["d4rl", "ogbench"])
+def test_one_value_in_place_of_an_array_is_refused(kind, name, tmp_path):
+    rows = {**BASE, "terminals": flags(2, 7), name: 1}
+    path = tmp_path / NAMES[kind]
+    d4rl(path, **rows) if kind == "d4rl" else np.savez(path, **rows)
+    with pytest.raises(ForageError, match=r"has one value as its \w+; it is an array with a row for each step"):
+        forage.data.read(path, "CartPole-v1", ends="terminated")
+
+
+def test_a_group_in_place_of_an_array_is_refused(tmp_path):
+    rows = {"observations/part": ROWS, "actions": BASE["actions"], "rewards": BASE["rewards"]}
+    with pytest.raises(ForageError, match="observations is no array"):
+        forage.data.read(d4rl(tmp_path / "a.hdf5", **rows), "CartPole-v1")
+
+
+@pytest.mark.parametrize(("kind", "mark"), [("d4rl", b"SNOD"), ("d4rl", b"HEAP"), ("parquet", b"next_observation")])
+def test_flipped_bytes_of_what_a_file_says_of_itself_are_refused(kind, mark, pendulum, tmp_path):
+    need(kind)
+    there = tmp_path / NAMES[kind]
+    forage.data.convert(pendulum, there, to=kind)
+    whole = there.read_bytes()
+    there.write_bytes(whole.replace(mark, b"\xff" + mark[1:]))
+    assert there.read_bytes() != whole
+    with pytest.raises(ForageError, match=f"{NAMES[kind]} is not a whole"):
+        forage.data.read(there, "Pendulum-v1")
+
+
+def test_a_flipped_byte_of_ogbench_is_refused_wherever_it_is(pendulum, tmp_path):
+    path, spec = tmp_path / "b.npz", make_setup("ppo", "Pendulum-v1", seeds=1).spec
+    forage.data.convert(pendulum, path, to="ogbench")
+    whole, refused = path.read_bytes(), 0
+    for place in range(0, len(whole), 61):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        try:
+            formats.read(path, spec)
+        except ForageError:
+            refused += 1
+    assert refused > 10
+
+
+@pytest.mark.parametrize(
+    ("words", "change"),
+    [
+        ("has lost its column truncated", lambda table: table.drop(["truncated"])),
+        ("was given the column more", lambda table: table.append_column("more", table["reward"])),
+        ("a.parquet is empty: it has no rows", lambda table: table.slice(0, 0)),
+        (r"a.parquet is not a data set to learn from: Episode 2 is not whole", lambda table: table.slice(0, 50)),
+        (
+            "is not as Forage wrote it",
+            lambda table: table.set_column(table.column_names.index("observation"), "observation", table["action"]),
+        ),
+    ],
+)
+def test_parquet_of_forage_that_was_changed_is_refused(words, change, pendulum, tmp_path):
+    need("parquet")
+    import pyarrow.parquet
+
+    there = tmp_path / "a.parquet"
+    forage.data.convert(pendulum, there)
+    pyarrow.parquet.write_table(change(pyarrow.parquet.read_table(there)), there)
+    with pytest.raises(ForageError, match=words):
+        forage.data.read(there)
+
+
+@pytest.mark.parametrize(
+    ("words", "change"),
+    [
+        ("its header has no arrays", lambda header: header.pop("arrays")),
+        ("its header has no spec", lambda header: header.pop("spec")),
+        ("a-folder is not a whole data set", lambda header: header["arrays"].clear()),
+    ],
+)
+def test_a_folder_whose_header_was_changed_is_refused(words, change, pendulum, tmp_path):
+    there = tmp_path / "a-folder"
+    forage.data.convert(pendulum, there)
+    header = folder.read_header(there)
+    change(header)
+    (there / "header.json").write_text(json.dumps(header))
+    with pytest.raises(ForageError, match=words):
+        forage.data.read(there)
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path, monkeypatch):
+    with pytest.raises(ForageError, match="cannot be read: Is a directory"):
+        table.read_csv(tmp_path, BYTES, Reading())
+    path = csv_of(tmp_path / "log.csv")
+
+    def refuse(*words, **options):
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_text", refuse)
+        with pytest.raises(ForageError, match=r"log.toml cannot be read: Permission denied"):
+            read_beside(path)
+
+
+BYTES = Spec("Bytes", spaces.Box(0, 255, (2,), np.uint8), spaces.Discrete(3))
+ROOM = Spec("Room", spaces.Discrete(16), spaces.Discrete(3))
+WIDE = Spec("Wide", spaces.Box(0, 255, (4, 5), np.uint8), spaces.Discrete(3))
+FLOATS = Spec("Floats", spaces.Box(0, 1, (2,), np.float32), spaces.Discrete(3))
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "value", "words"),
+    [
+        (BYTES, "observation", 300, r"row 1 has the observation \[0, 300\], outside the bounds of Bytes .* first of 2"),
+        (BYTES, "observation", -1, r"row 1 has the observation \[0, -1\]"),
+        (BYTES, "next_observation", 256.0, r"row 1 has the next_observation \[0, 256\]"),
+        (ROOM, "observation", 300, "row 1 has the observation 300, outside the bounds of Room"),
+        (WIDE, "observation", 300, "row 1 has the observation with 300, outside the bounds of Wide"),
+        (FLOATS, "action", 2**32 + 1, "row 1 has the action 4294967297, outside the bounds of Floats"),
+        (FLOATS, "observation", 7.0, None),  # simulators do so
+    ],
+)
+def test_whole_numbers_outside_their_space_are_refused(spec, name, value, words):
+    shape = {"action": ()}.get(name, spec.observation_space.shape)
+    rows = {
+        "observation": np.zeros((4, *spec.observation_space.shape), int),
+        "next_observation": np.zeros((4, *spec.observation_space.shape), int),
+        "action": np.zeros(4, int),
+    }
+    rows[name] = np.zeros((4, *shape), np.asarray(value).dtype)
+    rows[name][(slice(1, 3), *(-1,) * len(shape))] = value
+    rows |= {"reward": np.zeros(4), "terminated": flags()[:4], "truncated": flags(3)[:4]}
+
+    def read():
+        return flat.transitions(Path("a.csv"), flat.Rows(**rows), Reading(), spec)[0]
+
+    if words is None:
+        assert read().observation.max() == value
+    else:
+        with pytest.raises(ForageError, match=words):
+            read()
+
+
+def test_lists_of_numbers_are_no_python_objects_on_the_way():
+    need("parquet")
+    import pyarrow
+
+    numbers = np.arange(200_000.0)
+    inner = pyarrow.array(numbers)
+    columns = {
+        "fixed": pyarrow.FixedSizeListArray.from_arrays(inner, 100),
+        "loose": pyarrow.ListArray.from_arrays(np.arange(0, 200_001, 100, dtype=np.int32), inner),
+    }
+    columns = pyarrow.table(columns)
+    for name in columns.column_names:
+        tracemalloc.start()
+        found = table.array_of(Path("a.parquet"), columns.slice(1), name)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        np.testing.assert_array_equal(found, numbers.reshape(2000, 100)[1:])
+        assert most < 2.5 * numbers.nbytes  # as objects 24 bytes a number, and 8 in a list
+    ragged = pyarrow.table({"loose": [[1.0], [1.0, 2.0]]})
+    with pytest.raises(ForageError, match="column loose has lists of different lengths"):
+        table.array_of(Path("a.parquet"), ragged, "loose")
 
 
 def test_an_estimator_that_needs_probabilities_says_so(tmp_path):

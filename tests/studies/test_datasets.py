@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import small
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, MultiDiscrete
 
 from forage.cli import entry
 from forage.config.setup import make_setup
@@ -21,7 +21,8 @@ from forage.runs import training
 from forage.runs.run import Run, normalised
 from forage.studies.datasets import TIERS, make, show
 from forage.studies.datasets.make import Makers
-from forage.studies.datasets.manifest import histogram, read
+from forage.studies.datasets.manifest import Manifest, histogram, read
+from forage.studies.datasets.show import entries_in, number_faults
 from forage.studies.record import actor
 
 small.keep_compiled()
@@ -90,6 +91,22 @@ def test_what_is_made_is_not_made_again(folder, tmp_path):
     np.testing.assert_array_equal(after.observation, theirs.observation)
     with pytest.raises(ForageError, match="holds data sets made with steps 300, and now it is to be 200"):
         make("CartPole-v1", output=copy, **(WORDS | {"steps": 200}))
+
+
+def test_a_set_without_its_validation_part_is_made_again(tmp_path):
+    manifest, held_out = Manifest(tmp_path, {}, {}), tmp_path / "random-validation.npz"
+    for path in (tmp_path / "random.npz", held_out):
+        path.write_bytes(path.name.encode())
+    parts = [{"file": path.name, "sha256": files.fingerprint(path)} for path in (tmp_path / "random.npz", held_out)]
+    assert not manifest.is_made("random")
+    manifest.data["sets"]["random"] = parts[0]
+    assert manifest.is_made("random")
+    manifest.data["sets"]["random"] = parts[0] | {"validation": parts[1]}
+    assert manifest.is_made("random")
+    held_out.write_bytes(b"other")
+    assert not manifest.is_made("random")
+    held_out.unlink()
+    assert not manifest.is_made("random")
 
 
 @pytest.mark.thorough
@@ -265,6 +282,17 @@ def test_discrete_actions_outside_their_numbers(tmp_path):
         "action is none of the 2 numbers of its space in 1 rows, first in row 2"
     ]
     assert found.actions[0].covered == 1 and found.different == 1
+
+
+def test_numbers_of_several_choices_begin_where_their_space_does():
+    space, faults = MultiDiscrete([3, 2], start=[4, 4]), []
+    number_faults("action", np.array([[4, 5], [6, 4]]), space, faults)
+    assert faults == [] and [one.covered for one in entries_in("action", np.array([[4, 5], [6, 4]]), space)] == [
+        2 / 3,
+        1,
+    ]
+    number_faults("action", np.array([[4, 5], [6, 6], [3, 4]]), space, faults)
+    assert [str(fault) for fault in faults] == ["action is outside its numbers in 2 rows, first in row 1"]
 
 
 def test_what_is_no_data_set_is_refused(tmp_path):

@@ -81,6 +81,13 @@ def test_recordings_tell_each_agent_of_a_batch_what_its_steps_paid(policy):
     np.testing.assert_array_equal(first, 2.0)
 
 
+def test_an_episode_that_the_data_set_cuts_is_not_whole(policy):
+    """Three environments play four steps each for ten: the third's episode loses its last two."""
+    transitions, returns = play(policy, OnHost(Corridor(), 3), 10, 0.0, 0)
+    assert transitions.lengths.tolist() == [4, 4, 2] and transitions.truncated.tolist() == [False] * 9 + [True]
+    assert returns == [2.0, 2.0]
+
+
 def test_films_tell_it_too(policy):
     for _ in range(2):  # the second episode begins anew
         assert play_native(policy, Corridor(), 10, 0, NoFilm()) == 2

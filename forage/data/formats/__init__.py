@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,8 +61,7 @@ def kind_of(path: Path) -> str:
     kind = SUFFIXES.get(path.suffix.lower(), "forage")
     if kind == "forage":
         # What cannot be opened `files.read` refuses, and says why.
-        unreadable = (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError)
-        with contextlib.suppress(*unreadable), checkpoint.opened(path) as archive:
+        with contextlib.suppress(Exception), checkpoint.opened(path) as archive:
             if "header" not in archive.files and "terminals" in archive.files:
                 return "ogbench"
     return kind
@@ -117,6 +115,14 @@ def target_kind(path: Path, named: str | None = None) -> str:
     if kind not in WRITTEN:
         what = named or path.suffix
         raise ForageError(f"No data set is written as {what!r}; --to is {', '.join(WRITTEN)}{nearest(what, WRITTEN)}")
+    archive = "forage" if kind == "ogbench" else kind  # both are .npz
+    known = SUFFIXES.get(path.suffix.lower(), archive)
+    if known != archive:
+        fitting = " or ".join(suffix for suffix, what in SUFFIXES.items() if what == archive) or "no suffix"
+        raise ForageError(
+            f"{path.name} has the suffix of {known} and is to be written as {kind}, which has {fitting}; name another "
+            f"output, or leave out --to."
+        )
     if kind in FOLDERS and path.exists():
         raise ForageError(f"{path} exists already; remove it, or name another folder.")
     return kind

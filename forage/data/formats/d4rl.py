@@ -1,7 +1,8 @@
 """HDF5 in the layout of D4RL: observations, actions, rewards, terminals and timeouts, each `[row, ...]`.
 
 `next_observations` are read where there are any. `terminals` are where the task was over, `timeouts` where time ran
-out; a file without timeouts is read once somebody says what its ends mean.
+out; a file without timeouts is read once somebody says what its ends mean. `behaviour_probability`, where it is known,
+is an array of Forage's own.
 
 Source: Fu, Kumar, Nachum, Tucker, Levine, 2020, "D4RL: Datasets for Deep Data-Driven Reinforcement Learning", arXiv
 2004.07219; the layout is that of its repository (d4rl/__init__.py, `qlearning_dataset`).
@@ -23,6 +24,7 @@ from forage.data.logged import Transitions
 
 NEEDED = ("observations", "actions", "rewards")
 MAYBE = ("terminals", "timeouts", "next_observations")
+OWN = "behaviour_probability"
 
 
 def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
@@ -35,8 +37,14 @@ def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[st
                 raise ForageError(
                     f"{path} has no {missing[0]}; HDF5 in the layout of D4RL has {', '.join((*NEEDED, *MAYBE))}."
                 )
-            found = {name: file[name][()] for name in (*NEEDED, *MAYBE) if name in file}
-    except OSError as error:
+            there = {name: file[name] for name in (*NEEDED, *MAYBE, OWN) if name in file}
+            for name, array in there.items():
+                if not isinstance(array, h5py.Dataset):
+                    raise ForageError(f"{path}: {name} is no array; in the layout of D4RL it has a row for each step.")
+            found = {name: array[()] for name, array in there.items()}
+    except ForageError:
+        raise
+    except Exception as error:  # what damaged bytes make h5py raise has no common type
         raise ForageError(f"{path} is not a whole HDF5 file ({error}).") from None
     rows = flat.Rows(
         found["observations"],
@@ -45,6 +53,7 @@ def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[st
         found.get("terminals"),
         found.get("timeouts"),
         next_observation=found.get("next_observations"),
+        behaviour_probability=found.get(OWN),
     )
     data, dropped = flat.transitions(path, rows, reading, spec)
     return data, {"left_out": dropped}
@@ -63,6 +72,8 @@ def write(path: Path, data: Transitions, header: Mapping[str, Any]) -> None:
         "terminals": data.terminated,
         "timeouts": data.truncated,
     }
+    if data.behaviour_probability is not None:
+        arrays[OWN] = data.behaviour_probability
 
     def fill(file: Any) -> None:
         with h5py.File(file, "w") as inner:

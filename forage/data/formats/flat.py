@@ -2,14 +2,16 @@
 
     observation o_t, action a_t, reward r_t, and the ends of episodes    [row, ...]
 
-Where a file has no next observations, that of a row is the next row's observation. A row that terminates keeps its own,
-as nothing is learned from what comes after. A row at which time ran out has none, so it is left out and the row before
-it counts as truncated, as D4RL's `qlearning_dataset` does (Farama-Foundation/D4RL, d4rl/__init__.py).
+Where a file has no next observations, that of a row is the next row's observation. A row that terminates keeps its own:
+no value is bootstrapped from there, but methods that learn what follows an action (the inverse model of `label`, guided
+flows, the classifiers of `h2o`) see a step that stays in place. A row at which time ran out has none, so it is left out
+and the row before it counts as truncated, as D4RL's `qlearning_dataset` does (d4rl/__init__.py of its repository).
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +20,7 @@ from jaxtyping import Bool
 
 from forage.core import spaces
 from forage.core.types import ForageError, Spec
-from forage.data.files import Label, check_actions, off, row
+from forage.data.files import Label, check_bounds, off, row
 from forage.data.formats.reading import TERMINATED, TRUNCATED, Reading
 from forage.data.logged import Transitions
 
@@ -38,12 +40,7 @@ class Rows(NamedTuple):
 
 def transitions(path: Path, rows: Rows, reading: Reading, spec: Spec, label: Label = row) -> tuple[Transitions, int]:
     """Return the whole episodes of rows, and how many rows were left out. Raise `ForageError` at the first bad row."""
-    count = len(rows.action)
-    if count == 0:
-        raise ForageError(f"{path} is empty: it has no rows.")
-    for name, array in rows._asdict().items():
-        if array is not None and len(array) != count:
-            raise ForageError(f"{path} has {count:,} actions and {len(array):,} rows of {name}; it is not whole.")
+    count = count_rows(path, rows.action, {name: array for name, array in rows._asdict().items() if array is not None})
     observation = fitted(path, "observation", rows.observation, spec.observation_space, spec, label)
     following = rows.next_observation
     if following is not None:
@@ -53,7 +50,6 @@ def transitions(path: Path, rows: Rows, reading: Reading, spec: Spec, label: Lab
     if reward.shape[1] != 1:
         raise ForageError(f"{path} has {reward.shape[1]} rewards in each row, and a data set has one.")
     check_finite(path, "reward", reward, label)
-    check_actions(path, action, spec.action_space, spec.name, label)
 
     terminated, truncated = ends(path, rows, reading, count, label)
     ended = terminated | truncated
@@ -86,6 +82,20 @@ def transitions(path: Path, rows: Rows, reading: Reading, spec: Spec, label: Lab
     return found, int(count - keep.sum())
 
 
+def count_rows(path: Path, actions: Any, arrays: Mapping[str, Any]) -> int:
+    """Return how many rows the arrays of a file have. Raise `ForageError` where they differ, or there are none."""
+    for name, array in arrays.items():
+        if np.ndim(array) == 0:
+            raise ForageError(f"{path} has one value as its {name}; it is an array with a row for each step.")
+    count = len(actions)
+    if count == 0:
+        raise ForageError(f"{path} is empty: it has no rows.")
+    for name, array in arrays.items():
+        if len(array) != count:
+            raise ForageError(f"{path} has {count:,} actions and {len(array):,} rows of {name}; it is not whole.")
+    return count
+
+
 def expand(flags: Bool[np.ndarray, " row"], like: np.ndarray) -> np.ndarray:
     """Return flags with as many axes as an array has."""
     return flags.reshape(-1, *(1,) * (like.ndim - 1))
@@ -116,14 +126,17 @@ def ends(path: Path, rows: Rows, reading: Reading, count: int, label: Label = ro
             )
         return terminated, none if said == TERMINATED else after(terminated, int(said)) & ~terminated
     if ended is not None:
-        if said is None:
-            raise ForageError(f"{path} says where episodes end and not why; say {options}.")
-        if said in (TERMINATED, TRUNCATED):
-            return (ended, none) if said == TERMINATED else (none, ended)
-        length = np.diff(np.concatenate([[-1], np.flatnonzero(ended)]))
-        out_of_time = none.copy()
-        out_of_time[np.flatnonzero(ended)[length >= int(said)]] = True
-        return ended & ~out_of_time, out_of_time
+        late = none if truncated is None else truncated
+        ended = ended | late
+        if said is None and (ended & ~late).any():
+            known = "episodes end and not why" if truncated is None else "time ran out and not why other episodes end"
+            raise ForageError(f"{path} says where {known}; say {options}.")
+        if said == TRUNCATED:
+            return none, ended
+        if said not in (None, TERMINATED):
+            last = np.flatnonzero(ended)
+            late[last[np.diff(last, prepend=-1) >= int(said)]] = True
+        return ended & ~late, late
     if truncated is not None:
         if said != TRUNCATED:
             raise ForageError(
@@ -170,6 +183,9 @@ def fitted(path: Path, name: str, array: Any, space: Any, spec: Spec, label: Lab
     if like.dtype.kind in "iub" and array.dtype.kind == "f" and (wrong := off(array != np.round(array))).any():
         bad = int(wrong.argmax())
         raise ForageError(f"{path}: {label(bad)} has {name} {array[bad].tolist()}, which is no whole number.")
+    # Simulators exceed the bounds of float observations. Whole numbers are checked before the cast, which wraps them.
+    if like.dtype.kind in "iub" or name == "action":
+        check_bounds(path, name, array, space, spec.name, label)
     return array.astype(like.dtype)
 
 

@@ -39,6 +39,9 @@ def read_header(path: Path) -> dict[str, Any]:
         raise ForageError(f"{path} is not a whole data set: its header cannot be read ({error}).") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ForageError(f"{path} has no header of a folder of arrays ({FORMAT}); forage data convert writes one.")
+    for name in ("spec", "arrays"):
+        if not isinstance(header.get(name), dict):
+            raise ForageError(f"{path} is not a whole data set: its header has no {name}.")
     return header
 
 
@@ -65,7 +68,7 @@ def read(path: Path) -> tuple[Transitions, dict[str, Any]]:
         if digest(place(path, name)) != said["sha256"]:
             raise ForageError(f"{path} is not the data set that was written: {name} has changed.")
     plain = {name: np.array(array) for name, array in arrays.items()}
-    return files.transitions_of(plain, header), {k: v for k, v in header.items() if k not in ("arrays", "format")}
+    return files.transitions_of(path, plain, header), {k: v for k, v in header.items() if k not in ("arrays", "format")}
 
 
 def digest(path: Path) -> str:

@@ -3,6 +3,7 @@
 As downloaded a trajectory has one row more than it has transitions, the last state, and no rewards or masks: those come
 from OGBench's own relabelling. A file with `next_observations` has one row for each transition. A row whose mask is 0
 ends an episode here also where its trajectory goes on, so that nothing is bootstrapped from there.
+`behaviour_probability`, where it is known, is an array of Forage's own.
 
 Source: Park, Frans, Eysenbach, Levine, 2024, "OGBench: Benchmarking Offline Goal-Conditioned RL", arXiv 2410.20092; the
 layout is that of its repository (ogbench/utils.py, `load_dataset`).
@@ -10,7 +11,6 @@ layout is that of its repository (ogbench/utils.py, `load_dataset`).
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,25 +24,22 @@ from forage.data.formats.reading import Reading
 from forage.data.logged import Transitions
 
 NEEDED = ("observations", "actions", "terminals", "rewards")
+OWN = "behaviour_probability"
+MAYBE = ("masks", "next_observations", OWN)
 
 
 def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
     """Read a file. Raise `ForageError` where it is damaged or has no rewards."""
     try:
         with checkpoint.opened(path) as archive:
-            found = {name: archive[name] for name in (*NEEDED, "masks", "next_observations") if name in archive.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+            found = {name: archive[name] for name in (*NEEDED, *MAYBE) if name in archive.files}
+    except Exception as error:  # what damaged bytes make NumPy, zipfile and zlib raise has no common type
         raise ForageError(f"{path} is not a whole archive ({type(error).__name__}: {error}).") from None
     for name in NEEDED:
         if name not in found:
             more = "; OGBench's relabel_dataset adds rewards and masks" if name == "rewards" else ""
             raise ForageError(f"{path} has no {name}{more}.")
-    count = len(found["actions"])
-    for name, array in found.items():
-        if len(array) != count:
-            raise ForageError(f"{path} has {count:,} actions and {len(array):,} {name}; it is not whole.")
-    if not count:
-        raise ForageError(f"{path} is empty: it has no rows.")
+    count = flat.count_rows(path, found["actions"], found)
     last = flat.flags(path, "terminals", found["terminals"])
     masks = None if "masks" not in found else ~flat.flags(path, "masks", found["masks"])
     keep, following = np.ones(count, bool), found.get("next_observations")
@@ -58,6 +55,7 @@ def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[st
         None,
         ended=last[keep],
         next_observation=following[keep],
+        behaviour_probability=found[OWN][keep] if OWN in found else None,
     )
     places = np.flatnonzero(keep)
     data, dropped = flat.transitions(path, rows, reading, spec, lambda number: f"row {places[number]}")
@@ -76,4 +74,6 @@ def write(path: Path, data: Transitions, header: Mapping[str, Any]) -> None:
         "terminals": (data.terminated | data.truncated).astype(np.float32),
         "masks": 1 - data.terminated.astype(np.float32),
     }
+    if data.behaviour_probability is not None:
+        arrays[OWN] = data.behaviour_probability
     checkpoint.write_atomically(path, lambda file: np.savez_compressed(file, **arrays))  # pyrefly: ignore[bad-argument-type]

@@ -52,6 +52,8 @@ def read_beside(path: Path) -> Reading:
         found = tomllib.loads(words.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ForageError(f"{words} is not TOML: {error}.") from None
+    except OSError as error:
+        raise ForageError(f"{words} cannot be read: {error.strerror or error}.") from error
     return parse(found, str(words))
 
 

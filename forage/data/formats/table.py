@@ -51,6 +51,8 @@ def read_csv(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dic
                 at.append(lines.line_num)
     except (UnicodeDecodeError, csv.Error) as error:
         raise ForageError(f"{path} is not a CSV: {error}.") from None
+    except OSError as error:
+        raise ForageError(f"{path} cannot be read: {error.strerror or error}.") from error
     if not values:
         raise ForageError(f"{path} is empty: it has names of columns and no rows.")
     columns = {name: np.array([cells[i] for cells in values]) for i, name in enumerate(columns_of(reading))}
@@ -118,19 +120,27 @@ def read_parquet(path: Path, spec: Spec | None, reading: Reading) -> tuple[Trans
     parquet = package("pyarrow.parquet", "Parquet files")
     try:
         table = parquet.read_table(path)
+        names = table.column_names
+        header = json.loads((table.schema.metadata or {}).get(b"forage", b"{}"))
     except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
         raise ForageError(f"{path} is not a whole Parquet file ({error}).") from None
-    if own := (table.schema.metadata or {}).get(b"forage"):
-        header = json.loads(own)
-        arrays = {name: array_of(path, table, name) for name in table.column_names}
-        arrays = {name: array.reshape(len(array), *header["shapes"][name]) for name, array in arrays.items()}
-        header.pop("shapes")
-        return files.transitions_of(arrays, header), header
-    if spec is None:
-        raise ForageError(f"{path} does not say what its numbers are of; name the environment with --env.")
     if table.num_rows == 0:
         raise ForageError(f"{path} is empty: it has no rows.")
-    check_columns(path, reading, table.column_names)
+    if header:
+        shapes = header.pop("shapes", {})
+        if strange := sorted(shapes.keys() ^ set(names)):
+            what = "has lost its column" if strange[0] in shapes else "was given the column"
+            raise ForageError(
+                f"{path} {what} {strange[0]} since Forage wrote it; use the file that forage data convert wrote."
+            )
+        try:
+            arrays = {name: array_of(path, table, name).reshape(table.num_rows, *shapes[name]) for name in shapes}
+        except ValueError as error:
+            raise ForageError(f"{path} is not as Forage wrote it ({error}).") from None
+        return files.transitions_of(path, arrays, header), header
+    if spec is None:
+        raise ForageError(f"{path} does not say what its numbers are of; name the environment with --env.")
+    check_columns(path, reading, names)
     columns = {name: array_of(path, table, name) for name in columns_of(reading)}
     data, dropped = flat.transitions(path, rows_of(columns, reading), reading, spec)
     return data, {"left_out": dropped}
@@ -142,12 +152,13 @@ def array_of(path: Path, table: Any, name: str) -> np.ndarray:
     if column.null_count:
         bad = int(np.asarray(column.is_null()).argmax())
         raise ForageError(f"{path}: row {bad} has nothing in column {name}.")
-    if hasattr(column.type, "value_type"):
-        found = column.to_pylist()
-        if len({len(item) for item in found}) > 1:
+    if hasattr(column.type, "value_field"):
+        lengths = package("pyarrow.compute", "Parquet files").list_value_length(column)
+        width = np.unique(lengths.to_numpy(zero_copy_only=False))
+        if len(width) > 1:
             raise ForageError(f"{path}: column {name} has lists of different lengths.")
         values = column.flatten().to_numpy(zero_copy_only=False)
-        return values.reshape(len(found), -1)
+        return values.reshape(-1, *width)
     return column.to_numpy(zero_copy_only=False)
 
 

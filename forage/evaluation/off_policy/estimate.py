@@ -125,10 +125,13 @@ def estimate(
 def _named(chosen: Sequence[str | Estimator] | Mapping[str, Estimator] | None, target: Target) -> dict[str, Estimator]:
     if chosen is None:
         return {name: ESTIMATORS[name] for name in _possible(target)}
+    if isinstance(chosen, str) or not chosen:
+        raise ForageError(
+            f"estimators is a sequence of names, such as ('pdis', 'fqe'), or a mapping from names to functions, not "
+            f"{chosen!r}."
+        )
     if isinstance(chosen, Mapping):
         return dict(chosen)
-    if isinstance(chosen, str) or not chosen:
-        raise ForageError(f"estimators is a sequence of names, such as ('pdis', 'fqe'), not {chosen!r}.")
     found: dict[str, Estimator] = {}
     for one in chosen:
         if isinstance(one, str):

@@ -100,8 +100,10 @@ def sharpe_ratio(estimates: Any, values: Any, k: int, baseline: float) -> float:
 
 
 def _top(estimates: Values, k: int) -> np.ndarray:
-    if not 1 <= k <= len(estimates):
-        raise ForageError(f"The top {k} of {len(estimates)} policies are asked for; k lies between 1 and their number.")
+    if not isinstance(k, (int, np.integer)) or not 1 <= k <= len(estimates):
+        raise ForageError(
+            f"The top {k} of {len(estimates)} policies are asked for; k is a whole number from 1 to their number."
+        )
     return np.argsort(-estimates, kind="stable")[:k]
 
 

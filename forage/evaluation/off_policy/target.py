@@ -39,8 +39,8 @@ class Target:
             raise ForageError(f"A discount lies between 0 and 1, such as 0.99, and was {self.discount}.")
         if self.horizon is None:
             return
-        if self.horizon < 1:
-            raise ForageError(f"A horizon is at least 1 step, not {self.horizon}.")
+        if not isinstance(self.horizon, (int, np.integer)) or self.horizon < 1:
+            raise ForageError(f"A horizon is a whole number of steps, at least 1, not {self.horizon}.")
         logged = self.logged
         short = logged.truncated & (logged.time < self.horizon - 1)
         if short.any():

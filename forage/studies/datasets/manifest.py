@@ -52,10 +52,10 @@ class Manifest:
         checkpoint.write_atomically(self.path, lambda file: file.write(text.encode()))
 
     def is_made(self, name: str) -> bool:
-        """Return whether a data set lies there as it was made."""
-        entry = self.data["sets"].get(name)
-        path = self.folder / entry["file"] if entry else None
-        return path is not None and path.exists() and files.fingerprint(path) == entry["sha256"]
+        """Return whether a data set, and its validation part if it has one, lie there as they were made."""
+        entry = self.data["sets"].get(name, {})
+        parts = [(self.folder / one["file"], one["sha256"]) for one in (entry, entry.get("validation")) if one]
+        return bool(parts) and all(path.exists() and files.fingerprint(path) == known for path, known in parts)
 
 
 def read(folder: Path) -> dict[str, Any]:

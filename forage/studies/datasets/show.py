@@ -276,7 +276,8 @@ def number_faults(name: str, array: np.ndarray, space: Any, faults: list[Fault])
         wrong = (flat < space.start) | (flat >= space.start + space.n) | (flat != np.floor(flat))
         note(faults, f"{name} is none of the {int(space.n)} numbers of its space", wrong.any(1))
     elif isinstance(space, gymnasium.spaces.MultiDiscrete):
-        note(faults, f"{name} is outside its numbers", ((flat < 0) | (flat >= space.nvec.reshape(-1))).any(1))
+        start, count = space.start.reshape(-1), space.nvec.reshape(-1)
+        note(faults, f"{name} is outside its numbers", ((flat < start) | (flat >= start + count)).any(1))
 
 
 def note(faults: list[Fault], what: str, wrong: Any) -> None:
@@ -318,7 +319,8 @@ def bounds_of(space: Any, i: int, values: np.ndarray) -> tuple[float, float, boo
     if isinstance(space, gymnasium.spaces.Discrete):
         return float(space.start), float(space.start + space.n - 1), True
     if isinstance(space, gymnasium.spaces.MultiDiscrete):
-        return 0.0, float(space.nvec.reshape(-1)[i] - 1), True
+        start = space.start.reshape(-1)[i]
+        return float(start), float(start + space.nvec.reshape(-1)[i] - 1), True
     if isinstance(space, gymnasium.spaces.Box) and spaces.is_bounded(space).reshape(-1)[i]:
         return float(space.low.reshape(-1)[i]), float(space.high.reshape(-1)[i]), False
     return float(values.min()), float(values.max()), False

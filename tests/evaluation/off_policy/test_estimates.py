@@ -131,6 +131,15 @@ def test_linear_dualdice_is_linear_fitted_q():
     assert (zeta * log.reward).mean() / (1 - discount) == pytest.approx(fitted_q(target).mean(), rel=1e-5)
 
 
+@pytest.mark.parametrize("horizon", [None, 10])
+def test_equations_of_an_action_that_was_never_logged_have_no_single_solution(horizon):
+    mdp = river_swim(max_steps=20)
+    log = log_episodes(mdp, tabular_policy(np.tile([1.0, 0.0], (6, 1))), 20)
+    target = Target(log, tabular_policy(np.full((6, 2), 0.5)), 0.9, horizon)
+    with pytest.raises(ForageError, match=r"equations of fqe have no single solution; .* a ridge above 0"):
+        fitted_q(target, ridge=0.0)
+
+
 def test_features_that_hold_the_values_are_as_good_as_a_table():
     """The states' own numbers, mixed: still a basis."""
     _, discount, _, policy, log = problem("garnet")

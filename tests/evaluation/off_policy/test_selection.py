@@ -72,6 +72,7 @@ def test_rank_correlation_is_scipys():
     [
         (([1, 2], [1, 2], 3, 0.0), "top 3 of 2"),
         (([1, 2], [1, 2], 0, 0.0), "top 0 of 2"),
+        (([1, 2], [1, 2], 1.5, 0.0), "top 1.5 of 2 .* a whole number"),
         (([1, 2], [1, 2, 3], 1, 0.0), "of the same policies"),
         (([1, np.nan], [1, 2], 1, 0.0), "finite numbers; leave out"),
         (([1, 2], [1, 2], 1, np.nan), "baseline and threshold"),

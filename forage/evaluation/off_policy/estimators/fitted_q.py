@@ -69,11 +69,11 @@ def fitted_q(target: Target, features: Features | None = None, ridge: float = RI
     if target.horizon is None:
         dual = solve((of.c_matrix - of.b_matrix).T, start, "fqe")[None]
     else:
-        back = np.linalg.solve(of.c_matrix, of.b_matrix)  # theta_k = back theta_{k-1} + ...
+        back = solve(of.c_matrix, of.b_matrix, "fqe")  # theta_k = back theta_{k-1} + ...
         rows = [start]
         for _ in range(target.horizon - 1):
             rows.append(back.T @ rows[-1])
-        dual = np.linalg.solve(of.c_matrix, np.stack(rows[::-1]).T).T
+        dual = solve(of.c_matrix, np.stack(rows[::-1]).T, "fqe").T
     return influence(target, of, theta, dual)
 
 
@@ -92,7 +92,7 @@ def _theta(target: Target, of: Design) -> Float[np.ndarray, "left d"]:
     """Return the weights with 0, 1, ..., horizon steps left; without a horizon those of the fixed point, alone."""
     if target.horizon is None:
         return solve(of.c_matrix - of.b_matrix, of.c_vector, "fqe")[None]
-    once, back = np.linalg.solve(of.c_matrix, of.c_vector), np.linalg.solve(of.c_matrix, of.b_matrix)
+    once, back = (solve(of.c_matrix, right, "fqe") for right in (of.c_vector, of.b_matrix))
     rows = [np.zeros_like(once)]
     for _ in range(target.horizon):
         rows.append(once + back @ rows[-1])

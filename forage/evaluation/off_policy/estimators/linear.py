@@ -63,16 +63,18 @@ def design(target: Target, features: Features | None, ridge: float, estimator: s
     return Design(x, next_x, first, c_matrix.reshape(d, d), b_matrix.reshape(d, d), c_vector.reshape(d))
 
 
-def solve(matrix: Float[np.ndarray, "d d"], vector: Float[np.ndarray, "d"], estimator: str) -> Float[np.ndarray, " d"]:
-    """Return the solution of a linear system, or a sentence where there is none."""
+def solve(
+    matrix: Float[np.ndarray, "d d"], right: Float[np.ndarray, "d *columns"], estimator: str
+) -> Float[np.ndarray, "d *columns"]:
+    """Return the solution of a linear system for one right-hand side or several. Raise `ForageError` without one."""
     try:
-        found = np.linalg.solve(matrix, vector)
+        found = np.linalg.solve(matrix, right)
     except np.linalg.LinAlgError:
-        found = np.full_like(vector, np.nan)
-    if not np.isfinite(found).all() or np.abs(matrix @ found - vector).max() > 1e-3 * (1 + np.abs(vector).max()):
+        found = np.full_like(right, np.nan)
+    if not np.isfinite(found).all() or np.abs(matrix @ found - right).max() > 1e-3 * (1 + np.abs(right).max()):
         raise ForageError(
-            f"The equations of {estimator} have no single solution; a discount below 1, a horizon or fewer features "
-            f"would give one."
+            f"The equations of {estimator} have no single solution; a discount below 1, a horizon, a ridge above 0 or "
+            f"fewer features would give one."
         )
     return found
 
