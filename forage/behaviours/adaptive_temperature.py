@@ -52,6 +52,13 @@ class AdaptiveTemperature(Behaviour):
     lowest: float = 0.1  # temperature that it never falls below
     highest: float = 5.0  # temperature that it never rises above
 
+    def __check_init__(self):
+        known = isinstance(self.highest, int | float) and isinstance(self.lowest, int | float)
+        if known and self.lowest > self.highest:
+            raise ForageError(
+                f"The temperature is held between lowest and highest; {self.highest} is below {self.lowest}."
+            )
+
     def check(self, agent: Agent, spec: Spec) -> None:
         check_temperature("AdaptiveTemperature", agent, spec)
         temperature: Any = getattr(agent, "temperature", None)

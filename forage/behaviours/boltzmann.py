@@ -63,5 +63,7 @@ class Boltzmann(Behaviour):
         _, memory, aux = moment.own(hidden.agent, observation, act_key)
         mask = split_mask(observation)[1]
         best = values.max() if mask is None else jnp.where(mask, values, -jnp.inf).max()
-        action = Categorical.of((values - best) / self.temperature(moment.clock), mask).sample(draw_key)
+        # Where untried actions are worth infinity, the draw is among those.
+        logits = jnp.where(values == best, 0.0, (values - best) / self.temperature(moment.clock))
+        action = Categorical.of(logits, mask).sample(draw_key)
         return Decision(action, hidden._replace(agent=memory), aux)

@@ -89,12 +89,16 @@ class ParameterNoise(Behaviour):
         space = spec.action_space
         knows = type(agent).action_values is not Agent.action_values
         knows = knows or type(agent).probabilities is not Agent.probabilities
-        if isinstance(space, gymnasium.spaces.Box) or (isinstance(space, gymnasium.spaces.Discrete) and knows):
-            return
-        raise ForageError(
-            f"Parameter noise compares continuous actions, action values or probabilities, and {name} has none of them "
-            f"for {describe(space)}; dqn, sac-discrete, sac and td3 do, each in its action space."
-        )
+        if not (isinstance(space, gymnasium.spaces.Box) or (isinstance(space, gymnasium.spaces.Discrete) and knows)):
+            raise ForageError(
+                f"Parameter noise compares continuous actions, action values or probabilities, and {name} has none of "
+                f"them for {describe(space)}; dqn, sac-discrete, sac and td3 do, each in its action space."
+            )
+        if not hasattr(jax.eval_shape(lambda: agent.init(prng.key(0), spec)), agent.acting):
+            raise ForageError(
+                f"Parameter noise changes the weights of the network that acts, and {name} acts without one; dqn has "
+                f"one."
+            )
 
     def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> ParameterNoiseState:
         actions = Actions.of(spec.action_space)

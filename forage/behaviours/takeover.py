@@ -229,6 +229,12 @@ class Takeover(Behaviour):
 
     # Otherwise all is as `inner` has it.
 
+    opposes = property(lambda self: self.around.opposes)  # type: ignore[assignment]
+    labels = property(lambda self: self.around.labels)  # type: ignore[assignment]
+
+    def completes(self, agent: Agent) -> dict[str, Any]:
+        return self.around.completes(agent)
+
     def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> Any:
         return self.around.init(key, agent, spec)
 

@@ -83,7 +83,7 @@ class NormaliseReturn(Rewards):
     """
 
     example: ClassVar[str] = "forage train ppo Pendulum-v1 --rewards normalise-return"
-    ranges: ClassVar[Ranges] = {"limit": Range(0, above=True), "epsilon": Range(0)}
+    ranges: ClassVar[Ranges] = {"limit": Range(0, above=True), "epsilon": Range(0, above=True)}
 
     discount: float = 0.99  # discount of the running return; best the agent's own
     limit: float = 10.0  # greatest size of a reward that is left; inf clips nothing

@@ -159,6 +159,8 @@ class GoExplore(Starts):
     def check(self, environment: Environment, tasks: Tasks) -> None:
         if tasks.varies:
             raise ForageError("Go-Explore's states belong to the task they were seen in; use it with --tasks same.")
+        if environment.num_agents > 1:
+            raise ForageError("Go-Explore keeps what one agent sees and scores; it works where there is one.")
         if environment.reward_names:
             raise ForageError(
                 f"Go-Explore compares scores, and {type(environment).__name__} gives several rewards "

@@ -103,6 +103,8 @@ class Snapshot(Starts):
         name = type(environment).__name__
         if tasks.varies:
             raise ForageError("A teacher's states belong to the task they were seen in; use --tasks same.")
+        if environment.num_agents > 1:
+            raise ForageError("Snapshots are of what one teacher sees and does; they work where there is one agent.")
         if environment.reward_names:
             raise ForageError(f"Snapshots are classified by one reward, and {name} gives several.")
         if isinstance(self.teacher, Snapshots):
@@ -118,7 +120,7 @@ class Snapshot(Starts):
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> SnapshotState:
         snapshots = self.teacher if isinstance(self.teacher, Snapshots) else self.recorded(environment, key)
-        return SnapshotState(snapshots, reached(self.weights(snapshots)), jnp.bool_(True))
+        return SnapshotState(snapshots, reached(self.weights(snapshots)), jnp.bool_(self.share > 0))
 
     def recorded(self, environment: Environment, key: Key[Array, ""]) -> Snapshots:
         """Return what the teacher passes through."""

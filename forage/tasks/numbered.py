@@ -149,7 +149,10 @@ def task(environment: Any, number: Int[Array, ""], hint: Float[Array, ""] | None
 
 
 def heard(rollout: Experience, review: Review, numbered: int) -> Heard:
-    """Return the outcome of a rollout. Of an episode that began before it only the rewards from then on are known."""
+    """Return the outcome of a rollout. Of an episode that began before it only the rewards from then on are known.
+
+    An episode that was lost, or was an opponent's, is no answer.
+    """
     ended, visited = rollout.ended, review.visited
     number = visited.tasks.number.reshape(-1)  # type: ignore[union-attr]
 
@@ -160,7 +163,7 @@ def heard(rollout: Experience, review: Review, numbered: int) -> Heard:
 
     nothing = jnp.zeros_like(rollout.reward[0])
     score = jax.lax.scan(add, nothing, (rollout.reward, visited.begins(ended)))[1]
-    score, ended = jnp.clip(score, 0, 1).reshape(-1), ended.reshape(-1)
+    score, ended = jnp.clip(score, 0, 1).reshape(-1), (ended & rollout.counts).reshape(-1)
 
     def empty(value: float) -> Float[Array, " number"]:
         return jnp.full(numbered, value, jnp.float32)

@@ -67,6 +67,10 @@ def test_of_an_old_rollout_it_corrects_as_impala_does():
     np.testing.assert_allclose(target[..., 0], expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(advantage[..., 0], weighed, rtol=1e-4, atol=1e-5)
 
+    # What it learns from is what others hear that it thinks of a rollout.
+    judged = agent.judge(state, own)
+    np.testing.assert_allclose(judged.advantage, advantage[..., 0], rtol=1e-4, atol=1e-5)
+
     # What another behaviour chose has ratio 1, whatever was noted.
     others = agent.estimates(own._replace(source=jnp.full((8, 4), GUIDE)), read)
     fresh = agent.estimates(own._replace(aux=Noted((), read.log_probability)), read)

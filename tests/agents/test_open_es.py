@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import small
 from gymnasium import spaces
+from jax.flatten_util import ravel_pytree
 from tiers import gated
 
 from forage.agents.evolution.open_es import OpenES, centred_ranks, gradient
@@ -39,11 +40,11 @@ def test_ranks_are_centred_and_shared(returns, ranks):
 def test_the_gradient_is_that_of_the_formula():
     """-(x^2 + y^2) around (1, 2), with the draws (1, 0) and (0, 1) and sigma 1/2.
 
-    Returns are -6.25, -7.25 | -4.25, -3.25 and ranks -1/6, -1/2 | 1/6, 1/2, so the gradient is (-1/3, -1) / (4 / 2).
+    Returns are -6.25, -7.25 | -4.25, -3.25 and ranks -1/6, -1/2 | 1/6, 1/2, so the sum over n is (-1/3, -1) / 4.
     """
     population = jnp.array([[1.5, 2], [1, 2.5], [0.5, 2], [1, 1.5]])
     found = small.compute(lambda p: gradient(p, -(p**2).sum(1), 0.5), population)
-    np.testing.assert_allclose(found, [-1 / 6, -1 / 2], rtol=1e-6)
+    np.testing.assert_allclose(found, [-1 / 12, -1 / 4], rtol=1e-6)
 
 
 def test_the_gradient_of_a_quadratic_points_to_its_top():
@@ -84,6 +85,33 @@ def test_equal_returns_teach_nothing_but_decay(decay):
     before, after = small.at_once(learn)
     for old, new in zip(jax.tree.leaves(before.network), jax.tree.leaves(after.network), strict=True):
         np.testing.assert_allclose(new, old - (1e-3 * jnp.sign(old) if decay else 0), atol=2e-6)
+
+
+def test_steps_are_those_of_the_authors_program():
+    """Its gradient is not divided by sigma, against which the weight decay is weighed (es_distributed/es.py)."""
+    agent = OpenES(**QUICK, weight_decay=0.1)
+    returns = jnp.array([[3.0, 1, 4, 1, 5, 9, 2, 6], [8.0, 2, 8, 1, 7, 3, 5, 4]])
+
+    def learn():
+        state, told = agent.init(KEY, SPEC), []
+        for number in range(2):
+            population = agent.ask(state, jax.random.fold_in(KEY, number))
+            members = jax.vmap(lambda member: ravel_pytree(member)[0])(population)
+            told.append((ravel_pytree(state.network)[0], members))
+            state = agent.tell(state, population, returns[number], CLOCK)
+        return told, ravel_pytree(state.network)[0]
+
+    told, found = small.at_once(learn)
+    first = second = 0.0
+    theta = told[0][0]
+    for time, ((_, members), paid) in enumerate(zip(told, returns, strict=True), 1):
+        rank = np.asarray(small.compute(centred_ranks, paid))
+        noise = (members[:4] - members[4:]) / (2 * agent.sigma)
+        slope = -(rank[:4] - rank[4:]) @ noise / 8 + 0.1 * theta
+        first, second = 0.9 * first + 0.1 * slope, 0.999 * second + 0.001 * slope**2
+        rate = agent.learning_rate * np.sqrt(1 - 0.999**time) / (1 - 0.9**time)
+        theta = theta - rate * first / (np.sqrt(second) + 1e-8)
+    np.testing.assert_allclose(found, theta, atol=2e-5)
 
 
 def refused(words: str, environment: Any = "CartPole-v1", options: dict[str, Any] | None = None, **more: Any) -> None:

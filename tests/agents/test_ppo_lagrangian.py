@@ -56,6 +56,11 @@ def test_the_multiplier_climbs_by_the_mean_cost_beyond_the_limit_and_stays_above
     quiet = AGENT_HERE.truncate(state)._replace(multiplier=jnp.float32(0.25))
     _, metrics, _ = learn(quiet, batch_of(np.zeros((3, 2)), np.ones((3, 2)), source), CLOCK, KEY)
     assert metrics["multiplier"] == 0.0
+    # A step that was lost ends the sum of its episode, and tells nothing of it.
+    source = np.array([[AGENT, AGENT], [GONE, AGENT], [AGENT, AGENT]])
+    state, metrics, _ = learn(quiet, batch_of(np.ones((3, 2)), [[0, 0], [1, 0], [0, 0]], source), CLOCK, KEY)
+    assert metrics["multiplier"] == 0.25
+    np.testing.assert_array_equal(state.cost, [1, 3])
 
 
 def test_the_advantage_weighs_return_and_cost_by_hand():

@@ -13,7 +13,7 @@ from forage.behaviours.own import Own
 from forage.behaviours.raps import RAPS
 from forage.config.saved import load_policy
 from forage.config.setup import make_setup
-from forage.core.types import AGENT, GUIDE, Batch, Clock, Experience, ForageError
+from forage.core.types import AGENT, GONE, GUIDE, Batch, Clock, Experience, ForageError
 from forage.nn.policy_values import Acted
 
 SIZES = {"num_envs": 2, "rollout_length": 4, "minibatches": 1, "epochs": 1, "hidden_sizes": (4,), "members": 2}
@@ -105,15 +105,15 @@ def test_policy_and_values_learn_from_their_own_steps_alone():
             moved = new.values.networks.body.layers[-1].bias - state.values.networks.body.layers[-1].bias
             return new.network.actor.weight - state.network.actor.weight, moved, metrics["own_steps"]
 
-        kinds = jnp.array([[ONE.learner, AGENT], [ONE.roll_in, AGENT], [0, GUIDE]])
+        kinds = jnp.array([[ONE.learner, AGENT], [ONE.roll_in, AGENT], [0, GUIDE], [ONE.learner, GONE], [0, GONE]])
         return jax.vmap(after)(kinds[:, 0], kinds[:, 1])
 
     policy, value, own = compute(learned)
     assert np.abs(policy[0]).max() > 1e-6
     np.testing.assert_allclose(policy[1:], 0.0, atol=1e-9)
-    moved = np.abs(value).reshape(3, 2, -1).max(-1) > 0
-    np.testing.assert_array_equal(moved, [[False, True], [False, False], [True, False]])
-    np.testing.assert_array_equal(own, [1, 0, 0])
+    moved = np.abs(value).reshape(5, 2, -1).max(-1) > 0
+    np.testing.assert_array_equal(moved, [[False, True], [False, False], [True, False], *[[False, False]] * 2])
+    np.testing.assert_array_equal(own, [1, 0, 0, 0, 0])
 
 
 @pytest.mark.thorough

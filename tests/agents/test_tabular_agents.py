@@ -73,10 +73,10 @@ def test_nothing_is_counted_of_who_has_left():
 def test_agents_learn_nothing_from_who_has_left(agent):
     """As if the last step were not there, which would have ended an episode."""
     state = small.at_once(lambda: agent.init(KEY, SPEC))
-    gone = experience(ROWS)._replace(source=np.array([[0], [0], [0], [GONE]], np.int32))
+    gone = experience(ROWS, [0] * 4)._replace(source=np.array([[0], [0], [0], [GONE]], np.int32))
     one, other = (
         jax.jit(agent.learn)(state, Batch(rows, np.ones(1), np.zeros(1, int)), CLOCK, KEY)[0]
-        for rows in (gone, experience(ROWS[:3]))
+        for rows in (gone, experience(ROWS[:3], [0] * 3))
     )
     jax.tree.map(np.testing.assert_array_equal, one, other)
 
@@ -228,15 +228,51 @@ def test_maxent_goes_where_the_mixture_was_not():
     state = small.at_once(lambda: agent.init(KEY, SPEC))
     # State 2 was never done anything in; action 1 in state 1 leads there half the time.
     rows = [(0, 1, 0.0, 1, 0), (0, 0, 0.0, 0, 0), (1, 1, 0.0, 2, 0), (1, 0, 0.0, 0, 0), (0, 0, 0.0, 0, 1)]
-    batch = Batch(experience(rows), np.ones(1), np.zeros(1, int))
+    batch = Batch(experience(rows, [0] * 5), np.ones(1), np.zeros(1, int))
     after, metrics, _ = jax.jit(agent.learn)(state, batch, CLOCK, KEY)
     np.testing.assert_allclose(after.mixture, [0.6, 0.4, 0.0], rtol=1e-6)
     np.testing.assert_allclose(metrics["visitation_entropy"], -(0.6 * np.log(0.6) + 0.4 * np.log(0.4)), rtol=1e-5)
     assert after.rounds == 1 and after.seen.sum() == 0 and after.ended == 0
     assert after.policies[1, 0, 1] == 1 and after.policies[1, 0, 0] == 1  # on to state 2
+    batch = Batch(experience(rows, [1] * 5), np.ones(1), np.zeros(1, int))
     again, _, _ = jax.jit(agent.learn)(after, batch, CLOCK, KEY)
     np.testing.assert_allclose(again.weights[:2], [0.5, 0.5])  # rounds weigh alike
     np.testing.assert_allclose(entropy(np.array([0.25] * 4)), np.log(4), rtol=1e-6)
+
+
+def test_a_round_of_maxent_is_of_the_episodes_that_its_policy_began():
+    """Two environments: the first ends the round at once, the second goes on with its episode in the next one."""
+    agent = MaxEnt(episodes=1, num_envs=2)
+    state = small.at_once(lambda: agent.init(KEY, SPEC))
+    learn = jax.jit(agent.learn)
+
+    def after(state, number, ended):
+        one = jax.tree.map(lambda x: np.repeat(x, 2, 1), experience([(0, 0, 0.0, 1, 0)]))
+        one = one._replace(observation=np.array([number]), terminated=np.array([ended]), aux=np.array([began]))
+        return learn(state, Batch(one, np.ones(2), np.arange(2)), CLOCK, KEY)[0]
+
+    began = [0, 0]
+    state = after(state, [0, 1], [True, False])
+    assert state.rounds == 1
+    began = [1, 0]
+    state = after(state, [2, 1], [False, True])
+    assert state.rounds == 1 and state.ended == 0 and state.seen.tolist() == [0, 0, 1]
+    assert state.counts.taken.sum() == 4
+
+
+@pytest.mark.parametrize("capacity", [1, 3])
+def test_the_mixture_of_maxent_holds_as_many_policies_as_it_says(capacity):
+    agent = MaxEnt(capacity=capacity)
+
+    def rounds():
+        state = agent.init(KEY, SPEC)
+        for _ in range(5):
+            state = agent.next_round(state)
+        drawn = agent.act(state, agent.hidden(SPEC), jnp.int32(0), KEY, explore=True)[2]
+        return state.weights, drawn
+
+    weights, drawn = small.at_once(rounds)
+    assert (weights > 0).sum() == capacity and weights[5 % (capacity + 1)] == 0 and drawn == 5
 
 
 def test_maxent_follows_the_gradient_of_the_smoothed_entropy():
@@ -269,7 +305,7 @@ def test_the_mixture_plays_one_policy_for_a_whole_episode():
     agent = MaxEnt(capacity=2)
     state = small.at_once(lambda: agent.init(KEY, SPEC))
     both = state.policies.at[1].set(1)
-    state = state._replace(policies=both, weights=np.array([0.3, 0.7]))
+    state = state._replace(policies=both, weights=np.array([0.3, 0.7, 0.0]))
 
     def play(key):
         def step(hidden, key):

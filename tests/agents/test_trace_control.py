@@ -9,7 +9,7 @@ from small import compute
 
 from forage.agents.tabular.trace_control import TraceControl, TraceControlState, nearly_greedy
 from forage.config.setup import make_setup
-from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
+from forage.core.types import AGENT, GONE, PERSON, Batch, Clock, Experience, ForageError, Spec
 from forage.environments import make
 from forage.environments.tabular.values import optimal
 from forage.ops.returns import TRACES
@@ -65,6 +65,17 @@ def test_one_update_by_hand(trace):
     moved[[0, 1, 2], [1, 1, 1]] = 0.5 * np.array(expected)
     np.testing.assert_allclose(after.q, Q + moved, rtol=1e-5)
     assert np.isfinite(metrics["q"])
+
+
+def test_actions_of_another_get_ratio_one():
+    def learned(source, acting, target=0.1):
+        agent = TraceControl(learning_rate=0.5, acting_epsilon=acting, target_epsilon=target)
+        return compute(agent.learn, TraceControlState(Q), rollout([1, 1, 0], (source,) * 3), CLOCK, KEY)[0].q
+
+    np.testing.assert_allclose(learned(PERSON, 0.4), learned(AGENT, 0.1), rtol=1e-6)  # acting as it learns
+    # What the agent itself never does, another did, whoever is named.
+    for source in (PERSON, AGENT):
+        assert np.isfinite(learned(source, 0.0, 0.0)).all()
 
 
 def test_visits_add_up_and_those_who_left_say_nothing():

@@ -13,9 +13,9 @@ from forage.core.types import ForageError
 AGENT = Values(action=jnp.array([1.0, 2.0, 0.0, 1.5]))
 
 
-def shares(behaviour, observation=None, share=0.0):
+def shares(behaviour, observation=None, share=0.0, agent=AGENT):
     observation = jnp.zeros(2) if observation is None else observation
-    action, hidden, _, source, _ = actions(behaviour, AGENT, observation, FOUR, share)
+    action, hidden, _, source, _ = actions(behaviour, agent, observation, FOUR, share)
     assert (hidden.agent == 7).all() and (source == 0).all() and action.dtype == jnp.int32
     return np.bincount(np.asarray(action), minlength=4) / 4000
 
@@ -34,6 +34,15 @@ def test_masked_actions_are_never_taken_and_cold_is_greedy_among_the_rest():
     weights = np.exp([1.0, -np.inf, 0.0, 1.5])
     np.testing.assert_allclose(shares(Boltzmann(), observation), weights / weights.sum(), atol=0.04)
     np.testing.assert_array_equal(shares(Boltzmann(1e-6, 1e-6), observation), [0, 0, 0, 1])
+
+
+@pytest.mark.parametrize(("masked", "expected"), [(False, [0, 0.5, 0, 0.5]), (True, [0, 0, 0, 1])])
+def test_actions_of_infinite_worth_are_drawn_alike(masked, expected):
+    """As those that were never tried, of an agent that would try them first."""
+    mask = jnp.array([1, 0 if masked else 1, 1, 1], jnp.int8)
+    untried = Values(action=jnp.array([1.0, jnp.inf, 0.0, jnp.inf]))
+    found = shares(Boltzmann(), {"observation": jnp.zeros(2), "action_mask": mask}, agent=untried)
+    np.testing.assert_allclose(found, expected, atol=0.04)
 
 
 def test_what_it_cannot_do():

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from behaving import BOX, FOUR, PENDULUM, Always, OnPolicy, at, begin
+from behaving import BOX, FOUR, PENDULUM, Always, OnPolicy, Values, at, begin
 from gymnasium import spaces
 
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
@@ -189,6 +189,7 @@ def test_what_it_cannot_do():
         (OnPolicy(), FOUR, "OnPolicy learns only from actions it chose itself, so parameter noise would mislead it"),
         (DQN(memory_size=4), FOUR, "DQN has memory"),
         (Always(), FOUR, r"Always has none of them for Discrete\(4\); dqn, sac-discrete, sac and td3 do"),
+        (Values(), FOUR, "Values acts without one; dqn has one"),
     ):
         with pytest.raises(ForageError, match=words):
             ParameterNoise().check(agent, spec)

@@ -1,6 +1,7 @@
 """A person who takes over: the scripted one, one of a user's own, what a run keeps of them, and what is refused."""
 
 import json
+from typing import ClassVar
 
 import gymnasium
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 import small
 
 import forage
+from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
+from forage.behaviours.own import Own
 from forage.behaviours.takeover import SCRIPTS, Person, Scripted, Takeover
 from forage.config.setup import make_setup
 from forage.core.ports import Scene
@@ -164,6 +167,19 @@ def test_what_a_person_raises_loses_nothing_that_was_learned(tmp_path, monkeypat
 def test_what_is_refused(environment, options, words):
     with pytest.raises(ForageError, match=words):
         make_setup("ppo", environment, seeds=1, agent_options=small.PPO, behaviour=Takeover(**options)).runner()
+
+
+def test_what_its_inner_behaviour_says_of_itself_holds():
+    class Inner(Own):
+        opposes: ClassVar[bool] = True
+        labels: ClassVar[bool] = True
+
+        def completes(self, agent):
+            return {"correction": "sequence"}
+
+    around, plain = Takeover(inner=Inner()), Takeover()
+    assert around.opposes and around.labels and around.completes(PPO()) == {"correction": "sequence"}
+    assert not plain.opposes and not plain.labels and not plain.completes(PPO())
 
 
 def test_a_person_that_is_an_object_must_be_given_again():

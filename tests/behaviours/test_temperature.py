@@ -90,5 +90,7 @@ def test_what_is_no_text_or_falls_upwards_is_refused():
             behaviour.check(GRPO(), box)
     with pytest.raises(ForageError, match="falls from highest"):
         AnnealedDecoding(highest=0.1, lowest=0.5)
+    with pytest.raises(ForageError, match=r"between lowest and highest; 0.1 is below 0.5"):
+        AdaptiveTemperature(highest=0.1, lowest=0.5)
     with pytest.raises(ForageError, match="above 0"):
         AdaptiveTemperature().check(GRPO(temperature=0.0), Spec("text:here", Tokens(3, 9), Tokens(3, 9)))

@@ -9,6 +9,7 @@ from rewarded import KEY, experience_of, learn, relabel, spec_of
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
+from forage.config.ranges import check_ranges
 from forage.core.types import Clock, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea_treasure import DeepSeaTreasure
@@ -94,6 +95,7 @@ def test_rewards_are_weighed_by_name():
         (lambda: Scale(-0.5), (), "factor is above 0, not -0.5: learning the opposite"),
         (lambda: Scale(0.0), (), "factor is above 0, not 0"),
         (lambda: RND(proportion=0.0), (), "proportion=0.0"),
+        (lambda: check_ranges(NormaliseReturn(epsilon=0.0), "it"), (), "epsilon of it is above 0, not 0"),
     ],
 )
 def test_mistakes_are_named(make, names, words):

@@ -17,6 +17,7 @@ from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.grid.empty import Empty
+from forage.environments.wrappers.together import Together
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
@@ -333,6 +334,7 @@ def test_cells_by_position_forget_what_is_carried_and_seen():
         (lambda: GoExplore(cells="image").check(CartPole(), Same()), "no image"),
         (lambda: GoExplore(cells="binned", width=(1.0, 1.0)).check(CartPole(), Same()), "Give 1 width or 4"),
         (lambda: GoExplore().check(CartPole(), Phases("length", (0.5, 1.0), (10,))), "--tasks same"),
+        (lambda: GoExplore().check(Together(CartPole(), 2), Same()), "works where there is one"),
     ],
 )
 def test_mistakes_are_named(make, words):

@@ -16,6 +16,7 @@ from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.classic.deep_sea_treasure import DeepSeaTreasure
 from forage.environments.classic.mountain_car import MountainCar
 from forage.environments.grid.multi_room import MultiRoom
+from forage.environments.wrappers.together import Together
 from forage.runs import training
 from forage.starts.snapshot import Snapshot, Snapshots, SnapshotState, classified
 from forage.tasks.same import Same
@@ -59,6 +60,12 @@ def test_a_cluster_is_drawn_before_a_state():
 
 def state_of(starts: Snapshot) -> SnapshotState:
     return jax.jit(starts.init, static_argnums=(2, 3))(KEY, SEA, SPEC, 1)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1])
+def test_without_a_share_of_the_run_no_episode_begins_in_a_snapshot(share):
+    starts = Snapshot(Snapshots((), (), jnp.ones(2), jnp.ones(2, bool)), share=share, clusters=1)
+    assert starts.init(KEY, SEA, SPEC, 1).early == (share > 0)
 
 
 @pytest.mark.thorough
@@ -133,6 +140,7 @@ def test_a_run_is_a_teacher(tmp_path):
         (lambda: teachers.taught(Snapshot("solver"), MountainCar()), "none for MountainCar"),
         (lambda: teachers.taught(Snapshot("/nowhere/at/all"), MountainCar()), "no trained agent"),
         (lambda: Snapshot(right).check(DeepSeaTreasure(), Same()), "gives several"),
+        (lambda: Snapshot(right).check(Together(CartPole(), 2), Same()), "work where there is one agent"),
     ],
 )
 def test_mistakes_are_named(make_starts, words):

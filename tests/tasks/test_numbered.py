@@ -14,7 +14,7 @@ from forage.agents.language.grpo import GRPO
 from forage.config.setup import make_setup
 from forage.core.host import HostEnvironment, HostStep
 from forage.core.ports import Review, Visited
-from forage.core.types import Clock, Experience, ForageError, Step
+from forage.core.types import GONE, Clock, Experience, ForageError, Step
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.host.starts import Hosted, HostStarts, TasksState
 from forage.nn.language.architecture import Architecture
@@ -164,6 +164,12 @@ def test_an_episodes_score_is_its_whole_return_cut_at_one():
     np.testing.assert_allclose(found.right, [1.25, 0, 0.75])
     np.testing.assert_allclose(found.least, [0.25, 1, 0.75])
     np.testing.assert_allclose(found.most, [1, 0, 0.75])
+    # An answer that was lost is none, and the next one's score begins after it all the same.
+    lost = rollout._replace(source=jnp.zeros((3, 2), jnp.int32).at[1, 1].set(GONE))
+    found = heard(lost, Review(hosted, visited, None, None), 3)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(found.answers, [1, 0, 1])
+    np.testing.assert_allclose(found.right, [0.25, 0, 0.75])
+    np.testing.assert_allclose(found.most, [0.25, 0, 0.75])
 
 
 def test_every_problem_comes_once_in_an_epoch():

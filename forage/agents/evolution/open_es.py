@@ -4,10 +4,11 @@ Salimans, Ho, Chen, Sidor, Sutskever (2017), arXiv 1703.03864. A generation is n
 theta + sigma e and theta - sigma e, for n / 2 draws e from a standard normal (mirrored sampling). Their returns F
 become centred ranks w(F) in [-0.5, 0.5], and theta takes one step of Adam down
 
-    -g + weight_decay theta,     g = 1 / (n sigma) sum_pairs (w(F+) - w(F-)) e
+    -g + weight_decay theta,     g = 1 / n sum_pairs (w(F+) - w(F-)) e
 
-Adam hardly minds how long g is, but weight decay is weighed against it. Policies are deterministic: what explores are
-their parameters. Equal returns share the mean of their ranks, where the authors' code breaks ties by position, so that
+The gradient of the mean rank is g / sigma; the authors' program leaves sigma out (es_distributed/es.py). Adam hardly
+minds how long g is, but weight decay is weighed against it. Policies are deterministic: what explores are their
+parameters. Equal returns share the mean of their ranks, where the authors' code breaks ties by position, so that
 a pair that scores the same says nothing. Not here: virtual batch normalisation (the authors' for Atari), the
 normalisation of observations and the discretised actions of their MuJoCo runs, and a worker for each member.
 """
@@ -115,7 +116,7 @@ class OpenES(Evolver):
 
 
 def gradient(population: PyTree[Array], returns: Float[Array, " member"], sigma: Any) -> PyTree[Array]:
-    """Estimate the gradient of the ranked return at the middle of mirrored pairs (leaves `member ...`)."""
+    """Estimate sigma times the gradient of the ranked return at the middle of mirrored pairs (leaves `member ...`)."""
     # Whole numbers until the last: where a pair's ranks are equal, the difference is exactly zero.
     plus, minus = jnp.split(wins(returns), 2)
     count = len(returns)
@@ -123,7 +124,7 @@ def gradient(population: PyTree[Array], returns: Float[Array, " member"], sigma:
     def leaf(members: Array) -> Array:
         above, below = jnp.split(members, 2)
         noise = (above - below) / (2 * sigma)
-        return jnp.tensordot(plus - minus, noise, 1) / (2 * (count - 1) * count * sigma)
+        return jnp.tensordot(plus - minus, noise, 1) / (2 * (count - 1) * count)
 
     return jax.tree.map(leaf, population)
 

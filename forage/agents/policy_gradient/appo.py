@@ -27,9 +27,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.policy_gradient.impala import Noted, check_clips, estimate
-from forage.agents.policy_gradient.ppo import PPO, Read
+from forage.agents.policy_gradient.ppo import PPO, Read, cut_short
 from forage.core.ports import Metrics
-from forage.core.spaces import present
 from forage.core.types import AGENT, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic
 from forage.nn.distributions import Distribution
@@ -86,9 +85,8 @@ class APPO(PPO):
         log_ratio = jnp.where(own, read.log_probability - experience.aux.log_probability, 0.0)
         clips = self.discount, self.gae_lambda, self.clip_rho, self.clip_c, self.clip_rho
         rows = log_ratio, experience.reward, read.value[..., 0], read.next_value[..., 0]
-        target, advantage = estimate(*rows, experience.terminated, experience.truncated, *clips)
-        if present(experience.observation) is not None:
-            advantage = advantage * experience.counts.astype(jnp.float32)
+        target, advantage = estimate(*rows, experience.terminated, cut_short(experience), *clips)
+        advantage = advantage * experience.counts.astype(jnp.float32)
         return advantage[..., None], target[..., None]
 
     def learn(

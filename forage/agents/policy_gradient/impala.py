@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from forage.agents.policy_gradient.ppo import cut_short
 from forage.core import prng
 from forage.core.ports import Agent, Judgement, Metrics
 from forage.core.spaces import seen, split_mask
@@ -192,7 +193,7 @@ class IMPALA(Agent):
         """Compute V-trace's value targets and the advantages of actions, which are weighted by their ratios."""
         log_ratio = read.log_ratio if self.correct else jnp.zeros_like(read.log_ratio)
         clips = self.discount, 1.0, self.clip_rho, self.clip_c, self.clip_rho
-        ends = experience.terminated, experience.truncated
+        ends = experience.terminated, cut_short(experience)
         return estimate(log_ratio, experience.reward, read.value, read.next_value, *ends, *clips)
 
     def read(self, network: ActorCritic, norm: Norms, experience: Experience) -> Read:

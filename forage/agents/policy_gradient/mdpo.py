@@ -95,8 +95,7 @@ class MDPO(PPO):
             error = jnp.maximum(error, 0.5 * (near - targets.value_target) ** 2)
         terms = [-surrogate, error.sum(-1), entropy, divergence, jnp.zeros_like(surrogate)]
         if targets.counts is not None:
-            share = targets.counts / jnp.maximum(targets.counts.mean(), 1e-8)
-            terms = [term * share for term in terms]
+            terms = [term * targets.counts for term in terms]
         means = jnp.stack(terms).reshape(len(terms), -1).mean(1)
         weighed = 1.0, self.value_coefficient, -self.entropy_coefficient, 1 / self.step_size, 0.0
         weights = jnp.stack([jnp.asarray(weight, jnp.float32) for weight in weighed])

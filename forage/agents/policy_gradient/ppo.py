@@ -32,7 +32,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from forage.core import mesh, prng
 from forage.core.ports import Agent, Judgement, Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import central, check_bounded, present, seen, split_mask
+from forage.core.spaces import central, check_bounded, seen, split_mask
 from forage.core.types import AGENT, BONUS, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
@@ -60,7 +60,7 @@ class Targets(NamedTuple):
     by_agent: Float[Array, "time env"]  # 1, or 0 where another chose the action: no policy gradient there
     value_target: Float[Array, "time env streams"]  # of the values
     value: Float[Array, "time env streams"] | None  # when it acted; only to clip by
-    counts: Float[Array, "time env"] | None = None  # 0 where one of many agents had left, where there are many
+    counts: Float[Array, "time env"] | None = None  # 0 where nothing is to be learned; a minibatch's mean is 1
     outputs: Float[Array, "time env outputs"] | None = None  # of the policy that acted; only to stay near it
 
 
@@ -241,7 +241,7 @@ class PPO(Agent):
         observation, action, sequence, log_probability, value, _ = read
         by_agent = (experience.source == AGENT).astype(jnp.float32)
         earlier_value = value if self.clip_value else None
-        counts = None if present(raw) is None else experience.counts.astype(jnp.float32)
+        counts = experience.counts.astype(jnp.float32)
         advantages, value_target = self.estimates(experience, read)
         advantage = self.joined(state, advantages)
         outputs = self.old_outputs(state.network, observation, sequence) if self.proximal else None
@@ -264,7 +264,8 @@ class PPO(Agent):
 
         def prepared(observations, cut, sequences):
             advantage = standardised(cut.advantage, cut.by_agent) if self.normalise_advantage else cut.advantage
-            return observations, cut._replace(advantage=advantage * cut.by_agent), sequences
+            counts = cut.counts / jnp.maximum(cut.counts.mean(tuple(range(1, cut.counts.ndim)), keepdims=True), 1e-8)
+            return observations, cut._replace(advantage=advantage * cut.by_agent, counts=counts), sequences
 
         def one_by_one(carry, order):
             data = prepared(*self.cut(order, 1, observation, targets, sequence))
@@ -291,10 +292,9 @@ class PPO(Agent):
     def estimates(
         self, experience: Experience, read: Read
     ) -> tuple[Float[Array, "time env streams"], Float[Array, "time env streams"]]:
-        """Compute the advantages and value targets of each stream; no advantage where one of many agents had left."""
+        """Compute the advantages and value targets of each stream; no advantage where nothing counts."""
         advantages = self.advantages(experience, read.value, read.next_value, self.gae_lambda)
-        if present(experience.observation) is not None:
-            advantages = advantages * experience.counts.astype(jnp.float32)[..., None]
+        advantages = advantages * experience.counts.astype(jnp.float32)[..., None]
         return advantages, advantages + read.value
 
     def joined(self, state: PPOState, advantages: Float[Array, "time env streams"]) -> Float[Array, "time env"]:
@@ -327,12 +327,9 @@ class PPO(Agent):
         """Judge a rollout by the network that acted in it. Values and advantages of several streams are `joined`."""
         later = updated(state.norm, split_mask(rollout.observation)[0], rollout.counts)
         read = self.read(state.network, begun(state.norm, later), rollout)
-
-        def total(gae_lambda: Any) -> Float[Array, "time env"]:
-            advantages = self.joined(state, self.advantages(rollout, read.value, read.next_value, gae_lambda))
-            return advantages if present(rollout.observation) is None else advantages * rollout.counts
-
-        return Judgement(self.joined(state, read.value), total(self.gae_lambda), total(0.0), read.log_probability)
+        advantage = self.joined(state, self.estimates(rollout, read)[0])
+        td_error = self.joined(state, self.advantages(rollout, read.value, read.next_value, 0.0)) * rollout.counts
+        return Judgement(self.joined(state, read.value), advantage, td_error, read.log_probability)
 
     def advantages(
         self,
@@ -344,13 +341,13 @@ class PPO(Agent):
         """GAE of each stream. The bonus's goes on across the ends of episodes (Burda et al., 2018, arXiv 1810.12894,
         section 2.3): what comes after an end is the next episode's beginning. Only where an agent leaves before the
         others does it end: what comes while it is gone is not to its credit."""
-        reward, terminated, truncated = experience.reward, experience.terminated, experience.truncated
+        reward, terminated, truncated = experience.reward, experience.terminated, cut_short(experience)
         own = estimate(reward, value[..., 0], next_value[..., 0], terminated, truncated, self.discount, gae_lambda)
         if not self.bonus_head:
             return own[..., None]
         bonus = experience.rewards.get(BONUS, jnp.zeros_like(reward))
         after = jnp.concatenate([value[1:, :, 1], next_value[-1:, :, 1]])  # of the last end, what it led to stands in
-        left = jnp.zeros_like(terminated).at[:-1].set(~experience.counts[1:])
+        left = before_lost(experience)
         after = jnp.where(experience.ended & ~left, after, next_value[..., 1])
         ends = left & terminated, left & ~terminated
         bonus = estimate(bonus, value[..., 1], after, *ends, self.bonus_discount, gae_lambda)
@@ -403,8 +400,7 @@ class PPO(Agent):
             (jnp.abs(ratio - 1) > self.clip).astype(jnp.float32),
         ]
         if targets.counts is not None:
-            share = targets.counts / jnp.maximum(targets.counts.mean(), 1e-8)
-            terms = [term * share for term in terms]
+            terms = [term * targets.counts for term in terms]
         # One mean for all: a dozen small reductions would take longer than the matrix products.
         means = jnp.stack(terms).reshape(len(terms), -1).mean(1)
         weights = jnp.array([1.0, self.value_coefficient, -self.entropy_coefficient, 0.0, 0.0])
@@ -471,6 +467,16 @@ estimate = jax.vmap(gae, in_axes=(1, 1, 1, 1, 1, None, None), out_axes=1)
 
 LARGEST = 20.0
 """The logarithm of the largest ratio that counts: an infinite one times an advantage of zero would not be a number."""
+
+
+def before_lost(experience: Experience) -> Bool[Array, "time env"]:
+    """Return whether the next step is at hand and does not count: its agent had left, or it was lost."""
+    return jnp.zeros_like(experience.terminated).at[:-1].set(~experience.counts[1:])
+
+
+def cut_short(experience: Experience) -> Bool[Array, "time env"]:
+    """Return where estimates are truncated: at the clock's ends, and before steps that do not count."""
+    return experience.truncated | (before_lost(experience) & ~experience.terminated)
 
 
 def over_rollout(function: Any) -> Any:

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from forage.agents.policy_gradient.ppo import PPO, estimate
+from forage.agents.policy_gradient.ppo import PPO, cut_short, estimate
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, Spec
@@ -72,8 +72,8 @@ class PPOLagrangian(PPO):
         self, state: Any, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[Any, Metrics, Float[Array, " env"]]:
         experience = batch.experience
+        under_way, totals = episode_totals(state.cost, experience.rewards[self.cost], experience.ended)
         ended = experience.ended & experience.counts
-        under_way, totals = episode_totals(state.cost, experience.rewards[self.cost], ended)
         excess = jnp.where(ended, totals - self.limit, 0.0).sum() / jnp.maximum(ended.sum(), 1)
         multiplier = jnp.maximum(state.multiplier + self.multiplier_rate * excess, 0.0)
         state = state._replace(multiplier=multiplier, cost=under_way)
@@ -91,7 +91,7 @@ class PPOLagrangian(PPO):
         gae_lambda: Any,
     ) -> Float[Array, "time env streams"]:
         rewarded = super().advantages(experience, value, next_value, gae_lambda)
-        cost, ends = experience.rewards[self.cost], (experience.terminated, experience.truncated)
+        cost, ends = experience.rewards[self.cost], (experience.terminated, cut_short(experience))
         costs = estimate(cost, value[..., -1], next_value[..., -1], *ends, self.cost_discount, gae_lambda)
         return jnp.concatenate([rewarded, costs[..., None]], -1)
 

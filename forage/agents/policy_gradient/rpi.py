@@ -34,7 +34,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.agents.policy_gradient.ppo import PPO, Read
+from forage.agents.policy_gradient.ppo import PPO, Read, cut_short
 from forage.core.frozen import Frozen, all_frozen
 from forage.core.ports import Judgement, Metrics
 from forage.core.ranges import Range, Ranges
@@ -186,7 +186,8 @@ class RPI(PPO):
         norm = self.read_with(state, experience)
 
         # Values, before the policy, as the paper has it
-        newest = Acted.of(experience, experience.aux)
+        policy = jnp.where(experience.counts, experience.aux, self.roll_in)
+        newest = Acted.of(experience._replace(truncated=cut_short(experience)), policy)
         slot = state.rollouts % self.kept_rollouts
         kept = jax.tree.map(lambda all, new: all.at[slot].set(new.astype(all.dtype)), state.kept, newest)
         state = state._replace(kept=kept, rollouts=state.rollouts + 1)

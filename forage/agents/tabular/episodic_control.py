@@ -16,10 +16,11 @@ table stays small, and so does the search in it. Of equally near entries the fir
 was made.
 
 Of both papers only abstracts could be looked up. The two rules and the mean are those of a program that others wrote
-after the first one (astier/model-free-episodic-control: mfec/qec.py, mfec/agent.py), and so are 11 neighbours, the
-discount of 1 and the last epsilon of 0.005. How the second moves an entry that is shared could not be looked up. Three
-things are ours: an action that has fewer entries than `neighbours` is worth the mean of those there are; looking at an
-entry does not make it newer; and a table of 2,000 entries, where the program has a million for pictures.
+after the first one (astier/model-free-episodic-control: mfec/qec.py, mfec/agent.py), and so are 11 neighbours and the
+discount of 1. How the second moves an entry that is shared could not be looked up. Four things are ours: an action that
+has fewer entries than `neighbours` is worth the mean of those there are; looking at an entry does not make it newer; a
+table of 2,000 entries, where the program has a million for pictures; and a last epsilon of 0.05, that of
+`epsilon-greedy`, where the program has 0.005 (`--behaviour.end 0.005`).
 
 No value is bootstrapped, so an episode that only ran out of time counts as if nothing came after.
 """

@@ -9,7 +9,8 @@ episodes,
              every step that is left
     mixture  d <- (1 - step) d + step d_pi, with d_pi as the round's episodes showed it
 
-where r is the gradient of the smoothed entropy -sum_s d(s) ln(d(s) + smoothing).
+where r is the gradient of the smoothed entropy -sum_s d(s) ln(d(s) + smoothing). Episodes side by side that an earlier
+round's policy began teach the model, and count for no round.
 The mixture is what is learned: in evaluation each episode draws one of its policies by weight.
 """
 
@@ -33,8 +34,8 @@ from forage.ops.every import when
 
 class MaxEntState(NamedTuple):
     counts: Counts
-    policies: Int[Array, "round time state"]  # the newest ones, as a ring
-    weights: Float[Array, " round"]  # of the mixture
+    policies: Int[Array, "slot time state"]  # the newest ones, as a ring: the mixture's, and the round's own
+    weights: Float[Array, " slot"]  # of the mixture
     mixture: Float[Array, " state"]  # d
     seen: Float[Array, " state"]  # visits in the round under way
     ended: Float[Array, ""]  # its episodes
@@ -45,7 +46,7 @@ class Memory(NamedTuple):
     """The memory within one episode."""
 
     time: Int[Array, ""]
-    member: Int[Array, ""]  # which policy of the mixture; -1 before the first step
+    member: Int[Array, ""]  # the policy: the round's number, or a slot of the mixture; -1 before the first step
 
 
 class MaxEnt(Agent):
@@ -85,8 +86,8 @@ class MaxEnt(Agent):
         states, actions, horizon = tabular.sizes(spec)
         return MaxEntState(
             Counts.nothing(states, actions),
-            jnp.zeros((self.capacity, horizon, states), jnp.int32),
-            jnp.zeros(self.capacity).at[0].set(1.0),
+            jnp.zeros((self.capacity + 1, horizon, states), jnp.int32),
+            jnp.zeros(self.capacity + 1).at[0].set(1.0),
             jnp.zeros(states),
             jnp.zeros(states),
             jnp.zeros(()),
@@ -103,23 +104,23 @@ class MaxEnt(Agent):
         observation: PyTree[Array],
         key: Key[Array, ""],
         explore: bool,
-    ) -> tuple[Int[Array, ""], Memory, tuple[()]]:
-        newest = state.rounds % self.capacity
-        drawn = newest if explore else jax.random.categorical(key, jnp.log(state.weights)).astype(jnp.int32)
+    ) -> tuple[Int[Array, ""], Memory, Int[Array, ""]]:
+        drawn = state.rounds if explore else jax.random.categorical(key, jnp.log(state.weights)).astype(jnp.int32)
         member = jnp.where(hidden.member < 0, drawn, hidden.member)
         time = jnp.minimum(hidden.time, state.policies.shape[1] - 1)
-        action = state.policies[member, time, tabular.index(observation)]
-        return action, Memory(hidden.time + 1, member), ()
+        action = state.policies[member % len(state.policies), time, tabular.index(observation)]
+        return action, Memory(hidden.time + 1, member), member
 
     def learn(
         self, state: MaxEntState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[MaxEntState, Metrics, Float[Array, " batch"]]:
         experience = batch.experience
-        here, counts = tabular.index(experience.observation).ravel(), experience.counts.ravel()
+        here = tabular.index(experience.observation)
+        own = experience.counts & (experience.aux == state.rounds)  # in episodes that the round's policy began
         state = state._replace(
             counts=state.counts.add(experience),
-            seen=state.seen.at[here].add(counts.astype(jnp.float32)),
-            ended=state.ended + (experience.ended & experience.counts).sum(),
+            seen=state.seen.at[here].add(own.astype(jnp.float32)),
+            ended=state.ended + (experience.ended & own).sum(),
         )
         state = when(state.ended >= self.episodes, self.next_round, state)
         share = state.mixture / jnp.maximum(state.mixture.sum(), 1e-12)
@@ -132,9 +133,9 @@ class MaxEnt(Agent):
         step = jnp.where(state.rounds == 0, 1.0, step)
         mixture = (1 - step) * state.mixture + step * state.seen / jnp.maximum(state.seen.sum(), 1.0)
         weights = (1 - step) * state.weights
-        weights = weights.at[state.rounds % self.capacity].set(step)
+        weights = weights.at[state.rounds % len(weights)].set(step)
         plan = self.plan(state.counts, mixture, state.policies.shape[1])
-        following = (state.rounds + 1) % self.capacity
+        following = (state.rounds + 1) % len(weights)
         return state._replace(
             policies=state.policies.at[following].set(plan.argmax(-1).astype(jnp.int32)),
             weights=weights.at[following].set(0.0),

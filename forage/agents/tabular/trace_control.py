@@ -6,10 +6,11 @@ that is greedy but for `target_epsilon`, both by the table as it was when the ro
 
     Q(s_t, a_t) <- Q(s_t, a_t) + learning_rate (target_t - Q(s_t, a_t)) for every step t
 
-with the targets of `forage.ops.returns.trajectory_aware` by the ratios pi(a|s) / mu(a|s), under `trace`. A pair that
-was visited several times moves by the sum of what its visits say, as with accumulating traces. The authors' program
-(trajectory_aware_etraces/experiments/training.py) spreads each error backward as it comes, and takes new policies where
-an episode ends; it begins with small random values, as here, and with five episodes at random.
+with the targets of `forage.ops.returns.trajectory_aware` by the ratios pi(a|s) / mu(a|s), under `trace`; actions that
+another behaviour chose get ratio 1. A pair that was visited several times moves by the sum of what its visits say, as
+with accumulating traces. The authors' program (trajectory_aware_etraces/experiments/training.py) spreads each error
+backward as it comes, and takes new policies where an episode ends; it begins with small random values, as here, and
+with five episodes at random.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from forage.core.errors import nearest
 from forage.core.ports import Agent, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
-from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
 from forage.ops.returns import TRACES, trajectory_aware
 
 
@@ -100,7 +101,8 @@ class TraceControl(Agent):
         mask, next_mask = split_mask(e.observation)[1], split_mask(e.next_observation)[1]
         target, acting = (nearly_greedy(q, mask, share) for share in (self.target_epsilon, self.acting_epsilon))
         taken, ratio, actor = (jnp.take_along_axis(x, e.action[..., None], -1)[..., 0] for x in (q, target, acting))
-        log_ratio = jnp.log(ratio) - jnp.log(actor)
+        own = (e.source == AGENT) & (actor > 0)  # what it never chooses, another behaviour did
+        log_ratio = jnp.where(own, jnp.log(ratio) - jnp.log(actor), 0.0)
         expected = jnp.sum(nearly_greedy(next_q, next_mask, self.target_epsilon) * next_q, -1)
 
         def one(log_ratio, reward, q, following, terminated, truncated):
