@@ -105,6 +105,9 @@ def read(path: Path) -> tuple[Transitions, dict[str, Any]]:
 
 def read_header(path: Path) -> dict[str, Any]:
     """Read a data set's header alone. Raise `ForageError` where the file is missing, damaged or something else."""
+    if path.is_dir():
+        inside = sorted(file.name for file in path.glob("*.npz"))
+        raise ForageError(f"{path} is a folder; name one file" + (f", such as {inside[0]} in it." if inside else "."))
     try:
         with checkpoint.opened(path) as archive:
             return read_text(path, archive)

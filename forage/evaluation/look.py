@@ -87,7 +87,7 @@ def keep_in_view(
     bottom, top = min(low, max(low - room, min(known))), max(high, min(high + room, max(known)))
     margin = 0.06 * (top - bottom) or 0.06
     (axes.set_ylim if axis == "y" else axes.set_xlim)(bottom - margin, top + margin)
-    return min(known) < bottom or max(known) > top
+    return min(known) < bottom - margin or max(known) > top + margin
 
 
 def ends_of(scores: Sequence[Score]) -> list[float | None]:

@@ -6,11 +6,14 @@ offline one evaluates what it was handed before it learns, and says when it scor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+from forage.evaluation.statistics import Score
 from forage.runs.run import by_setting
 
+CHANCE = ", which may be chance, as their intervals overlap (--evaluation-episodes plays more)"
 MOST = 0.1  # share of the score at the hand-over that may be lost unsaid
 
 
@@ -18,7 +21,8 @@ def handed_over(members: list[dict[str, Any]], evaluations: Sequence[dict[str, A
     """Compare each evaluation with the first, the hand-over's. Return a record, and what is new in a sentence.
 
     The score is what a run reports, the interquartile mean over seeds; of a sweep each setting has its own. The
-    sentence is about the newest evaluation, where its fall is the largest so far; else it is empty.
+    sentence is about the newest evaluation, where its fall is the largest so far or the score has recovered; else it is
+    empty.
     """
     first, settings, said = by_setting(members, evaluations[0]["return"]), [], []
     later = [(row["steps"], by_setting(members, row["return"])) for row in evaluations[1:]]
@@ -28,16 +32,27 @@ def handed_over(members: list[dict[str, Any]], evaluations: Sequence[dict[str, A
         falls = [{"steps": steps, "score": now, "fall": fall(before, now)} for steps, now in each]
         falls = [found for found in falls if found["fall"] > MOST]
         settings.append({"setting": label, "score": before, "falls": falls})
-        if falls and falls[-1]["steps"] == evaluations[-1]["steps"]:
-            newest, earlier = falls[-1], [found["fall"] for found in falls[:-1]]
-            if newest["fall"] > max(earlier, default=MOST):
-                what = f" with {label}" if label else ""
+        newest, what = evaluations[-1]["steps"], f" with {label}" if label else ""
+        if falls and falls[-1]["steps"] == newest:
+            now, earlier = falls[-1], [found["fall"] for found in falls[:-1]]
+            if now["fall"] > max(earlier, default=MOST):
+                sure = apart(later[-1][1][label], score)
                 said.append(
-                    f"the score{what} is {newest['fall']:.0%} below the hand-over's, {newest['score']:.6g} and was "
-                    f"{before:.6g}"
+                    f"the score{what} is {now['fall']:.0%} below the hand-over's, {now['score']:.6g} and was "
+                    f"{before:.6g}" + (": learning is undoing what the run began with" if sure else CHANCE)
                 )
+        elif len(later) > 1 and falls and falls[-1]["steps"] == later[-2][0]:
+            said.append(f"the score{what} is no longer a tenth below the hand-over's")
     record = {"steps": evaluations[0]["steps"], "most": MOST, "settings": settings}
-    return record, f"Note: {'; '.join(said)}. Learning is undoing what the run began with." if said else ""
+    return record, f"Note: {'; '.join(said)}." if said else ""
+
+
+def apart(now: Score, before: Score) -> bool:
+    """Return whether a score's interval lies below another's; of scores without intervals, whether it is lower."""
+    ends = now.high, before.low
+    if any(end is None or not math.isfinite(end) for end in ends):
+        return now.value < before.value
+    return now.high < before.low  # type: ignore[operator]
 
 
 def fall(before: float, now: float) -> float:

@@ -83,29 +83,40 @@ class Session:
         """Spent in the loop, in earlier sittings too."""
         return self.earlier + (0.0 if self.started is None else time.monotonic() - self.started)
 
+    def scored_already(self) -> dict[str, Any] | None:
+        """Return the evaluation of a run that has finished, if it has as many episodes as are asked for, so played."""
+        found = Run(self.directory).evaluation
+        if found is None or found.get("steps") != self.runner.steps:
+            return None
+        alike = self.setup.evaluation_actions in ("auto", found["actions"])
+        return found if alike and found["episodes"] >= self.settings["evaluation_episodes"] else None
+
     def run(self) -> Run:
         """Train to the end; from the beginning unless a checkpoint was restored."""
         self.display.settings = self.setup.settings
         steps = self.iterations * self.runner.steps_per_iteration
         said = introduction(self.setup, self.directory, steps, self.runner.spread)
         self.display.start(title(self.setup), [*said, *capacity.said(self.runner), *self.said], steps)
-        previous = self.catch_signals()
+        previous, kept = self.catch_signals(), None
         try:
             if self.checkpoints.steps is None:
                 self.runner.begin()
                 self.begun()
                 self.save()
             elif self.runner.steps >= steps:
-                self.display.note(f"This run had finished all of its {steps:,} steps; it is only evaluated again.")
-            self.runner.prepare(self.settings["evaluation_episodes"], step_limit(self.setup))
+                kept = self.scored_already()
+                what = "it is only evaluated" if kept is None else "nothing is left to do"
+                self.display.note(f"This run had finished all of its {steps:,} steps; {what}.")
+            if kept is None:
+                self.runner.prepare(self.settings["evaluation_episodes"], step_limit(self.setup))
             if not self.runner.exact:
                 self.display.note(
                     f"Note: {self.setup.name}'s state cannot be checkpointed; on resume, unfinished episodes restart."
                 )
             self.loop()
-            seconds, spent = self.seconds, self.spent()
+            seconds, spent = self.seconds, {} if kept else self.spent()
             self.runner.retire()
-            evaluation = score_agents(self.runner, self.setup, self.settings["evaluation_episodes"])
+            evaluation = kept or score_agents(self.runner, self.setup, self.settings["evaluation_episodes"])
             self.keep_texts()
             result, lines = conclude(self.directory, self.setup, self.runner, evaluation, seconds, spent, self.stopped)
             self.track_evaluation(evaluation)

@@ -47,6 +47,8 @@ def as_parent_unless_said(parent: Run, given: dict[str, Any], with_memory: bool 
         kept.pop("memory", None)
     where = str(parent.directory)
     found = upon(where, arguments_of(where, kept), given)
+    if "behaviour" in kept and isinstance(own := found.get("behaviour"), Own):
+        found["behaviour"] = from_first_on(own)
     if with_memory and isinstance(memory := found.get("memory"), Memory):
         agent, agents = registry.from_config(parent.config["agent"]), parent.config["spec"]["num_agents"]
         rows = 1 if agent.joint else agents
@@ -65,7 +67,12 @@ def without_random_start(setup: Setup) -> Setup:
     """Return a setup whose agent acts by itself from the first step on: it has learned already."""
     if not isinstance(setup.behaviour, Own):
         return setup
-    return dataclasses.replace(setup, behaviour=dataclasses.replace(setup.behaviour, random_steps=0))
+    return dataclasses.replace(setup, behaviour=from_first_on(setup.behaviour))
+
+
+def from_first_on(behaviour: Own) -> Own:
+    """Return the same behaviour without steps at random at the beginning."""
+    return dataclasses.replace(behaviour, random_steps=0)
 
 
 @dataclasses.dataclass

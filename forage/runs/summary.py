@@ -30,13 +30,14 @@ def conclude(
 ) -> tuple[dict[str, Any], list[str]]:
     """Write the evaluation and the pictures of a run. Return its result as data, and as lines to show.
 
-    `spent`: seconds of this sitting, by what they were spent on. `stopped`: why training ended before its last step;
-    that is recorded.
+    `spent`: seconds of this sitting, by what they were spent on; empty where nothing was left to do. `stopped`: why
+    training ended before its last step; that is recorded.
     """
     if stopped:
         record(Run(directory), "stopped", runner.steps, {"reason": stopped})
     write_json(directory / "evaluation.json", evaluation)
-    write_json(directory / "time.json", {name: round(took, 3) for name, took in spent.items()})
+    if spent:
+        write_json(directory / "time.json", {name: round(took, 3) for name, took in spent.items()})
     picture, settings = draw_curve(Run(directory)), draw_sweep(Run(directory))
     where = write_visits(directory, setup, runner)
     scores = by_setting(setup.members, evaluation["return"])

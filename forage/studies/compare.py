@@ -212,8 +212,8 @@ def verdict(better: str, a: np.ndarray, worse: str, b: np.ndarray) -> str:
         chance = probability_of_improvement(a, b)
         how_often = f"{chance.value:.2f}, 95 % CI {chance.low:.2f} to {chance.high:.2f}"
         return (
-            f"{better} is better than {worse}: its mean return is {value:.4g} higher ({interval}). One of its seeds "
-            f"beats one of {worse}'s with probability {how_often}."
+            f"{better} is better than {worse}: its mean return over all seeds is {value:.4g} higher ({interval}). One "
+            f"of its seeds beats one of {worse}'s with probability {how_often}."
         )
     needed = seeds_needed(a, b)
     if needed.seeds is None:
@@ -221,6 +221,6 @@ def verdict(better: str, a: np.ndarray, worse: str, b: np.ndarray) -> str:
     else:
         confirm = f"about {needed.seeds} seeds each would confirm it ({max(1, needed.more or 0)} more)"
     return (
-        f"Inconclusive: {better}'s mean return is {value:.4g} higher than {worse}'s ({interval}), which is not "
-        f"significant. If that difference is real, {confirm}."
+        f"Inconclusive: {better}'s mean return over all seeds is {value:.4g} higher than {worse}'s ({interval}), which "
+        f"is not significant. If that difference is real, {confirm}."
     )

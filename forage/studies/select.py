@@ -162,16 +162,18 @@ def of_runs(
     values, estimates = {}, {}
     header: dict[str, Any] = {}
     logged: Logged | None = None
-    for path in runs:
-        run = Run(path)
+    opened = {path: Run(path) for path in runs}
+    for path, run in opened.items():  # all of them, before the first estimate
         if run.evaluation is None:
             raise ForageError(f"{path} was not evaluated, so nobody knows its value; forage evaluate {path} does it.")
+    for path, run in opened.items():
         spec = spec_from_config(run.config)
         if logged is None:
             data, header = formats.read(Path(file), spec)
             logged = Logged.of(data)
         files.check_spaces(Path(file), header, spec)
         policy: Any = load_policy(path)  # `estimate` also takes what has `probabilities`
+        assert run.evaluation is not None
         members = run.evaluation["members"]
         values[Path(path).name] = float(run.evaluation["return"][members.index(policy.member)])
         for name, found in estimate(logged, policy, discount, estimators, horizon).items():

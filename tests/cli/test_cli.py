@@ -100,7 +100,7 @@ def test_resume_evaluate_watch_compare(capsys, finished, tmp_path):
     code, out, err = small.here(capsys, "resume", copies[0], "--json")
     assert (code, err) == (0, "")
     assert [json.loads(line)["event"] for line in out.splitlines()] == ["note", "result"]
-    assert "This run had finished all of its 64 steps; it is only evaluated again." in out
+    assert "This run had finished all of its 64 steps; nothing is left to do." in out
 
     code, out, err = small.here(capsys, "evaluate", copies[0], "--episodes", "3", "--seed", "1", "--json")
     assert (code, err) == (0, "")

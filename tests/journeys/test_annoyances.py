@@ -155,10 +155,10 @@ def test_a_finished_run_says_that_it_is(run, capsys):
     """Resume a run that is finished
 
     Before (seen again): evaluated again without a word.
-    Now: "This run had finished all of its 160 steps; it is only evaluated again."
+    Now: "This run had finished all of its 160 steps; nothing is left to do."
     """
     out = answer(capsys, "resume", run.directory, "--plain")
-    assert "This run had finished all of its 160 steps; it is only evaluated again." in out
+    assert "This run had finished all of its 160 steps; nothing is left to do." in out
 
 
 def test_a_reset_without_a_seed_is_named():

@@ -28,11 +28,11 @@ def test_a_comparison_that_is_open():
     Before (seen again): "ppo is not shown to be better than dqn: ahead by 236.4 [-185.4, 658.2] on average, and a seed
     of it wins with probability 1.00 [1.00, 1.00]; were it the true difference, 7 seeds of each would show it (4
     more)."
-    Now: "Inconclusive: ppo's mean return is 236.7 higher than dqn's", its interval and seeds, "which is not
-    significant. If that difference is real, about 8 seeds each would confirm it (5 more)."
+    Now: "Inconclusive: ppo's mean return over all seeds is 236.7 higher than dqn's", its interval and seeds, "which is
+    not significant. If that difference is real, about 8 seeds each would confirm it (5 more)."
     """
     said = verdict("ppo", np.array([500.0, 500.0, 160.0]), "dqn", np.full(3, 150.0))
-    assert said.startswith("Inconclusive: ppo's mean return is 236.7 higher than dqn's")
+    assert said.startswith("Inconclusive: ppo's mean return over all seeds is 236.7 higher than dqn's")
     assert said.endswith(
         "which is not significant. If that difference is real, about 8 seeds each would confirm it (5 more)."
     )

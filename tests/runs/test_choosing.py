@@ -216,7 +216,7 @@ def test_agents_say_whether_they_learn_to_draw():
     soft |= {"rlpd", "wsrl", "adaptive-ratio-sac", "cql", "cal-ql", "mdpo-off", "ro2o", "h2o", "residual-sac"}
     soft |= {"crossq", "simba", "simba-v2", "bro", "recurrent-sac", "sac-flow", "varl"}
     writing = {name for name, target in registry.PORTS["agent"].items() if ".language." in target} - {"language-es"}
-    others = {"mex", "bc", "iql", "f-dvl", "o-dice", "recoil", "iq-learn"}
+    others = {"bc", "iql", "f-dvl", "o-dice", "recoil", "iq-learn"}
     assert drawing == policy_gradients | soft | writing | others
 
 

@@ -446,9 +446,15 @@ def test_runs_are_compared(finished, tmp_path):
 def test_what_is_said_of_two():
     good, bad = np.array([10.0, 11, 12, 10, 11]), np.array([1.0, 2, 3, 2, 1])
     said = verdict("a", good, "b", bad)
-    assert said.startswith("a is better than b: its mean return is 9 higher (95 % CI ") and "probability 1.00" in said
+    assert (
+        said.startswith("a is better than b: its mean return over all seeds is 9 higher (95 % CI ")
+        and "probability 1.00" in said
+    )
     said = verdict("a", good, "b", good - np.array([2, -2, 0, 1, 0.0]))
-    assert said.startswith("Inconclusive: a's mean return is 0.2 higher than b's (95 % CI ") and "5 seeds each)" in said
+    assert (
+        said.startswith("Inconclusive: a's mean return over all seeds is 0.2 higher than b's (95 % CI ")
+        and "5 seeds each)" in said
+    )
     assert "which is not significant. If that difference is real, " in said and "probability" not in said
     # Of so few seeds, one far off: a bootstrap of them would be sure.
     few = verdict("a", np.array([0.97, 0.96, 0.97, 0.96, 0.96]), "b", np.array([0.6, 0.94, 0.9, 0.94, 0.95]))

@@ -79,6 +79,15 @@ def test_a_run_that_never_began_begins_with_them_again(parent, tmp_path, monkeyp
     assert differing_files(run.checkpoints[-1], again.checkpoints[-1]) == []
 
 
+def test_an_agent_that_goes_on_acts_by_itself_from_its_first_step_on(tmp_path, capsys):
+    small.train(tmp_path / "sac", "sac", steps=64)
+    words = ["train", "sac", "Pendulum-v1", "--from", tmp_path / "sac", "--steps", "32", "--evaluation-episodes", "1"]
+    for name, more, steps in (("a", [], 0), ("b", ["--behaviour.random-steps", "5"], 5)):
+        code, _, err = small.here(capsys, *words, *more, "--directory", tmp_path / name, "--plain")
+        assert code == 0, err
+        assert Run(tmp_path / name).config["behaviour"]["random_steps"] == steps
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     "environment", ["CartPole-v1", pytest.param("gymnasium:CartPole-v1", marks=pytest.mark.thorough)]

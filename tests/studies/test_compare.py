@@ -118,8 +118,10 @@ def test_evaluating_again_is_seen(tmp_path):
 def test_few_seeds_without_spread_decide_nothing():
     said = verdict("a", np.full(3, 500.0), "b", np.full(3, 460.0))
     assert said.startswith(
-        "Inconclusive: a's mean return is 40 higher than b's (no interval: 3 seeds each, without any"
+        "Inconclusive: a's mean return over all seeds is 40 higher than b's (no interval: 3 seeds each, without any"
     )
     assert "about 5 seeds each would confirm it (2 more)" in said
     shown = verdict("a", np.full(5, 500.0), "b", np.full(5, 460.0))
-    assert shown.startswith("a is better than b: its mean return is 40 higher (95 % CI 40 to 40, 5 seeds each).")
+    assert shown.startswith(
+        "a is better than b: its mean return over all seeds is 40 higher (95 % CI 40 to 40, 5 seeds each)."
+    )

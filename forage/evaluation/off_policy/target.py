@@ -81,7 +81,13 @@ class Target:
 
     def _ask(self, observation: PyTree[np.ndarray]) -> Float[np.ndarray, "transition action"]:
         ask = getattr(self.policy, "probabilities", self.policy)
-        found, count = np.asarray(ask(observation), np.float64), self.logged.transitions
+        try:
+            found, count = np.asarray(ask(observation), np.float64), self.logged.transitions
+        except (TypeError, ValueError) as error:
+            raise ForageError(
+                f"The policy does not read the log's observations ({str(error).splitlines()[0]}); it has to be of the "
+                f"environment that was logged."
+            ) from error
         if found.ndim != 2 or len(found) != count or found.shape[1] < 1:
             raise ForageError(
                 f"A policy answers observations [batch, ...] with probabilities [batch, action]; for {count} it "

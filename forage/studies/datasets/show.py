@@ -177,9 +177,12 @@ def show(file: str | os.PathLike[str], page: str | os.PathLike[str] | None = Non
     if page is None:
         return found
     picture = Path(page).with_suffix(".png")
-    draw(picture, found, title_of(found), seen, acted)
-    found = dataclasses.replace(found, page=str(page), picture=str(picture))
-    write_page(Path(page), found)
+    try:
+        draw(picture, found, title_of(found), seen, acted)
+        found = dataclasses.replace(found, page=str(page), picture=str(picture))
+        write_page(Path(page), found)
+    except OSError as error:
+        raise ForageError(f"Could not save {page}: {error.strerror or error}.") from error
     return found
 
 

@@ -213,6 +213,10 @@ def test_observations_that_never_recur():
     log = log_episodes(environment, softened(lean, 0.3), 200, max_steps=40)
     exact = log_episodes(environment, lean, 400, 1, max_steps=40).lengths
     assert log.states is None
+    alone = NetworkQ(iterations=2, steps=2, batch_size=8)(Target(log, lean, 0.9))  # asks nobody before it
+    assert alone.shape == (200,) and np.isfinite(alone).all()
+    with pytest.raises(ForageError, match="has to be of the environment that was logged"):
+        _ = Target(log, lambda observation: observation @ np.ones((9, 2)), 0.9).actions
 
     def features(observation):
         return np.concatenate([np.ones((len(observation), 1)), observation, observation**2], axis=1)

@@ -80,13 +80,14 @@ class NetworkQ:
         rounds = target.horizon or self.iterations
         kept = 1 if target.horizon else max(1, rounds // 4)
         optimiser = adam(self.learning_rate)
+        actions = target.actions  # the policy is asked here, as it may be a compiled program of its own
 
         def loss(network: Scores, batch: Rows, goal: Float[Array, " batch"]) -> Float[Array, ""]:
             return jnp.mean((_chosen(network(batch.observation), batch.action) - goal) ** 2)
 
         def learn(key: Key[Array, ""], rows: Rows) -> Scores:
             init_key, key = jax.random.split(key)
-            network = Scores(init_key, space, self.hidden_sizes, target.actions)
+            network = Scores(init_key, space, self.hidden_sizes, actions)
 
             def round_of(carry: Any, number: Array) -> Any:
                 network, state, key, total = carry
