@@ -20,11 +20,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from forage.config import registry
 from forage.config.saved import load_policy, read_config
 from forage.core import checkpoint
 from forage.core.sweep import members_of, settings_of
@@ -133,6 +135,16 @@ class Run:
         The columns are those of `evaluation` with one number for each member, such as what `--env.info` names.
         """
         return read_rows(self.directory / "evaluations.jsonl")
+
+    @property
+    def counted(self) -> str:
+        """Return what its steps are: environment steps, or updates where it learns from a data set alone."""
+        memory = self.config["memory"]
+        while isinstance(memory.get("inner"), dict):
+            memory = memory["inner"]
+        known = memory.get("part") in registry.PORTS["memory"]
+        offline = known and registry.part_class("memory", memory["part"]).offline  # pyrefly: ignore[missing-attribute]
+        return "updates" if offline else "environment steps"
 
     @property
     def texts(self) -> list[Texts]:
@@ -313,11 +325,18 @@ def draw_curve(run: Run) -> Path:
         elif run.evaluations:
             curves = [("in training", steps, values), (f"evaluated{run.evaluated_how}", *run.curve(evaluated=True))]
         last = run.final
-        return curve(path, curves, title=run.title, finals=[] if last is None else [(len(curves) - 1, *last)])
+        finals = [] if last is None else [(len(curves) - 1, *last)]
+        return curve(path, curves, title=run.title, xlabel=run.counted, finals=finals)
     labels = [label_of(member) for member in members_of(sweep, run.config["seeds"])]
     ordered = [label_of(setting) for setting in sorted(settings_of(sweep), key=lambda setting: tuple(setting.values()))]
     runs = [(label, steps, values[[i for i, x in enumerate(labels) if x == label]]) for label in ordered]
-    return curve(path, runs, title=run.title, ordered=True)
+    return curve(path, runs, title=run.title, xlabel=run.counted, ordered=True)
+
+
+def counted_in(runs: Iterable[Run]) -> str:
+    """Return what the steps of several runs are."""
+    found = {run.counted for run in runs}
+    return found.pop() if len(found) == 1 else "environment steps, or updates"
 
 
 def draw_sweep(run: Run) -> Path | None:

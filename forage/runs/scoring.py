@@ -117,7 +117,9 @@ def choice_sentences(evaluation: dict[str, Any]) -> list[str]:
         over = "over seeds" if one["greedy"]["seeds"] > 1 else "over episodes"
         label = f" with {one['setting']}" if one["setting"] else ""
         episodes = evaluation["choice"]["episodes"]
-        said.append(f"in {episodes} other episodes{label}: {both} (means {over}, 95 % intervals)")
+        said.append(
+            f"how to play was chosen in {episodes} other episodes{label}: {both} (means {over}, 95 % intervals)"
+        )
     return said
 
 

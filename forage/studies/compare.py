@@ -19,7 +19,7 @@ from forage.evaluation.plots import curve
 from forage.evaluation.power import seeds_needed
 from forage.loop.policy import AUTO
 from forage.runs.changes import without_address
-from forage.runs.run import Run
+from forage.runs.run import Run, counted_in
 from forage.runs.scoring import choice_sentences
 from forage.tasks.contexts import Draws
 from forage.tasks.distributions import Fixed
@@ -40,7 +40,8 @@ def compare(
     runs = gather(directories)
     curves = [(one.label, *one.run.curve()) for one in runs]
     finals = [(number, *one.run.final) for number, one in enumerate(runs) if one.run.final is not None]
-    path = curve(os.fspath(output), curves, runs[0].run.config["spec"]["name"], finals=finals)
+    title, counted = runs[0].run.config["spec"]["name"], counted_in(one.run for one in runs)
+    path = curve(os.fspath(output), curves, title, xlabel=counted, finals=finals)
     return [*verdicts(runs), str(path)]
 
 

@@ -179,7 +179,11 @@ def test_a_choice_holds_for_the_agents_that_it_was_made_of():
 @pytest.mark.parametrize(
     ("greedy", "sampled", "said"),
     [
-        ([0.0, 0.0], [0.3, 0.3], ["in 4 other episodes: greedily 0.0 [0.0, 0.0], with sampled actions 0.300"]),
+        (
+            [0.0, 0.0],
+            [0.3, 0.3],
+            ["how to play was chosen in 4 other episodes: greedily 0.0 [0.0, 0.0], with sampled actions 0.300"],
+        ),
         ([0.0, 1.0], [0.3, 0.3], []),
         ([0.0], [0.3], ["(means over episodes, 95 % intervals)"]),
     ],
@@ -196,7 +200,7 @@ def test_of_a_sweep_every_setting_is_shown_that_differs():
     evaluation = score_agents(Runner([0.0, 0.0, 0.0, 0.6], [0.3, 0.3, 0.3, 0.3]), setup, 4)
     assert evaluation["actions"] == "sampled"
     assert [line.partition(":")[0] for line in choice_sentences(evaluation)] == [
-        "in 4 other episodes with learning_rate=0.001"
+        "how to play was chosen in 4 other episodes with learning_rate=0.001"
     ]
 
 

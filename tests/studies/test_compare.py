@@ -10,6 +10,7 @@ from forage.core.types import ForageError
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers import TimeLimit
 from forage.runs import training
+from forage.runs.run import Run, counted_in
 from forage.starts.levels import Levels
 from forage.studies.compare import gather, verdict
 from forage.studies.report.page import budget, printed
@@ -125,3 +126,11 @@ def test_few_seeds_without_spread_decide_nothing():
     assert shown.startswith(
         "a is better than b: its mean return over all seeds is 40 higher (95 % CI 40 to 40, 5 seeds each)."
     )
+
+
+def test_steps_of_a_run_from_data_are_updates(lying):
+    runs = [Run(lying(name)) for name in ("lived", "read", "moved")]
+    runs[1].config["memory"] = {"part": "dataset", "file": "a.npz"}
+    runs[2].config["memory"] = {"part": "shifted", "inner": {"part": "dataset", "file": "a.npz"}}
+    assert [run.counted for run in runs] == ["environment steps", "updates", "updates"]
+    assert counted_in(runs[1:]) == "updates" and counted_in(runs) == "environment steps, or updates"

@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from forage.evaluation.curves import aggregate_curve
 from forage.evaluation.profiles import score_distribution
+from forage.runs.run import counted_in
 from forage.studies.compare import Compared
 
 POINTS = 400  # of a line; a screen shows no more, and the file stays small
@@ -29,7 +30,8 @@ def learning(runs: Sequence[Compared], name: str) -> str:
                 series.append(line(one.label, arm, kind, *thinned(steps, values), labels))
         if one.run.final is not None:
             series.append(final(one, arm, labels))
-    return chart("learning", series, [one.label for one in runs], "environment steps", f"return, {name}", 0)
+    counted = counted_in(one.run for one in runs)
+    return chart("learning", series, [one.label for one in runs], counted, f"return, {name}", 0)
 
 
 def line(
