@@ -13,6 +13,7 @@ from gymnasium.spaces import Box, MultiDiscrete
 from forage.cli import entry
 from forage.config.setup import make_setup
 from forage.core import prng, spaces
+from forage.core.errors import Interrupted
 from forage.core.types import ForageError
 from forage.data import files
 from forage.data.logged import Transitions
@@ -175,6 +176,15 @@ def test_what_is_refused(words, said, tmp_path):
     with pytest.raises(ForageError, match=re.escape(said)):
         make("CartPole-v1", output=tmp_path / "data", **words)
     assert not (tmp_path / "data").exists()
+
+
+def test_whoever_stops_it_is_told_how_it_goes_on(tmp_path, monkeypatch):
+    def stopped(*_, **__):
+        raise Interrupted("Stopped by Ctrl-C at step 64. Continue with: forage resume somewhere")
+
+    monkeypatch.setattr(training, "finished", stopped)
+    with pytest.raises(Interrupted, match=r"at step 64\. Continue with the same forage data make, which goes on"):
+        make("CartPole-v1", output=tmp_path / "sets", **WORDS)
 
 
 def test_environments_that_cannot_be_recorded_are_refused(tmp_path):

@@ -34,7 +34,7 @@ from forage.config.registry import part_name
 from forage.config.saved import load_policy
 from forage.config.setup import Setup, from_config, make_setup
 from forage.core import spaces
-from forage.core.errors import ForageError, nearest
+from forage.core.errors import ForageError, Interrupted, nearest
 from forage.core.host import HostEnvironment
 from forage.core.ports import Environment, Evolver
 from forage.data import files
@@ -110,7 +110,11 @@ def make(
     if all(manifest.is_made(tier) for tier in tiers):
         return manifest.data
     say(f"Training {name} on {setup.name} for {setup.steps:,} steps.")
-    run = trained(setup, folder / "agent", name, environment, agent_options, environment_options, display)
+    try:
+        run = trained(setup, folder / "agent", name, environment, agent_options, environment_options, display)
+    except Interrupted as stopped:
+        what = str(stopped).partition(" Continue with:")[0]
+        raise Interrupted(f"{what} Continue with the same forage data make, which goes on from there.") from None
     manifest.data["training"] = {
         "run": "agent",
         "agent": name,
