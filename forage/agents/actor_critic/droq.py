@@ -22,7 +22,8 @@ class DroQ(SAC):
     """SAC whose critics have dropout and layer normalisation (Hiraoka et al., 2022, arXiv 2110.02034).
 
     The share that is dropped matters: the authors' README has 0.01 in all four environments of one of their two
-    programs, and from 0.0001 (Hopper) to 0.1 (Humanoid) in the other. Their runs begin to learn after 5,000 steps.
+    programs, and from 0.0001 (Hopper) to 0.1 (Humanoid) in the other. Their runs begin to learn after 5,000 steps, and
+    aim at the entropies that REDQ's do.
     """
 
     example: ClassVar[str] = "forage train droq Pendulum-v1 --steps 5000"
@@ -32,3 +33,5 @@ class DroQ(SAC):
     climb: str = equinox.field(static=True, default="mean")
     updates_per_rollout: int = equinox.field(static=True, default=20)
     policy_delay: int = equinox.field(static=True, default=20)
+    target_entropy: float = -0.5  # entropy that the temperature aims at, in nats for each dimension of the action, in
+    # the unit box; larger explores more; the authors' for HalfCheetah, Walker and Ant

@@ -8,6 +8,7 @@ from forage.studies.claims.claim import SEEDS, Arm, Claim, Paper, Rule, Scale, a
 
 SMALL: dict[str, Any] = {"hidden_sizes": (64, 64), "batch_size": 128, "learning_rate": 1e-3, "learning_starts": 400}
 OFTEN = SMALL | {"updates_per_rollout": 10}
+SLOW = {"policy_delay": 10, "target_entropy": -1.0}  # SAC's entropy, so that the critics alone differ
 
 CLAIM = Claim(
     title="Dropout Q-Functions for Doubly Efficient Reinforcement Learning",
@@ -19,8 +20,8 @@ CLAIM = Claim(
     environment="Pendulum-v1",
     arms={
         "SAC, 1 update": Arm("sac", SMALL),
-        "REDQ, 10 updates": Arm("redq", OFTEN | {"policy_delay": 10}),
-        "DroQ, 10 updates": Arm("droq", OFTEN | {"policy_delay": 10}),
+        "REDQ, 10 updates": Arm("redq", OFTEN | SLOW),
+        "DroQ, 10 updates": Arm("droq", OFTEN | SLOW),
     },
     treatment="DroQ, 10 updates",
     baselines=("SAC, 1 update", "REDQ, 10 updates"),
