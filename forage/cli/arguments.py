@@ -65,7 +65,12 @@ def port_part(port: str, words: options.Words, part: Any = None) -> Any:
 def seeds(words: options.Words, option: str = "seeds") -> int | tuple[int, ...]:
     """Take out how many seeds are asked for, or which: `5`, or `0,1,2`, or `3,` for number 3 alone."""
     text = str(words.pop(option))
-    return options.parse(option, text, tuple[int, ...] if "," in text else int)
+    try:
+        return options.parse(option, text, tuple[int, ...] if "," in text else int)
+    except ForageError:
+        raise ForageError(
+            f"--{option} is how many, such as 5, or which, such as 0,1,2 or 3, for number 3 alone; not {text!r}."
+        ) from None
 
 
 def wrappers(words: options.Words, option: str) -> list[str]:

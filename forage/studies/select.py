@@ -132,6 +132,8 @@ def read_table(path: Paths) -> tuple[dict[str, float], dict[str, dict[str, float
                     raise ForageError(f"{path}: line {lines.line_num} has something that is no number.") from None
                 for name, number in zip(heads[2:], told, strict=True):
                     estimates[name][cells[0]] = number
+    except FileNotFoundError:
+        raise ForageError(f"There is no table {path}; one is a CSV of policies, values and estimates.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ForageError(f"{path} cannot be read as a table: {error}.") from None
     if not values:
