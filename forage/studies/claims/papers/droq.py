@@ -8,7 +8,6 @@ from forage.studies.claims.claim import SEEDS, Arm, Claim, Paper, Rule, Scale, a
 
 SMALL: dict[str, Any] = {"hidden_sizes": (64, 64), "batch_size": 128, "learning_rate": 1e-3, "learning_starts": 400}
 OFTEN = SMALL | {"updates_per_rollout": 10}
-SLOW = {"policy_delay": 10, "target_entropy": -1.0}  # SAC's entropy, so that the critics alone differ
 
 CLAIM = Claim(
     title="Dropout Q-Functions for Doubly Efficient Reinforcement Learning",
@@ -20,8 +19,8 @@ CLAIM = Claim(
     environment="Pendulum-v1",
     arms={
         "SAC, 1 update": Arm("sac", SMALL),
-        "REDQ, 10 updates": Arm("redq", OFTEN | SLOW),
-        "DroQ, 10 updates": Arm("droq", OFTEN | SLOW),
+        "REDQ, 10 updates": Arm("redq", OFTEN | {"policy_delay": 10}),
+        "DroQ, 10 updates": Arm("droq", OFTEN | {"policy_delay": 10}),
     },
     treatment="DroQ, 10 updates",
     baselines=("SAC, 1 update", "REDQ, 10 updates"),

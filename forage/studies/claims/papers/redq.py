@@ -20,7 +20,7 @@ CLAIM = Claim(
     arms={
         "SAC, 1 update": Arm("sac", SMALL),
         "SAC, 10 updates": Arm("sac", OFTEN),
-        "REDQ, 10 updates": Arm("redq", OFTEN | {"policy_delay": 10, "target_entropy": -1.0}),
+        "REDQ, 10 updates": Arm("redq", OFTEN | {"policy_delay": 10}),
     },
     treatment="REDQ, 10 updates",
     baselines=("SAC, 1 update", "SAC, 10 updates"),
