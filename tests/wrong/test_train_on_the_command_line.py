@@ -30,7 +30,7 @@ WRONG = [
         "train ppo CartPole-v1 --evaluation-episodes 1e12",
         "at most 1,000,000 evaluation episodes, not 1,000,000,000,000",
     ),
-    ("train ppo CartPole-v1 --seeds 1-5", "--seeds is a whole number .* not '1-5'"),
+    ("train ppo CartPole-v1 --seeds 1-5", "--seeds is how many, such as 5, or which.* not '1-5'"),
     ("train ppo CartPole-v1 --seeds 1e9", "A run has at most 100,000 seeds"),
     ("train ppo CartPole-v1 --steps 10,000", "--steps is a whole number such as 500k, not '10,000'"),
     ("train ppo CartPole-v1 --env.length long", "length of CartPole-v1 is a number, such as 0.5, not 'long'"),
