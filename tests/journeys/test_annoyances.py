@@ -157,8 +157,11 @@ def test_a_finished_run_says_that_it_is(run, capsys):
     Before (seen again): evaluated again without a word.
     Now: "This run had finished all of its 160 steps; nothing is left to do."
     """
+    answer(capsys, "evaluate", run.directory, "--episodes", str(run.evaluation["episodes"] + 1))
+    kept = {name: (run.directory / name).read_text() for name in ("time.json", "evaluation.json")}
     out = answer(capsys, "resume", run.directory, "--plain")
     assert "This run had finished all of its 160 steps; nothing is left to do." in out
+    assert {name: (run.directory / name).read_text() for name in kept} == kept
 
 
 def test_a_reset_without_a_seed_is_named():
