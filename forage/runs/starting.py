@@ -24,7 +24,7 @@ from forage.runs.run import Run
 
 NETWORKS = ("hidden_sizes", "value_sizes", "activation", "layer_norm", "encoder", "optimiser", "state_dependent_noise")
 NETWORKS += ("critics", "critic_norm", "bins", "lowest_value", "highest_value", "quantiles", "discount")
-NETWORKS += ("torso", "normalise_observation")
+NETWORKS += ("torso", "normalise_observation", "squash_deviation")
 """Fields of an agent that decide what its networks are and what they mean."""
 
 

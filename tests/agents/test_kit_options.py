@@ -28,6 +28,7 @@ OPTIONS = [
     {"diversity": 1.0},
     {"dropout": 0.1},
     {"critics": 3, "target_subset": 2},
+    {"squash_deviation": True},
 ]
 
 

@@ -15,8 +15,11 @@ from tiers import first
 
 from forage.agents.actor_critic.between.rlpd import RLPD
 from forage.agents.actor_critic.between.wsrl import WSRL
+from forage.agents.actor_critic.bro import BRO
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
+from forage.agents.actor_critic.simba import SimBa
+from forage.agents.actor_critic.simba_v2 import SimBaV2
 from forage.agents.actor_critic.td3 import TD3
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import each_value
@@ -189,6 +192,17 @@ def test_density_integrates_to_one_and_agrees_with_the_distribution():
     batch = compute(drawn, state.actor, np.zeros((1, 3)), jax.random.normal(key, (2,))[None])
     for mine, theirs in zip(batch, policy.sample(key), strict=True):
         np.testing.assert_allclose(mine[0], theirs, rtol=1e-5)
+
+
+def test_deviations_are_cut_or_squashed():
+    outputs = [0.0, 0.0, 0.5, -30.0]  # both means, then what stands for both deviations
+    for squash, expected in ((False, [0.5, -20.0]), (True, [-4 + 6 * math.tanh(0.5), -10.0])):
+        agent = dataclasses.replace(AGENT, squash_deviation=squash)
+        actor = constant(at_once(lambda: agent.make_actor(jax.random.key(0), SPEC)), lambda a: a.head.bias, outputs)  # noqa: B023
+        np.testing.assert_allclose(compute(actor, np.zeros((1, 3))).log_std[0], expected, rtol=1e-6)
+    assert SimBa().squash_deviation and SimBaV2().squash_deviation and BRO().squash_deviation  # as their authors'
+    with pytest.raises(ForageError, match="has a deviation of its own"):
+        SAC(squash_deviation=True, state_dependent_noise=True)
 
 
 def test_log_density_stays_finite_far_out():

@@ -19,8 +19,7 @@ without that factor, and d numbers in an action, it takes a step down
 where both adjustments stay between exp(-10) and exp(7.5). Everything but the memory begins anew after certain numbers
 of steps. Update, networks and numbers are those of the authors' program (jaxrl/bro and jaxrl/networks of
 naumix/BiggerRegularizedOptimistic, train_parallel.py); the paper's tables could not be looked up. There the loss of
-quantiles is a sum where here it is a mean, which Adam's steps hardly tell, and the logarithm of pi's deviation is
-squashed into -10 to 2 rather than cut at -20 and 2.
+quantiles is a sum where here it is a mean, which Adam's steps hardly tell.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import seen
 from forage.core.types import Batch, ForageError, Spec
 from forage.nn.critics import ActionValue, each_value
-from forage.nn.distributions import SquashedGaussian
+from forage.nn.distributions import SquashedGaussian, between
 from forage.nn.networks import Style, body, input_size, orthogonal
 from forage.nn.normalise import Norms, normalised
 from forage.ops.every import when
@@ -119,6 +118,7 @@ class BRO(SAC):
     quantiles: int = equinox.field(static=True, default=100)
     climb: str = equinox.field(static=True, default="mean")
     target_entropy: float = -0.5
+    squash_deviation: bool = equinox.field(static=True, default=True)
     weight_decay: float = 1e-4  # share of each weight that is lost in a step of size 1, of policies and critics; larger
     # keeps weights smaller; Optax's own, which the authors keep
     resets: tuple[int, ...] = equinox.field(
@@ -280,7 +280,7 @@ class BRO(SAC):
 
 def adjusted(number: Float[Array, ""]) -> Float[Array, ""]:
     """Return the weight that a number stands for, between exp(`LOWEST`) and exp(`HIGHEST`)."""
-    return jnp.exp(LOWEST + (HIGHEST - LOWEST) * 0.5 * (1 + jnp.tanh(number)))
+    return jnp.exp(between(number, LOWEST, HIGHEST))
 
 
 def unadjusted(weight: Any) -> Float[Array, ""]:

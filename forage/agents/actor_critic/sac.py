@@ -24,15 +24,18 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from forage.agents.actor_critic.base import ActorCritic, CriticKeys, every
 from forage.core import prng
 from forage.core.ports import Metrics, State
-from forage.core.types import Batch, Clock, Experience, Spec
+from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport
-from forage.nn.distributions import Actions, SquashedGaussian
+from forage.nn.distributions import Actions, SquashedGaussian, between
 from forage.nn.dormant import Follower, Units, units_of
 from forage.nn.networks import Linear, Style, Torso
 from forage.nn.normalise import Norms, normalised, norms_for
 from forage.nn.state_noise import log_deviation, standardised
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, blend
+
+CUT, SQUASHED = (-20.0, 2.0), (-10.0, 2.0)
+"""Bounds of the logarithm of a policy's deviation: SAC's own, and where a tanh brings it between them."""
 
 EDGE = 1 - 1e-5
 """Actions further out than this count as this far out where their density is asked for: at the bound it has none."""
@@ -45,13 +48,20 @@ class Actor(equinox.Module):
     head: Linear
     log_std: Float[Array, "features dimensions"] | None  # where noise depends on the state through the features
     actions: Actions = equinox.field(static=True)
+    squashed: bool = equinox.field(static=True)  # a tanh brings the deviation's logarithm between its bounds
 
     def __init__(
-        self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: Style, log_std: Any = None
+        self,
+        key: Key[Array, ""],
+        spec: Spec,
+        hidden_sizes: tuple[int, ...],
+        style: Style,
+        squashed: bool = False,
+        log_std: Any = None,
     ):
         """`log_std`: at first, where noise depends on the state; else `None`."""
         torso_key, head_key = jax.random.split(key)
-        self.actions = Actions.of(spec.action_space)
+        self.actions, self.squashed = Actions.of(spec.action_space), squashed
         self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
         dimensions = self.actions.outputs
         outputs = 2 * dimensions if log_std is None else dimensions
@@ -75,7 +85,7 @@ class Actor(equinox.Module):
             mean = jnp.clip(self.head(features), -2.0, 2.0)  # the bounds of the authors' code for gSDE
             return SquashedGaussian(mean, log_deviation(self.log_std, features))
         mean, log_std = jnp.split(self.head(features), 2, axis=1)
-        return SquashedGaussian(mean, jnp.clip(log_std, -20.0, 2.0))  # the bounds of the authors' code
+        return SquashedGaussian(mean, between(log_std, *SQUASHED) if self.squashed else jnp.clip(log_std, *CUT))
 
     def units(self, observation: PyTree[Array]) -> list[Units]:
         """Return the units of all layers but the last, of a batch."""
@@ -111,10 +121,19 @@ class SAC(ActorCritic):
     # is at first
     backup_entropy: bool = equinox.field(static=True, default=True)  # values count the entropy of later actions as
     # reward; without, only the policy's loss counts entropy
+    squash_deviation: bool = equinox.field(static=True, default=False)  # a tanh brings the logarithm of the policy's
+    # deviation between -10 and 2, so that it is near -4 at first; else it is cut at -20 and 2, and near 0
     state_dependent_noise: bool = equinox.field(static=True, default=False)  # noise depends on the state and changes
     # slowly (gSDE)
     initial_log_std: float = -3.0  # logarithm of the deviation of gSDE's noise at first, for each feature; the authors'
     # for SAC
+
+    def __check_init__(self):
+        if self.squash_deviation and self.state_dependent_noise:
+            raise ForageError(
+                "Noise that depends on the state has a deviation of its own; leave state_dependent_noise out, or set "
+                "squash_deviation to false."
+            )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         actor_key, critic_key = jax.random.split(key)
@@ -133,7 +152,7 @@ class SAC(ActorCritic):
 
     def make_actor(self, key: Key[Array, ""], spec: Spec) -> Any:
         log_std = self.initial_log_std if self.state_dependent_noise else None
-        return Actor(key, spec, self.hidden_sizes, self.style(), log_std)
+        return Actor(key, spec, self.hidden_sizes, self.style(), self.squash_deviation, log_std)
 
     def act(
         self,

@@ -49,7 +49,7 @@ from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue
-from forage.nn.distributions import Actions
+from forage.nn.distributions import Actions, between
 from forage.nn.flow import matching_error
 from forage.nn.layers import MLP, Linear, Norm
 from forage.nn.networks import Style, Torso
@@ -188,8 +188,7 @@ class Rollouts(NamedTuple):
         """Return where step `number` leads from x without noise, and log sigma."""
         time = jnp.full((*x.shape[:-1], 1), number / self.actor.steps)
         velocity, deviation = self.actor.velocity(self.features, x, time)
-        log_std = LEAST + 0.5 * (MOST - LEAST) * (jnp.tanh(deviation) + 1)
-        return x + velocity / self.actor.steps, log_std
+        return x + velocity / self.actor.steps, between(deviation, LEAST, MOST)
 
     def from_noise(
         self, noise: Float[Array, "batch draws"]
@@ -264,10 +263,11 @@ class SACFlow(SAC):
     def __check_init__(self):
         if self.flow not in FLOWS:
             raise ForageError(f"There is no flow {self.flow!r}; there are {', '.join(FLOWS)}.")
-        if self.torso != "mlp" or self.state_dependent_noise or self.recycle_interval or self.count_dormant:
+        own = self.torso != "mlp" or self.state_dependent_noise or self.squash_deviation
+        if own or self.recycle_interval or self.count_dormant:
             raise ForageError(
                 "A flow has networks and noise of its own, and its units are not counted; leave torso, "
-                "state_dependent_noise, recycle_interval and count_dormant out, or take sac."
+                "state_dependent_noise, squash_deviation, recycle_interval and count_dormant out, or take sac."
             )
 
     def make_actor(self, key: Key[Array, ""], spec: Spec) -> FlowActor:

@@ -26,9 +26,8 @@ class SimBa(SAC):
     """SAC with SimBa's networks (Lee et al., 2024, arXiv 2410.09754).
 
     Defaults are those of the authors' code (configs/agent/sac_simba.yaml and base.yaml); the paper's own tables could
-    not be looked up. There one critic learns where episodes never end by themselves (`--critics 1`), the discount
-    follows from an episode's length, and the logarithm of the deviation is squashed into -10 to 2 rather than cut at
-    -20 and 2.
+    not be looked up. There one critic learns where episodes never end by themselves (`--critics 1`), and the discount
+    follows from an episode's length: 0.995 for a thousand steps.
     """
 
     example: ClassVar[str] = "forage train simba Pendulum-v1 --value-sizes 128,128"
@@ -43,6 +42,7 @@ class SimBa(SAC):
     normalise_observation: bool = equinox.field(static=True, default=True)
     initial_temperature: float = 0.01
     target_entropy: float = -0.5
+    squash_deviation: bool = equinox.field(static=True, default=True)
     weight_decay: float = 0.01  # share of each weight that is lost in a step of size 1, of policy and critics; larger
     # keeps weights smaller
 

@@ -36,13 +36,12 @@ from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, Atoms, CriticReport, each_value
-from forage.nn.distributions import Actions, SquashedGaussian
+from forage.nn.distributions import Actions
 from forage.nn.hypersphere import SphereHead
 from forage.nn.networks import Style, Torso
 from forage.nn.normalise import Norms, RunningNorm
 from forage.ops.two_hot import two_hot
 
-LEAST_LOG_STD, MOST_LOG_STD = -10.0, 2.0  # of the policy, between which a tanh squashes it
 EPSILON = 1e-8  # added to the variance of returns
 
 
@@ -59,18 +58,13 @@ class Heads(equinox.Module):
 class Actor(sac.Actor):
     """Squashed Gaussians whose heads are on the sphere as well."""
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: Style):
+    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: Style, squashed: bool):
         torso_key, mean_key, std_key = jax.random.split(key, 3)
         self.actions = Actions.of(spec.action_space)
         self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
         heads = (SphereHead(key, self.torso.size, self.actions.outputs) for key in (mean_key, std_key))
         self.head = Heads(*heads)  # type: ignore[assignment]
-        self.log_std = None
-
-    def policies(self, features: Float[Array, "batch features"]) -> SquashedGaussian:
-        mean, raw = jnp.split(self.head(features), 2, axis=1)
-        share = (1 + jnp.tanh(raw)) / 2
-        return SquashedGaussian(mean, LEAST_LOG_STD + (MOST_LOG_STD - LEAST_LOG_STD) * share)
+        self.log_std, self.squashed = None, squashed
 
 
 class Returns(NamedTuple):
@@ -131,6 +125,7 @@ class SimBaV2(SAC):
     normalise_observation: bool = equinox.field(static=True, default=True)
     initial_temperature: float = 0.01
     target_entropy: float = -0.5
+    squash_deviation: bool = equinox.field(static=True, default=True)
     atoms: int = equinox.field(static=True, default=101)  # returns that a critic tells apart, evenly from -limit to
     # limit; more tell them more finely; the authors'
     limit: float = equinox.field(static=True, default=5.0)  # largest scaled return; larger scales rewards down less
@@ -153,7 +148,7 @@ class SimBaV2(SAC):
         return SimBaV2State(**super().init(key, spec)._asdict(), returns=returns)
 
     def make_actor(self, key: Key[Array, ""], spec: Spec) -> Actor:
-        return Actor(key, spec, self.hidden_sizes, self.style())
+        return Actor(key, spec, self.hidden_sizes, self.style(), self.squash_deviation)
 
     @property
     def places(self) -> Atoms:
