@@ -14,13 +14,14 @@ optimiser counts go on; there biases become zero, here they are drawn anew as wh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import equinox
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
+from forage.core.errors import ForageError
 from forage.nn.batch_norm import BatchNorm
 from forage.nn.hypersphere import Hypersphere
 from forage.nn.layers import CNN, MLP, Linear, Norm
@@ -45,6 +46,23 @@ class Units(NamedTuple):
     where: Callable[[Any], Linear]
     norms: tuple[Callable[[Any], Norm | BatchNorm], ...]
     followers: tuple[Follower, ...]
+
+
+class Recycling(Protocol):
+    """An agent with the options of recycling."""
+
+    whole: ClassVar[str]
+    recycle_interval: int
+    count_dormant: bool
+
+
+def check_recycling(agent: Recycling) -> None:
+    """Raise `ForageError` where an agent is to look for dormant units, and says why it does not (`whole`)."""
+    if agent.whole and (agent.recycle_interval or agent.count_dormant):
+        raise ForageError(
+            f"{type(agent).__name__} does not look for dormant units, as {agent.whole}; leave recycle_interval and "
+            f"count_dormant out."
+        )
 
 
 def units_of(

@@ -111,5 +111,5 @@ def test_what_is_refused():
     for base in (deaf, lambda observation: jnp.zeros(2)):
         with pytest.raises(ForageError, match="makes them from none"):
             DSRL(base=base).check(SPEC)
-    with pytest.raises(ForageError, match="leave recycle_interval"):
+    with pytest.raises(ForageError, match="leave bins, quantiles"):
         DSRL(bins=5)

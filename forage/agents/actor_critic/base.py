@@ -44,7 +44,7 @@ from forage.nn.critics import (
     truncated,
     value_error,
 )
-from forage.nn.dormant import recycled, share_dormant
+from forage.nn.dormant import check_recycling, recycled, share_dormant
 from forage.nn.encoders import is_image
 from forage.nn.hypersphere import on_sphere
 from forage.nn.networks import Style, input_size
@@ -90,6 +90,9 @@ class ActorCritic(Agent):
 
     normalises: ClassVar[bool] = True
     """Observations can be normalised (`normalise_observation`)."""
+
+    whole: ClassVar[str] = ""
+    """Why its networks are not looked through for dormant units; empty where they are."""
 
     learning_rate: float = 3e-4
     discount: float = 0.99
@@ -150,6 +153,7 @@ class ActorCritic(Agent):
             )
 
     def __check_init__(self):
+        check_recycling(self)
         for name, known in (("critic_norm", NORMS), ("climb", CLIMBS)):
             if getattr(self, name) not in known:
                 raise ForageError(f"There is no {name} {getattr(self, name)!r}; there are {', '.join(known)}.")

@@ -53,6 +53,7 @@ class RRS(TD3):
 
     example: ClassVar[str] = "forage train rrs Pendulum-v1"
     ranges: ClassVar[Ranges] = {"shifts": Range()}
+    whole: ClassVar[str] = "it has a set of critics for each shift"
 
     shifts: tuple[float, ...] = equinox.field(static=True, default=(-0.5, 0.0, 0.5))  # constants c_k added to rewards,
     # one for each pair of critics; negative ones explore, only 0 is TD3
@@ -62,11 +63,6 @@ class RRS(TD3):
     def __check_init__(self):
         if not self.shifts:
             raise ForageError("RRS needs at least one of its shifts; 0 alone is TD3.")
-        if self.recycle_interval or self.count_dormant:
-            raise ForageError(
-                "Dormant units are looked for in one set of critics, and RRS has one for each shift; leave "
-                "recycle_interval and count_dormant out, or take td3."
-            )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> RRSState:
         td3_key, critic_key, mood_key = jax.random.split(key, 3)

@@ -234,6 +234,7 @@ class SACFlow(SAC):
     """
 
     example: ClassVar[str] = "forage train sac-flow Pendulum-v1 --steps 20k"
+    whole: ClassVar[str] = "a flow has networks of its own"
     ranges: ClassVar[Ranges] = {
         "flow_steps": Range(1),
         "noise_sizes": Range(1),
@@ -263,11 +264,10 @@ class SACFlow(SAC):
     def __check_init__(self):
         if self.flow not in FLOWS:
             raise ForageError(f"There is no flow {self.flow!r}; there are {', '.join(FLOWS)}.")
-        own = self.torso != "mlp" or self.state_dependent_noise or self.squash_deviation
-        if own or self.recycle_interval or self.count_dormant:
+        if self.torso != "mlp" or self.state_dependent_noise or self.squash_deviation:
             raise ForageError(
-                "A flow has networks and noise of its own, and its units are not counted; leave torso, "
-                "state_dependent_noise, squash_deviation, recycle_interval and count_dormant out, or take sac."
+                "A flow has networks and noise of its own; leave torso, state_dependent_noise and squash_deviation "
+                "out, or take sac."
             )
 
     def make_actor(self, key: Key[Array, ""], spec: Spec) -> FlowActor:

@@ -67,6 +67,7 @@ class DiscreteBCQ(DQN):
     ranges: ClassVar[Ranges] = {"threshold": Range(0, 1, below=True)}
 
     offline: ClassVar[bool] = True
+    whole: ClassVar[str] = "it has one network for values and one for what the data does"
 
     threshold: float = 0.3  # how likely an action is to be, relative to the likeliest one, to be considered; 0
     # considers all, near 1 imitates; the authors'
@@ -78,11 +79,6 @@ class DiscreteBCQ(DQN):
         super().check(spec)
         if self.memory_size:
             raise ForageError("DiscreteBCQ has no memory, as a data set does not tell its state; memory_size=0 works.")
-        if self.recycle_interval or self.count_dormant:
-            raise ForageError(
-                "Dormant units are looked for in one network, and DiscreteBCQ has one for values and one for what the "
-                "data does; leave recycle_interval and count_dormant out."
-            )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         network = BCQNetwork(key, spec, self)

@@ -35,7 +35,7 @@ from forage.core.spaces import check_discrete, seen, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import Bins
 from forage.nn.distributions import Actions
-from forage.nn.dormant import Follower, Units, recycled, share_dormant, units_of
+from forage.nn.dormant import Follower, Units, check_recycling, recycled, share_dormant, units_of
 from forage.nn.networks import GRU, MLP, Recall, Style, Torso, input_size
 from forage.ops import returns
 from forage.ops.action_values import best, chosen, followed
@@ -186,6 +186,9 @@ class DQN(Agent):
     on_policy: ClassVar[bool] = False
     usual_behaviour: ClassVar[str] = "epsilon-greedy"
 
+    whole: ClassVar[str] = ""
+    """Why its networks are not looked through for dormant units; empty where they are."""
+
     # A `State` below is a `DQNState`, or that of an agent built on this one, which may have another optimiser.
 
     learning_rate: float = 5e-4
@@ -221,6 +224,7 @@ class DQN(Agent):
     count_dormant: bool = equinox.field(static=True, default=False)  # report the share of dormant units as `dormant`
 
     def __check_init__(self):
+        check_recycling(self)
         if self.bins and self.lowest_value >= self.highest_value:
             raise ForageError(
                 f"Histograms of values from {self.lowest_value:g} to {self.highest_value:g} are empty; "

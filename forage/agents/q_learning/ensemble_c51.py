@@ -40,6 +40,7 @@ class EnsembleC51(C51):
 
     example: ClassVar[str] = "forage train ensemble-c51 CartPole-v1"
     ranges: ClassVar[Ranges] = {"members": Range(1), "mask_probability": Range(0, 1, above=True)}
+    whole: ClassVar[str] = "it has several networks"
 
     members: int = equinox.field(static=True, default=5)  # networks that learn together; more have a steadier target,
     # at more computing
@@ -47,11 +48,6 @@ class EnsembleC51(C51):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        if self.recycle_interval or self.count_dormant:
-            raise ForageError(
-                "Dormant units are looked for in one network alone; leave recycle_interval and count_dormant out, or "
-                "take c51."
-            )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         networks = jax.vmap(lambda key: self.network(key, spec))(jax.random.split(key, self.members))

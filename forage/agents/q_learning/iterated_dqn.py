@@ -39,6 +39,7 @@ class IteratedDQN(DQN):
 
     example: ClassVar[str] = "forage train i-dqn CartPole-v1"
     ranges: ClassVar[Ranges] = {"chain": Range(1), "copy_interval": Range(1)}
+    whole: ClassVar[str] = "its networks are a chain"
 
     chain: int = equinox.field(static=True, default=5)  # values that learn together; more look more Bellman updates
     # ahead, at more computing
@@ -50,11 +51,6 @@ class IteratedDQN(DQN):
         if self.double or self.memory_size:
             raise ForageError(
                 "A chain of values has no double targets and no memory; leave double and memory_size out, or take dqn."
-            )
-        if self.recycle_interval or self.count_dormant:
-            raise ForageError(
-                "Dormant units are looked for in one network alone; leave recycle_interval and count_dormant out, or "
-                "take dqn."
             )
 
     def check(self, spec: Spec) -> None:

@@ -70,6 +70,7 @@ class DSRL(SAC):
 
     begins_at_random: ClassVar[bool] = False
     normalises: ClassVar[bool] = False
+    whole: ClassVar[str] = "its critics of noise are told values of critics of actions"
     example: ClassVar[str] = "forage train dsrl Pendulum-v1 --base runs/sac --steps 20k"
     ranges: ClassVar[Ranges] = {"magnitude": Range(0, above=True), "distil_interval": Range(1)}
 
@@ -89,10 +90,10 @@ class DSRL(SAC):
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256, 256))
 
     def __check_init__(self):
-        if self.recycle_interval or self.count_dormant or self.bins or self.quantiles or self.state_dependent_noise:
+        if self.bins or self.quantiles or self.state_dependent_noise:
             raise ForageError(
-                "DSRL's critics of noise are told values of critics of actions; leave recycle_interval, count_dormant, "
-                "bins, quantiles and state_dependent_noise out."
+                "DSRL's critics of noise are told values of critics of actions; leave bins, quantiles and "
+                "state_dependent_noise out."
             )
 
     @property

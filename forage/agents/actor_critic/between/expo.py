@@ -102,6 +102,7 @@ class EXPO(SAC):
     """
 
     normalises: ClassVar[bool] = False
+    whole: ClassVar[str] = "its edits see an action beside the observation"
     example: ClassVar[str] = "forage train expo Pendulum-v1 --memory mixed --memory.data mixed.npz"
     ranges: ClassVar[Ranges] = {
         "candidates": Range(1),
@@ -135,10 +136,10 @@ class EXPO(SAC):
     def __check_init__(self):
         if self.edited > self.candidates:
             raise ForageError(f"EXPO edits {self.edited} of {self.candidates} candidates; edit as many or fewer.")
-        if self.recycle_interval or self.count_dormant or self.state_dependent_noise or self.quantiles:
+        if self.state_dependent_noise or self.quantiles:
             raise ForageError(
                 "EXPO's edits see an action beside the observation, and its targets choose by single values; leave "
-                "recycle_interval, count_dormant, state_dependent_noise and quantiles out."
+                "state_dependent_noise and quantiles out."
             )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> EXPOState:

@@ -105,6 +105,7 @@ class Recurrent(ActorCritic):
 
     usual_memory: ClassVar[str] = "episodes"
     normalises: ClassVar[bool] = False
+    whole: ClassVar[str] = "its networks remember"
 
     batch_size: int = equinox.field(static=True, default=10)
     learning_starts: int = equinox.field(static=True, default=10_000)
@@ -120,11 +121,6 @@ class Recurrent(ActorCritic):
     def check(self, spec: Spec) -> None:
         super().check(spec)
         name, least = type(self).__name__, self.unroll * self.num_envs
-        if self.recycle_interval or self.count_dormant:
-            raise ForageError(
-                f"Dormant units are looked for in agents without memory; leave out recycle_interval and count_dormant, "
-                f"or take {name.removeprefix('Recurrent').lower()}."
-            )
         if self.learning_starts < least:
             raise ForageError(
                 f"{name} replays histories of {self.unroll} steps from {self.num_envs} environments, so it can start "
