@@ -326,13 +326,15 @@ def is_bounded_box(space: spaces.Space[Any]) -> bool:
     return isinstance(space, spaces.Box) and bool(is_bounded(space).all()) and np.issubdtype(space.dtype, np.floating)
 
 
-def check_bounded(agent: str, spec: Spec) -> None:
-    """Raise `ForageError` for an action space that `agent`, whose actions are continuous and bounded, cannot use."""
+def check_bounded(agent: str, spec: Spec, offline: bool = False) -> None:
+    """Raise `ForageError` for an action space that `agent`, whose actions are continuous and bounded, cannot use.
+
+    `offline`: it learns from data, and so do those that are named in its place.
+    """
     if not is_bounded_box(spec.action_space):
-        others = "ppo, dqn or sac-discrete" if isinstance(spec.action_space, spaces.Discrete) else "ppo"
         raise ForageError(
             f"{agent} needs a continuous, bounded action space; {spec.name} has {describe(spec.action_space)}"
-            f"{_open(spec.action_space)}. Try {others}."
+            f"{_open(spec.action_space)}. Try {_fitting(spec.action_space, offline)}."
         )
 
 
@@ -345,13 +347,27 @@ def _open(space: spaces.Space[Any]) -> str:
     return f", whose{where or ' value'} goes from {space.low[entry]:.4g} to {space.high[entry]:.4g}"
 
 
-def check_discrete(agent: str, spec: Spec) -> None:
-    """Raise `ForageError` for an action space that `agent`, whose actions are numbered, cannot use."""
+def check_discrete(agent: str, spec: Spec, offline: bool = False) -> None:
+    """Raise `ForageError` for an action space that `agent`, whose actions are numbered, cannot use.
+
+    `offline`: as for `check_bounded`.
+    """
     if not isinstance(spec.action_space, spaces.Discrete):
-        others = "ppo, sac or td3" if is_bounded_box(spec.action_space) else "ppo"
         raise ForageError(
-            f"{agent} needs a Discrete action space; {spec.name} has {describe(spec.action_space)}. Try {others}."
+            f"{agent} needs a Discrete action space; {spec.name} has {describe(spec.action_space)}. Try "
+            f"{_fitting(spec.action_space, offline)}."
         )
+
+
+def _fitting(space: spaces.Space[Any], offline: bool) -> str:
+    """Name agents that fit an action space, or what would."""
+    if isinstance(space, spaces.Discrete):
+        return "discrete-cql, discrete-bcq or iql" if offline else "ppo, dqn or sac-discrete"
+    if is_bounded_box(space):
+        return "iql, td3-bc or cql" if offline else "ppo, sac or td3"
+    if offline:
+        return "a data set that says how far its actions go" if isinstance(space, spaces.Box) else "bc or iql"
+    return "ppo"
 
 
 def describe(space: spaces.Space[Any]) -> str:

@@ -249,3 +249,17 @@ def test_observations_are_normalised_by_the_whole_data_set():
     norm = small.compute(lambda: agent.primed(agent.init(KEY, SPEC), data)).norm
     found = small.compute(jax.vmap(norm), seen)
     np.testing.assert_allclose(found, (seen - seen.mean(0)) / (seen.std(0) + 1e-3), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("agent", "space", "others"),
+    [
+        (TD3BC(), spaces.Discrete(3), "discrete-cql, discrete-bcq or iql"),
+        (DiscreteCQL(), spaces.Box(-1, 1, (2,)), "iql, td3-bc or cql"),
+        (DiscreteCQL(), spaces.MultiDiscrete([2, 3]), "bc or iql"),
+        (BC(), spaces.Box(-np.inf, np.inf, (2,)), "a data set that says how far its actions go"),
+    ],
+)
+def test_names_agents_that_learn_from_such_data(agent, space, others):
+    with pytest.raises(ForageError, match=f"Try {others}."):
+        agent.check(Spec("logs.csv", spaces.Box(-1, 1, (3,)), space))

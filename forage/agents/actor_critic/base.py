@@ -139,7 +139,7 @@ class ActorCritic(Agent):
     count_dormant: bool = equinox.field(static=True, default=False)  # report the share of dormant units as `dormant`
 
     def check(self, spec: Spec) -> None:
-        check_bounded(type(self).__name__, spec)
+        check_bounded(type(self).__name__, spec, self.offline)
         if self.normalise_observation and not self.normalises:
             raise ForageError(
                 f"{type(self).__name__} reads observations as they are; leave normalise_observation out, or take sac."

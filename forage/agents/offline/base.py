@@ -82,7 +82,7 @@ class OfflineAgent(Agent):
     def check(self, spec: Spec) -> None:
         """Raise `ForageError` for actions that are neither choices nor bounded numbers."""
         if isinstance(spec.action_space, gymnasium.spaces.Box):
-            check_bounded(type(self).__name__, spec)
+            check_bounded(type(self).__name__, spec, self.offline)
         Actions.of(spec.action_space)
         input_size(seen(spec.observation_space))
 

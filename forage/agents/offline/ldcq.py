@@ -282,7 +282,7 @@ class LDCQ(OfflineAgent):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        check_bounded("LDCQ", spec)
+        check_bounded("LDCQ", spec, self.offline)
         space = seen(spec.observation_space)
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
             raise ForageError(

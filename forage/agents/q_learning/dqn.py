@@ -246,7 +246,7 @@ class DQN(Agent):
 
     def check(self, spec: Spec) -> None:
         name = type(self).__name__
-        check_discrete(name, spec)
+        check_discrete(name, spec, self.offline)
         Actions.of(spec.action_space)
         input_size(seen(spec.observation_space))
         if (self.recycle_interval or self.count_dormant) and (self.memory_size or self.joint):
