@@ -47,7 +47,9 @@ NAMES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("evaluation_every",): ("eval_freq", "eval_interval", "eval_every", "evaluation_interval"),
     ("evaluation_episodes",): ("n_eval_episodes", "eval_episodes", "num_eval_episodes", "num_eval_envs"),
     ("evaluation_actions",): ("deterministic", "deterministic_eval"),
-    ("directory",): ("log_dir", "logdir", "save_path", "save_dir", "output_dir", "exp_name", "run_name", "log_path"),
+    ("directory",): (
+        "log_dir", "logdir", "save_path", "save_dir", "output_dir", "exp_name", "run_name", "log_path", "output", "out",
+    ),
     ("checkpoint_seconds",): ("save_freq", "save_interval", "checkpoint_freq", "checkpoint_interval"),
     ("devices",): ("device", "num_devices", "gpus", "cuda"),
     ("wrap",): ("wrapper", "wrappers", "wrapper_class"),
