@@ -21,9 +21,11 @@ act, the largest entry of that counts, so that the policy draws its actions, als
 exploring adds noise to it. Bounds and sizes of noise are half as large there, as entries lie in [0, 1].
 
 Otherwise than the authors' code: it never draws what runs into a time limit within the horizon, where here the sum ends
-there; its n-step return leaves out a terminal step's reward and counts what follows; pictures are read by the encoder
-of all our agents. The paper has the encoders' loss as its equation 14, the critics' as 19 and the actor's as 20; its
-tables could not be looked up.
+there; its n-step return leaves out a terminal step's reward and counts what follows; of a terminal step within the
+horizon it takes the memory's first observation for what followed; its mean size of rewards is over what the memory
+holds; pictures are read by the encoder of all our agents. In all else seventeen updates of both agree to rounding. The
+paper has the encoders' loss as its equation 14, the critics' as 19 and the actor's as 20; its tables could not be
+looked up.
 """
 
 from __future__ import annotations
