@@ -42,7 +42,8 @@ class IQLearn(DQN):
 
     Defaults are those of the authors' code for CartPole: two layers of 64 ELU units, step size 1e-4, batches of 32
     demonstrations and 32 transitions, temperature 0.001, divergence of strength 0.5, and what follows valued by the
-    network itself, with gradient. Their run there learns from the file alone.
+    network itself, with gradient. Their run there learns from the file alone, cuts no gradients,
+    begins with PyTorch's weights, and is evaluated by drawn actions; here by the most probable ones.
     """
 
     example: ClassVar[str] = "forage train iq-learn CartPole-v1 --demonstrations expert.npz"
@@ -70,7 +71,7 @@ class IQLearn(DQN):
     rollout_length: int = equinox.field(static=True, default=1)
     batch_size: int = equinox.field(static=True, default=32)
     learning_starts: int = equinox.field(static=True, default=1280)
-    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64,))
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))
     activation: str | Callable[[Any], Any] = equinox.field(static=True, default="elu")
     target_update_interval: int = equinox.field(static=True, default=4)  # environment steps between two updates of the
     # target network, where there is use for one
