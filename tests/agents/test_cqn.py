@@ -62,6 +62,15 @@ def test_zooming_by_hand():
     np.testing.assert_allclose(noisy, [-16 / 9, -12 / 9], rtol=1e-5)
 
 
+@pytest.mark.parametrize("agent", [TINY, CQNAS(hidden_sizes=(4,), sequence=3)])
+def test_hidden_layers_begin_orthogonal(agent):
+    network = small.at_once(lambda: agent.network(KEY, PLANE))
+    for stream in (network.advantage, network.state_value):
+        weight, bias = stream.layers[0].weight, stream.layers[0].bias
+        np.testing.assert_allclose(weight.T @ weight, np.eye(4), atol=1e-5)
+        assert not bias.any()
+
+
 def test_what_is_worth_the_same_is_drawn():
     state = small.at_once(lambda: TINY.init(KEY, PLANE))
     found = small.compute(

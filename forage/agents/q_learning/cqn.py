@@ -84,9 +84,9 @@ class CoarseToFine(equinox.Module):
         self.state_value = self.stream(value_key, self.dimensions * self.atoms, agent)
 
     def stream(self, key: Key[Array, ""], outputs: int, agent: CQN) -> MLP:
-        """Make one of the two streams, which says nothing at first."""
+        """Make one of the two streams, whose layers begin orthogonal, as the authors'; it says nothing at first."""
         sizes = self.torso.size + self.dimensions + self.levels, *agent.hidden_sizes, outputs
-        mlp = MLP(key, sizes, agent.activation, layer_norm=True)
+        mlp = MLP(key, sizes, agent.activation, gain=1.0, layer_norm=True)
         last = lambda n: (n.layers[-1].weight, n.layers[-1].bias)  # noqa: E731
         return equinox.tree_at(last, mlp, replace_fn=jnp.zeros_like)
 

@@ -56,7 +56,7 @@ class SequenceNetwork(CoarseToFine):
         inputs = self.torso.size + self.each + self.steps + self.levels
         size, numbers = agent.hidden_sizes[-1], self.each * self.atoms
         layers = inputs, *agent.hidden_sizes
-        make = lambda key: MLP(key, layers, agent.activation, activate_last=True, layer_norm=True)  # noqa: E731
+        make = lambda key: MLP(key, layers, agent.activation, 1.0, activate_last=True, layer_norm=True)  # noqa: E731
         self.advantage, self.state_value = make(keys[0]), make(keys[1])
         self.grus = GRU(keys[2], size, 0, size), GRU(keys[3], size, 0, size)
         outputs = self.intervals * numbers, numbers
