@@ -141,6 +141,19 @@ def test_sequences_average_what_several_have_for_now():
     np.testing.assert_allclose(done, np.repeat(by_hand, 2).reshape(4, 2), rtol=1e-5)
 
 
+def test_noise_on_a_sequence_is_done_as_it_is():
+    """It moves an action by less than an interval, and by as much as it is; what leaves the box is cut."""
+
+    def worked(noise):
+        state, hidden = SEQUENCE.init(KEY, PLANE), SEQUENCE.hidden(PLANE)
+        act = lambda explore: SEQUENCE.act(state, hidden, SEEN[0], KEY, explore, noise)[0]  # noqa: E731
+        return act(False), act(True)
+
+    noise = np.array([1.5, -1000.0], np.float32)
+    still, noisy = small.compute(worked, noise)
+    np.testing.assert_allclose(noisy, [still[0] + 2 * SEQUENCE.exploration_noise * noise[0], -2.0], rtol=1e-5)
+
+
 @pytest.mark.thorough
 def test_sequences_are_learned_of_and_steps_know_the_ones_before():
     def worked(key):

@@ -8,12 +8,14 @@ and the last one is repeated where the episode ends before them.
 
 What is done is an average over the sequences of the last K steps, of what each of them has for now (temporal
 ensembling, Zhao, Kumar, Levine, Finn, 2023, "Learning Fine-Grained Bimanual Manipulation with Low-Cost Hardware",
-arXiv 2304.13705): with weights exp(-ensembling i), i = 0 being the oldest.
+arXiv 2304.13705): with weights exp(-ensembling i), i = 0 being the oldest. Exploring, noise is added to that average,
+and what comes out is done as it is.
 
 K, layers, learning rate and noise are those of the authors' program for tasks without pictures
 (cfgs/config_cqn_as_humanoid.yaml and humanoid_src of github.com/younggyoseo/CQN-AS), with half as many units. There
-values are numbers and targets are copied, where those of `cqn` stand here; the paper's own tables could not be looked
-up. Which decay they ensemble with could not be looked up either: 0.01 is that of Zhao and others.
+values are numbers, targets are copied, the network itself acts, and every other step has an update, where `cqn` stands
+here; the paper's own tables could not be looked up. Their ensembling, 0.01 as well, leaves out sequences which have
+exactly 0 for now in any dimension; here they count. Their GRUs begin uniform, as PyTorch's do; here orthogonal.
 """
 
 from __future__ import annotations
@@ -126,8 +128,7 @@ class CQNAS(CQN):
         return weight @ now / weight.sum(), Planned(sequences, number)
 
     def moved(self, network: CoarseToFine, action: Float[Array, " each"]) -> Float[Array, " each"]:
-        repeated = jnp.tile(action, self.sequence)
-        return super().moved(network, repeated)[: len(action)]
+        return action
 
     def done(self, network: CoarseToFine, experience: Experience) -> Float[Array, "batch dimensions"]:
         ended = experience.ended[: self.sequence]
