@@ -17,9 +17,11 @@ asked for, and R_{t+1} = R_t - r_t (algorithm 1). The context moves with the epi
 
 The network, the losses of continuous actions, the batches, the update and the numbers are those of the authors' code
 for Gym (kzl/decision-transformer: gym/experiment.py, decision_transformer.py, seq_trainer.py); the paper's tables could
-not be looked up. Three things are ours: returns are divided by the largest of the data where the authors have a number
-for each task; the last `context` - 1 transitions of a whole data set begin no sub-sequence; and discrete actions have
-the loss above in this network, where the authors' code for Atari has another network for pictures.
+not be looked up. Some things are ours: returns are divided by the largest of the data where the authors have a number
+for each task; the last `context` - 1 transitions of a whole data set begin no sub-sequence; standardised observations
+lie within -10 and 10; the layers by which the results of a block leave begin smaller, as `nn/vector_transformer.py`
+says, and there like all others; and discrete actions have the loss above in this network, where the authors' code for
+Atari has another network for pictures.
 """
 
 from __future__ import annotations

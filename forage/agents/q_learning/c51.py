@@ -52,7 +52,8 @@ class CategoricalNetwork(ReturnNetwork):
 class C51(DQN):
     """Categorical DQN (Bellemare et al., 2017, arXiv 1707.06887), with CleanRL's atoms for small tasks.
 
-    The paper has 51 atoms from -10 to 10, for the clipped rewards of Atari games.
+    The paper has 51 atoms from -10 to 10, for the clipped rewards of Atari games. In the paper, and in CleanRL, Adam's
+    epsilon is 0.01 / batch_size, here 1e-8 as in `dqn`; CleanRL has no gradient for probabilities below 1e-5.
     """
 
     example: ClassVar[str] = "forage train c51 CartPole-v1"

@@ -43,7 +43,10 @@ class PQN(Agent):
     """Parallelised Q-network (Gallici et al., 2024, arXiv 2407.04811), with CleanRL's settings for small tasks.
 
     As many transitions make a rollout, of 8 environments and 64 steps where CleanRL has 4 and 128; errors are halved
-    and the last layer begins smaller, as in our other agents.
+    and the last layer begins smaller, as in our other agents. CleanRL's epsilon falls over half of the run, and with
+    `epsilon-greedy` here over a tenth. The authors' program (mttga/purejaxql) has the same update, with 1e-6 in place
+    of 1e-5 in its layer normalisation, takes a truncated episode for a terminated one, and puts the value of what
+    follows a rollout in place of that of its last observation.
     """
 
     example: ClassVar[str] = "forage train pqn CartPole-v1"

@@ -39,7 +39,8 @@ class QuantileNetwork(ReturnNetwork):
 class QRDQN(DQN):
     """DQN that learns quantiles of the return (Dabney et al., 2018, arXiv 1710.10044); all else as DQN's.
 
-    The paper has 200 quantiles in Atari; RL Baselines3 Zoo has from 10 to 170 for small tasks.
+    The paper has 200 quantiles in Atari; RL Baselines3 Zoo has from 10 to 170 for small tasks. In the paper, and in
+    Stable-Baselines3, Adam's epsilon is 0.01 / batch_size; here it is 1e-8 as in `dqn`.
     """
 
     example: ClassVar[str] = "forage train qr-dqn CartPole-v1"
