@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forage.studies.claims.claim import SEEDS, Arm, Claim, Paper, Scale, evaluated
+from forage.studies.claims.claim import FRESH, Arm, Claim, Paper, Scale, evaluated
 from forage.studies.claims.played import balance, played
 
 
@@ -12,7 +12,7 @@ def demonstration() -> str:
     return played("CartPole-v1", balance, (0.0,))
 
 
-CLONING: dict[str, Any] = {"hidden_sizes": (64,), "activation": "elu", "learning_rate": 1e-3, "batch_size": 32}
+CLONING: dict[str, Any] = {"hidden_sizes": (64, 64), "activation": "elu", "learning_rate": 1e-3, "batch_size": 32}
 
 CLAIM = Claim(
     title="IQ-Learn: Inverse soft-Q Learning for Imitation",
@@ -29,7 +29,7 @@ CLAIM = Claim(
     baselines=("behaviour cloning",),
     measure=evaluated,
     measured="return",
-    laptop=Scale(20_000, SEEDS[:5]),
+    laptop=Scale(20_000, FRESH[:5]),
     smoke=Scale(2048, (1000, 1001)),
     paper=Paper("CartPole-v1", 100_000, 5, "a CPU and an hour", lacks="the experts of the paper"),
     note="One episode of a rule that balances the pole, in place of the authors' expert.",
