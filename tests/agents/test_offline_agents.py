@@ -127,6 +127,14 @@ def test_the_gap_by_hand(kind):
     np.testing.assert_allclose(loss, squares + 3.0 * expected.sum(), rtol=1e-5)
 
 
+def test_cal_ql_begins_as_its_authors_program():
+    # Their configuration says an entropy target of 0, for which their program takes -1 a dimension.
+    assert CalQL().target_entropy == -1.0
+    for kind, weight in ((CQL, 1.0), (CalQL, math.e)):
+        agent = kind(**CONSERVATIVE, learn_conservatism=True)
+        np.testing.assert_allclose(small.compute(lambda a=agent: a.weight(a.init(KEY, SPEC).log_weight)), weight, 1e-6)
+
+
 def test_the_multiplier_grows_while_the_gap_is_above_its_target():
     now, keys = transitions([0.4, -0.2], [0.0, 0.0]), CriticKeys(sampled=KEY)
     after = {}

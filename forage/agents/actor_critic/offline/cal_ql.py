@@ -8,8 +8,15 @@ action b that was drawn from the policy, at s or at s', counts as
 
 so a policy's value is lowered no further than the value of the one that was recorded. Uniform actions are pushed down
 as before. The update and the numbers are those of the authors' program (nakamotoo/Cal-QL: JaxCQL/conservative_sac.py;
-its mazes: scripts/run_antmaze.sh, which learns the multiplier); there the multiplier's goal is `conservatism` times
-0.8, and here `target_gap` is that product. The paper's tables could not be looked up.
+its mazes: scripts/run_antmaze.sh, which learns the multiplier, from e on); there the multiplier's goal is
+`conservatism` times 0.8, and here `target_gap` is that product. Its configuration says an entropy target of 0, for
+which conservative_sac_main.py takes -1 a dimension. The paper's tables could not be looked up.
+
+All networks take their step from what they were before the update; here the policy follows critics that have already
+moved. The temperature goes down -log alpha (log pi + H), here -alpha (log pi + H). A learned number, -1 at first, is
+added to the policy's log-deviations, and another, 1 at first, multiplies them; weights begin orthogonal, last ones a
+hundred times smaller, and biases at zero: so a policy begins with means of about 0 and deviations of about 0.37. Here
+all begin as in SAC.
 
 Online the agent goes on with the same losses, as there (conservative_sac_main.py, whose weight of the gap stays what it
 was unless `cql_min_q_weight_online` says another): half of each batch is from the data (`mixing_ratio` 0.5 in both
@@ -39,14 +46,13 @@ class CalQL(CQL):
     set is opened or an episode is over.
     """
 
+    first_log_weight: ClassVar[float] = 1.0
     example: ClassVar[str] = "forage train cal-ql Pendulum-v1 --data mixed.npz"
 
     backup_samples: int = equinox.field(static=True, default=10)  # actions of the policy at s' of which the target
     # takes the best; the authors'
     target_gap: float = 4.0  # gap, times conservatism, that the multiplier aims at; larger is less conservative; the
     # authors' for mazes
-    target_entropy: float = 0.0  # entropy that the temperature aims at, in nats for each dimension of the action, in
-    # the unit box; larger explores more; the authors'
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
     value_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256, 256, 256))
 

@@ -14,7 +14,10 @@ is above `target_gap` (a Lagrange multiplier), log w taking steps up w sum_i (co
 update, its sums without 1 / (3 m), squares without halves and an entropy that the target leaves out, and all numbers
 are those of the authors' program (aviralkumar2907/CQL: d4rl/rlkit/torch/sac/cql.py, d4rl/examples/cql_mujoco_new.py);
 the paper's tables could not be looked up. Their policy clones the data in its first 40,000 updates, of which a comment
-there says that it makes little difference; here it does not.
+there says that it makes little difference; here it does not. The temperature's step, down -log alpha (log pi + H), is
+first there, and the policy follows critics as they were before the update; here alpha (log pi + H) counts, and both
+steps follow the critics'. The best of several `backup_samples` is there each target critic's own, whose least value
+counts; here, as in Cal-QL's program, the best of their least values.
 """
 
 from __future__ import annotations
@@ -78,6 +81,9 @@ class CQL(SAC):
         "policy_learning_rate": Range(0),
     }
 
+    first_log_weight: ClassVar[float] = 0.0
+    """The logarithm of the multiplier before it has learned."""
+
     offline: ClassVar[bool] = True
     fine_tunes: ClassVar[bool] = True
 
@@ -97,7 +103,7 @@ class CQL(SAC):
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256, 256))
 
     def init(self, key: Key[Array, ""], spec: Spec) -> CQLState:
-        log_weight = jnp.zeros(())
+        log_weight = jnp.full((), self.first_log_weight, jnp.float32)
         more = {"log_weight": log_weight, "weight_optimiser": self.descent().init(log_weight), "gap": jnp.zeros(())}
         return CQLState(**super().init(key, spec)._asdict(), **more)
 
