@@ -98,6 +98,20 @@ def test_targets_without_entropy():
         np.testing.assert_allclose(compute(agent.target, state, *now, keys), 1 + 0.9 * 6, rtol=1e-6)
 
 
+def test_wsrls_policy_climbs_the_least_of_all_critics_and_rlpds_their_mean():
+    for agent, value in ((WSRL(critics=2), 3.0), (RLPD(critics=2), 4.0)):
+        state = sac_state(agent)
+        arguments = (state.actor, state.critics, state, np.zeros((1, 3)), np.zeros((1, 2)))
+        loss, (log_probability, _) = compute(agent.actor_loss, *arguments)
+        np.testing.assert_allclose(loss, log_probability[0] - value, rtol=1e-5)
+
+
+def test_wsrls_entropy_target_is_minus_one_a_dimension():
+    # Their configuration says 0, for which their program takes -1 a dimension.
+    slope = compute(jax.grad(lambda x: WSRL().temperature_loss(x, jnp.array([2.0]), 2)), jnp.float32(0))
+    np.testing.assert_allclose(slope, 0.0, atol=1e-6)
+
+
 def test_target_and_losses_count_entropy():
     agent = dataclasses.replace(AGENT, initial_temperature=0.5)
     noise = np.array([[0.5, -1.0]])

@@ -7,14 +7,19 @@ holds what that policy does before its critics are asked about it. From then on 
 normalised critics, M of them in the target, and G updates of the critics for each step and one of the policy,
 
     critics   sum_i (Q_i(s, a) - r - discount (1 - terminated) min over the M of Q'_j(s', a'))^2
-    actor     alpha log pi(b|s) - mean_i Q_i(s, b)
+    actor     alpha log pi(b|s) - min_i Q_i(s, b)
 
 K = 5,000 steps, G = 4 with 256 transitions each, N = 10, M = 2, layer normalisation in all networks, an entropy target
-of 0 and targets without entropy are those of the authors' program for locomotion (experiments/configs/wsrl_config.py,
-sac_config.py and scripts/locomotion/launch_wsrl_finetune.sh of github.com/zhouzypaul/wsrl). There policy and
-temperature have a learning rate of 1e-4, a third of the critics', and the last layers begin a hundred times smaller;
-here all networks share one learning rate. The offline run is to have as many critics and the same networks: there CQL
-or Cal-QL, here any agent built on SAC.
+of -1 a dimension and targets without entropy are those of the authors' program for locomotion (wsrl/agents/sac.py,
+experiments/configs/wsrl_config.py, sac_config.py and scripts/locomotion/launch_wsrl_finetune.sh of
+github.com/zhouzypaul/wsrl, whose configuration says an entropy target of 0, for which sac.py takes -1 a dimension).
+
+There policy and temperature have a learning rate of 1e-4, a third of the critics'; here all networks share one. Their
+step comes from all 4 x 256 transitions, here from the last 256; the temperature's from actions at s', here at s, and
+what is learned is its inverse softplus, here its logarithm. The M critics are drawn with replacement, so that one in N
+targets asks one critic alone. All critics share one last layer. Weights begin orthogonal, those of the last hidden
+layer a hundred times smaller, which its normalisation undoes, and biases at zero; here both as in SAC. The offline run
+is to have as many critics and the same networks: there CQL or Cal-QL, here any agent built on SAC.
 """
 
 from __future__ import annotations
@@ -38,9 +43,7 @@ class WSRL(SAC):
 
     critics: int = equinox.field(static=True, default=10)
     target_subset: int = equinox.field(static=True, default=2)
-    climb: str = equinox.field(static=True, default="mean")
     layer_norm: bool = equinox.field(static=True, default=True)
-    target_entropy: float = 0.0
     backup_entropy: bool = equinox.field(static=True, default=False)
     learning_starts: int = equinox.field(static=True, default=5000)  # steps of the warm-up, in which the policy acts as
     # it is and nothing is learned
