@@ -11,7 +11,8 @@ the second at every `policy_delay`-th update. Networks have three layers, critic
 batches are large. A truncated episode's last transition, whose next action nobody knows, is left out, as by the loader
 of the authors' program (CORL, algorithms/offline/rebrac.py), whose numbers the defaults are. There a layer is
 normalised after its activation, and here before; their first biases are 0.1 and last weights within 0.001 (policy) and
-0.003 (critics), and here all are as in TD3. The paper's tables could not be looked up.
+0.003 (critics), and here all are as in TD3. Of two updates it is their first that moves the policy, and the target
+policy moves towards it as it was before that step. The paper's tables could not be looked up.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ from forage.nn.critics import each_value, least_of_some
 class ReBRAC(TD3BC):
     """TD3+BC with a penalty in the critics, too (Tarasov et al., 2023, arXiv 2305.09836), from a data set.
 
-    The authors choose both weights for each data set: halfcheetah-medium has 0.001 for the policy and 0.5 for the
-    critics (their configuration of it).
+    The authors choose both weights for each data set: halfcheetah-medium has 0.001 for the policy and 0.01 for the
+    critics (their configuration of it). Adroit and AntMaze have batches of 256, and AntMaze a discount of 0.999,
+    rewards times 100, and learning rates of 3e-4 for the policy and 5e-5 for the critics; here both share one.
     """
 
     example: ClassVar[str] = "forage train rebrac Pendulum-v1 --data mixed.npz"
