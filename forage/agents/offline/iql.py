@@ -10,7 +10,12 @@ Q = min_i Q'_i(s, a) of the target critics, each update takes one step down each
 and moves the targets Q' a little towards the critics. An expectile above 1/2 makes V lean to the better actions of the
 data: 1/2 values the policy that was recorded, and towards 1 the best one that the data supports. Sizes, rates and the
 cosine by which the policy's learning rate falls to zero are those of the authors' code; where it goes on online they
-leave the cosine out (configs/antmaze_finetune_config.py of ikostrikov/implicit_q_learning).
+leave the cosine out (configs/antmaze_finetune_config.py of ikostrikov/implicit_q_learning) and add what is seen to the
+data, so that its share of a batch grows slowly (train_finetune.py).
+
+There the rewards of locomotion are multiplied by 1000 / (return of the best episode - return of the worst), and 1 is
+taken from those of AntMaze (train_offline.py), which beta goes with: here that is a matter of the data. Weights begin
+orthogonal with gain sqrt 2 and biases at zero, in the last layers too; here both uniform in +-1 / sqrt(inputs).
 """
 
 from __future__ import annotations

@@ -13,9 +13,10 @@ is trained on the data alone, and no gradient goes back through its steps. Targe
 
 It learns from a data set, and as well from a replay memory, whose policy then explores by its own draws.
 
-Losses, sizes and numbers are those of the authors' program (agents/fql.py, read in the fork YmkBUAA/fql); the paper's
-tables could not be looked up. There one Adam holds all networks, which is the same; the squared errors of critics are
-not halved; and targets move towards the critics as they were before the step.
+Losses, sizes and numbers are those of the authors' program (agents/fql.py of github.com/seohongpark/fql); the paper's
+tables could not be looked up. There one Adam holds all networks, which is the same; targets move towards the critics as
+they were before the step; a critic's layer is normalised after its activation, and here before; and weights begin
+uniform in +-sqrt(6 / (inputs + outputs)) with biases at zero, here both in +-1 / sqrt(inputs).
 """
 
 from __future__ import annotations
