@@ -15,8 +15,10 @@ So what was learned about an action is known of every noise that leads to it, tr
 are a part of the agent's state. Numbers are those of the authors' program for robomimic (README and
 cfg/robomimic/dsrl_can.yaml of opatil-rai/dsrl, a copy of ajwagen/dsrl): noise within 1.5, 20 updates a step, one of the
 noise critics for every two, layer normalisation, an entropy target of 0; its networks are 2048 wide with tanh between
-layers, and the first 1,501 steps take w from the normal distribution, where here the untrained policy draws them. Which
-noise they distil at, and the paper's tables, could not be looked up.
+layers, and the first 1,501 steps take w from the normal distribution, where here the untrained policy draws them. Its
+steps are of four environments at once, so that it makes five updates for each transition, and it is evaluated with w
+drawn from the policy, where here its mean is taken. Which noise they distil at, and the paper's tables, could not be
+looked up.
 """
 
 from __future__ import annotations
