@@ -8,7 +8,8 @@ gradient,
     acting    y = scale (x - M) / D + offset
 
 and M and D^2 move by `rate` towards m and d^2 whenever a network is taught. For the first `warm_up` batches r is 1 and
-s is 0, which is batch normalisation.
+s is 0, which is batch normalisation. After them CrossQ's authors add the small number to the batch's variance over r^2,
+not to the variance: the same but where a batch hardly varies and r is far from 1.
 """
 
 from __future__ import annotations
