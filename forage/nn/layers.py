@@ -1,7 +1,8 @@
 """Layers: small Equinox modules that see one input; every leaf is an array, so all of JAX applies.
 
 Weights are stored (inputs, outputs). Initialisation is orthogonal (Saxe et al., 2013, arXiv 1312.6120)
-with the gains PPO and DQN use, or uniform in 1/sqrt(inputs) as in PyTorch's default, which SAC and TD3 were tuned with.
+with the gains PPO and DQN use, or uniform in 1/sqrt(inputs) as in PyTorch's default, which SAC and TD3 were tuned with;
+`redrawn` has what other programs begin with.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox
 import jax
@@ -89,6 +90,42 @@ class Linear(equinox.Module):
 
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
         return x @ self.weight + self.bias
+
+
+FIRST_WEIGHTS = ("uniform", "glorot", "lecun", "orthogonal")
+Network = TypeVar("Network")
+
+
+def redrawn(network: Network, how: str, key: Key[Array, ""]) -> Network:
+    """Return a network whose linear layers begin in another way than uniform in +-1 / sqrt(inputs), biases at zero.
+
+        glorot       uniform in +-sqrt(6 / (inputs + outputs)) (Glorot and Bengio, 2010), as PyTorch's Xavier
+        lecun        normal, cut at two deviations, with variance 1 / inputs, as Flax
+        orthogonal   orthonormal rows or columns times sqrt 2, in the last layers too
+
+    `how`: one of `FIRST_WEIGHTS`.
+    """
+    if how == "uniform":
+        return network
+    layers = [node for node in jax.tree.leaves(network, is_leaf=is_linear) if is_linear(node)]
+    keys = iter(jax.random.split(key, len(layers)))
+
+    def begun(node: Any) -> Any:
+        if not is_linear(node):
+            return node
+        shape = node.weight.shape
+        if how == "orthogonal":
+            weight = orthogonal(next(keys), shape[0], shape[1], 2**0.5)
+        else:
+            make = jax.nn.initializers.glorot_uniform if how == "glorot" else jax.nn.initializers.lecun_normal
+            weight = make()(next(keys), shape, jnp.float32)
+        return equinox.tree_at(lambda layer: (layer.weight, layer.bias), node, (weight, jnp.zeros_like(node.bias)))
+
+    return jax.tree.map(begun, network, is_leaf=is_linear)
+
+
+def is_linear(node: Any) -> bool:
+    return isinstance(node, Linear)
 
 
 class Norm(equinox.Module):

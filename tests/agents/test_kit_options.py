@@ -29,6 +29,7 @@ OPTIONS = [
     {"dropout": 0.1},
     {"critics": 3, "target_subset": 2},
     {"squash_deviation": True},
+    {"first_weights": "glorot"},
 ]
 
 

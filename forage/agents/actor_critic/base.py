@@ -47,6 +47,7 @@ from forage.nn.critics import (
 from forage.nn.dormant import check_recycling, recycled, share_dormant
 from forage.nn.encoders import is_image
 from forage.nn.hypersphere import on_sphere
+from forage.nn.layers import FIRST_WEIGHTS, Network, redrawn
 from forage.nn.networks import Style, input_size
 from forage.nn.normalise import normalised, norms_for, read_after, updated
 from forage.nn.residual import one_width
@@ -55,6 +56,7 @@ from forage.ops.optimiser import Optimiser, forgotten, named
 
 NORMS = ("none", "layer")
 CLIMBS = ("least", "mean", "first")
+FIRST = 101  # folded into the key of a network, for first weights of another kind
 
 
 class CriticKeys(NamedTuple):
@@ -110,6 +112,8 @@ class ActorCritic(Agent):
     optimiser: str | Callable[[Any], Any] = equinox.field(static=True, default="adam")
     torso: str = equinox.field(static=True, default="mlp")  # what the networks of policy and critics are: mlp, or
     # residual ones, simba, simba-v2 or bro, whose sizes are one width, once for each block
+    first_weights: str = equinox.field(static=True, default="uniform")  # how the layers of an mlp begin: uniform, as
+    # PyTorch's, glorot, lecun (Flax's) or orthogonal; the last three are wider, with biases at zero
     normalise_observation: bool = equinox.field(static=True, default=False)
     policy_delay: int = equinox.field(static=True, default=1)  # updates of the critics for each one of the policy
     critics: int = equinox.field(static=True, default=2)  # how many critics learn side by side
@@ -154,7 +158,7 @@ class ActorCritic(Agent):
 
     def __check_init__(self):
         check_recycling(self)
-        for name, known in (("critic_norm", NORMS), ("climb", CLIMBS)):
+        for name, known in (("critic_norm", NORMS), ("climb", CLIMBS), ("first_weights", FIRST_WEIGHTS)):
             if getattr(self, name) not in known:
                 raise ForageError(f"There is no {name} {getattr(self, name)!r}; there are {', '.join(known)}.")
         if self.torso != "mlp":
@@ -165,6 +169,8 @@ class ActorCritic(Agent):
                     f"A {self.torso} torso has its own normalisation and drops nothing; leave layer_norm, critic_norm "
                     f"and dropout out."
                 )
+            if self.first_weights != "uniform":
+                raise ForageError(f"A {self.torso} torso has first weights of its own; leave first_weights out.")
         if self.torso == "simba-v2" and self.recycle_interval:
             raise ForageError(
                 "A simba-v2 torso keeps its weights at length one, and recycling sets some to zero; leave "
@@ -231,7 +237,15 @@ class ActorCritic(Agent):
         style = self.style()._replace(layer_norm=norm, dropout=self.dropout)
         bins = Bins(self.bins, self.lowest_value, self.highest_value) if self.bins else None
         bins = Quantiles(self.quantiles) if self.quantiles else bins
-        return several(lambda k: self.make_critic(k, spec, dimensions, style, outputs, bins), key, self.critics)
+
+        def one(key: Key[Array, ""]) -> ActionValue:
+            return self.begun(key, self.make_critic(key, spec, dimensions, style, outputs, bins))
+
+        return several(one, key, self.critics)
+
+    def begun(self, key: Key[Array, ""], network: Network) -> Network:
+        """Return a network whose weights begin as `first_weights` says."""
+        return redrawn(network, self.first_weights, jax.random.fold_in(key, FIRST))
 
     def make_critic(
         self,

@@ -65,8 +65,8 @@ class CrossQ(SAC):
 
     Defaults are those of the authors' code (train.py); the paper's own table of them could not be looked up. The
     temperature's Adam keeps its usual beta1, as there. With `--value-sizes 256,256` critics are as wide as SAC's. There
-    weights begin normal with a deviation of 1/sqrt(inputs) and biases at zero; here both begin uniform in
-    +-1/sqrt(inputs), weights 1.7 times as narrow.
+    weights begin normal with a deviation of 1/sqrt(inputs) and biases at zero (`--first-weights lecun`); here both
+    begin uniform in +-1/sqrt(inputs), weights 1.7 times as narrow.
     """
 
     example: ClassVar[str] = "forage train crossq Pendulum-v1 --value-sizes 256,256"

@@ -77,9 +77,9 @@ class MaxInfoSAC(SAC):
     of unit spread, and as small as in the authors' code, so that even slight disagreement tells. What the ensemble sees
     and its gain are standardised by about the last million rows and, unlike there, clipped at 10. There learning begins
     at once, and no action is drawn blindly; here both wait for 1000 steps. There policy and critics begin orthogonal,
-    with gain sqrt 2 and biases of zero, logarithms of deviations stay above -10, its temperature goes down -log alpha
-    (log pi + H), which Adam hardly tells from SAC's loss, and a batch counts among what was met only after the critics'
-    step (its inputs after the policy's), not before.
+    with gain sqrt 2 and biases of zero (`--first-weights orthogonal`), logarithms of deviations stay above -10, its
+    temperature goes down -log alpha (log pi + H), which Adam hardly tells from SAC's loss, and a batch counts among
+    what was met only after the critics' step (its inputs after the policy's), not before.
     """
 
     example: ClassVar[str] = "forage train maxinfo-sac MountainCarContinuous-v0"

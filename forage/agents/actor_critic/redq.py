@@ -25,10 +25,10 @@ class REDQ(SAC):
 
     Their runs begin to learn after 5,000 steps, and aim at the entropies of MBPO: -3 for the six numbers of
     HalfCheetah's and Walker's actions, -4 for Ant's eight, -1 for Hopper's three and -2 for Humanoid's seventeen. Their
-    weights begin uniform in +-sqrt(6 / (inputs + outputs)) and biases at zero (Xavier); here both begin uniform in
-    +-1/sqrt(inputs), which is 1.7 times as narrow in square layers and 2.4 in the critics' last one. There the policy's
-    loss is computed before the critics' step, the temperature goes down -log alpha (log pi + H), which Adam hardly
-    tells from SAC's loss, and targets have a temperature of 0.2 until the policy's first step.
+    weights begin uniform in +-sqrt(6 / (inputs + outputs)) and biases at zero (`--first-weights glorot`); here both
+    begin uniform in +-1/sqrt(inputs), which is 1.7 times as narrow in square layers and 2.4 in the critics' last one.
+    There the policy's loss is computed before the critics' step, the temperature goes down -log alpha (log pi + H),
+    which Adam hardly tells from SAC's loss, and targets have a temperature of 0.2 until the policy's first step.
     """
 
     example: ClassVar[str] = "forage train redq Pendulum-v1 --steps 5000"

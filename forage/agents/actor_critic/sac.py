@@ -152,7 +152,8 @@ class SAC(ActorCritic):
 
     def make_actor(self, key: Key[Array, ""], spec: Spec) -> Any:
         log_std = self.initial_log_std if self.state_dependent_noise else None
-        return Actor(key, spec, self.hidden_sizes, self.style(), self.squash_deviation, log_std)
+        actor = Actor(key, spec, self.hidden_sizes, self.style(), self.squash_deviation, log_std)
+        return self.begun(key, actor)
 
     def act(
         self,

@@ -264,10 +264,11 @@ class SACFlow(SAC):
     def __check_init__(self):
         if self.flow not in FLOWS:
             raise ForageError(f"There is no flow {self.flow!r}; there are {', '.join(FLOWS)}.")
-        if self.torso != "mlp" or self.state_dependent_noise or self.squash_deviation:
+        own = self.torso != "mlp" or self.first_weights != "uniform"
+        if own or self.state_dependent_noise or self.squash_deviation:
             raise ForageError(
-                "A flow has networks and noise of its own; leave torso, state_dependent_noise and squash_deviation "
-                "out, or take sac."
+                "A flow has networks and noise of its own; leave torso, first_weights, state_dependent_noise and "
+                "squash_deviation out, or take sac."
             )
 
     def make_actor(self, key: Key[Array, ""], spec: Spec) -> FlowActor:

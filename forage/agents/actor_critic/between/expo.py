@@ -18,8 +18,8 @@ github.com/Servo97/EXPO, a copy of github.com/pd-perry/EXPO, which could not be 
 looked up. The base that acts follows the one that learns slowly, as there. There the base's optimiser is AdamW, step
 sizes of base and edits fall to zero by a cosine, and edited actions may leave the unit box, to which they are cut here.
 There the entropy that the temperature aims at is of edits in the action's units, which for small edits is beyond reach;
-here it is of e. There weights of critics and edits begin uniform in +-sqrt(6 / (inputs + outputs)) and biases at zero;
-here both begin uniform in +-1/sqrt(inputs).
+here it is of e. There weights of critics and edits begin uniform in +-sqrt(6 / (inputs + outputs)) and biases at zero
+(`--first-weights glorot`); here both begin uniform in +-1/sqrt(inputs).
 """
 
 from __future__ import annotations
@@ -146,6 +146,7 @@ class EXPO(SAC):
     def init(self, key: Key[Array, ""], spec: Spec) -> EXPOState:
         actor_key, critic_key, base_key = jax.random.split(key, 3)
         actor = Actor(actor_key, beside_base(spec), self.hidden_sizes, Style.of(self), self.squash_deviation)
+        actor = self.begun(actor_key, actor)
         dimensions = actor.actions.outputs
         critics = self.make_critics(critic_key, spec, dimensions)
         base = Flow(base_key, spec, dimensions, self.hidden_sizes, Style.of(self))
