@@ -9,7 +9,7 @@ import numpy as np
 from forage.memory.uniform import UniformReplay
 from forage.rewards.scaling import Scale as Scaled
 from forage.runs.run import Run
-from forage.studies.claims.claim import SEEDS, Also, Arm, Before, Claim, Paper, Scale, evaluated
+from forage.studies.claims.claim import FRESH, Also, Arm, Before, Claim, Paper, Scale, evaluated
 from forage.studies.claims.played import played, swing_up
 
 SMALL: dict[str, Any] = {"hidden_sizes": (64, 64), "batch_size": 128, "learning_rate": 1e-3}
@@ -42,9 +42,7 @@ CLAIM = Claim(
     "policy's own steps comes before the first update.",
     environment="Pendulum-v1",
     arms={
-        "no warm-up": Arm(
-            "sac", ONLINE | {"climb": "mean", "target_subset": 2, "learning_starts": 128}, online, before=BEFORE
-        ),
+        "no warm-up": Arm("sac", ONLINE | {"target_subset": 2, "learning_starts": 128}, online, before=BEFORE),
         "WSRL": Arm("wsrl", ONLINE | {"learning_starts": 1000}, online, before=BEFORE),
     },
     treatment="WSRL",
@@ -52,7 +50,7 @@ CLAIM = Claim(
     measure=lowest,
     measured="lowest evaluation after the hand-over",
     also=(Also(evaluated, "return after the run"),),
-    laptop=Scale(3000, SEEDS[:5]),
+    laptop=Scale(3000, FRESH[:5]),
     smoke=Scale(1250, (1000, 1001)),
     paper=Paper("gymnasium:HalfCheetah-v5", 300_000, 10, "a GPU and a day", lacks="the data sets of D4RL"),
     note="SAC with the least value of five normalised critics learns offline, in place of Cal-QL, from 20 episodes of "
