@@ -1,5 +1,7 @@
 """BRO's target, explorer and adjustments by hand in NumPy, its resets, and what it refuses."""
 
+import dataclasses
+
 import equinox
 import jax
 import jax.numpy as jnp
@@ -69,10 +71,11 @@ def test_adjustments_aim_at_the_divergence_and_resets_keep_the_count():
     """Too near the policy, optimism rises and the penalty falls; after the fourth update all is new."""
     now = Experience(SEEN, ACTION, REWARD, AFTER, ENDS, ~ENDS, np.zeros(6, np.int32), ())
     batch = Batch(jax.tree.map(lambda x: np.asarray(x)[None], now), np.ones(6), np.arange(6))
+    agent = dataclasses.replace(AGENT, divergence=1e6)  # first deviations may be near exp(-10), and far from others so
 
     @jax.jit
     def learned(state):
-        state, metrics, _ = AGENT.learn(state, jax.device_put(batch), None, jax.random.key(1))
+        state, metrics, _ = agent.learn(state, jax.device_put(batch), None, jax.random.key(1))
         renewed = [AGENT.renew(state._replace(updates=jnp.int32(n)), batch, jax.random.key(2), SPEC)[0] for n in (4, 5)]
         return state, metrics, renewed, AGENT.init(jax.random.key(2), SPEC)
 
