@@ -68,7 +68,7 @@ def test_target_and_explorer_are_their_formulas():
 
 @pytest.mark.thorough
 def test_adjustments_aim_at_the_divergence_and_resets_keep_the_count():
-    """Too near the policy, optimism rises and the penalty falls; after the fourth update all is new."""
+    """Too near the policy, optimism rises and the penalty falls; after the fifth update all is new."""
     now = Experience(SEEN, ACTION, REWARD, AFTER, ENDS, ~ENDS, np.zeros(6, np.int32), ())
     batch = Batch(jax.tree.map(lambda x: np.asarray(x)[None], now), np.ones(6), np.arange(6))
     agent = dataclasses.replace(AGENT, divergence=1e6)  # first deviations may be near exp(-10), and far from others so
@@ -76,7 +76,7 @@ def test_adjustments_aim_at_the_divergence_and_resets_keep_the_count():
     @jax.jit
     def learned(state):
         state, metrics, _ = agent.learn(state, jax.device_put(batch), None, jax.random.key(1))
-        renewed = [AGENT.renew(state._replace(updates=jnp.int32(n)), batch, jax.random.key(2), SPEC)[0] for n in (4, 5)]
+        renewed = [AGENT.renew(state._replace(updates=jnp.int32(n)), batch, jax.random.key(2), SPEC)[0] for n in (5, 4)]
         return state, metrics, renewed, AGENT.init(jax.random.key(2), SPEC)
 
     first = beginning()
@@ -88,7 +88,22 @@ def test_adjustments_aim_at_the_divergence_and_resets_keep_the_count():
     assert np.any(state.explorer.shift != np.asarray(first.explorer.shift))
     jax.tree.map(np.testing.assert_array_equal, fresh._replace(updates=0), other._replace(updates=0))
     jax.tree.map(np.testing.assert_array_equal, kept._replace(updates=0), state._replace(updates=0))
-    assert (fresh.updates, kept.updates) == (4, 5)
+    assert (fresh.updates, kept.updates) == (5, 4)
+
+
+@pytest.mark.parametrize(("starts", "reset"), [(10, [5, 9]), (0, [23, 27])])
+def test_resets_come_with_the_first_update_after_their_steps(starts, reset):
+    """Who stops at step 11, after as many updates as are due by then, has what was learned, and so has the score."""
+    agent = dataclasses.replace(AGENT, learning_starts=starts)
+    now = Experience(SEEN, ACTION, REWARD, AFTER, ENDS, ~ENDS, np.zeros(6, np.int32), ())
+    batch = Batch(jax.tree.map(lambda x: np.asarray(x)[None], now), np.ones(6), np.arange(6))
+
+    def is_new(state, updates):
+        renewed = agent.renew(state._replace(updates=updates), batch, jax.random.key(2), SPEC)[0]
+        return (renewed.explorer.shift != state.explorer.shift).any()
+
+    found = compute(lambda: jax.vmap(is_new, (None, 0))(AGENT.init(jax.random.key(0), SPEC), jnp.arange(30)))
+    assert np.flatnonzero(found).tolist() == reset
 
 
 def rise(weight):

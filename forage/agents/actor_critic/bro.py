@@ -19,7 +19,8 @@ without that factor, and d numbers in an action, it takes a step down
 where both adjustments stay between exp(-10) and exp(7.5). Everything but the memory begins anew after certain numbers
 of steps. Update, networks and numbers are those of the authors' program (jaxrl/bro and jaxrl/networks of
 naumix/BiggerRegularizedOptimistic, train_parallel.py); the paper's tables could not be looked up. There the loss of
-quantiles is a sum where here it is a mean, which Adam's steps hardly tell.
+quantiles is a sum where here it is a mean, which Adam's steps hardly tell, and a reset draws the same first weights
+again, where here it draws others.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ class BRO(SAC):
     # keeps weights smaller; Optax's own, which the authors keep
     resets: tuple[int, ...] = equinox.field(
         static=True, default=(15_000, 50_000, 250_000, 500_000, 750_000, 1_000_000, 1_500_000, 2_000_000)
-    )  # environment steps after which all but the memory begins anew; the authors'
+    )  # environment steps after which all but the memory begins anew, with the first update that follows; the authors'
     initial_optimism: float = 1.0  # weight of the critics' disagreement at first; larger explores more; the authors'
     initial_penalty: float = 0.25  # weight of the explorer's divergence at first; larger keeps it nearer the policy;
     # the authors'
@@ -272,8 +273,9 @@ class BRO(SAC):
         if not self.resets:
             return state, metrics
         each = self.num_envs * self.rollout_length
-        before = -(-self.learning_starts // each) - 1  # rollouts that no update follows
-        updates = jnp.array([(step // each - before) * self.updates_per_rollout for step in self.resets])
+        before = max(-(-self.learning_starts // each) - 1, 0)  # rollouts that no update follows
+        # With the first update after those steps: who stops there, or is scored there, has what was learned.
+        updates = jnp.array([(step // each - before) * self.updates_per_rollout + 1 for step in self.resets])
         begin = lambda state: self.init(key, spec)._replace(updates=state.updates, norm=state.norm)  # noqa: E731
         return when((state.updates == updates).any(), begin, state), metrics
 
