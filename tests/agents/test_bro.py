@@ -66,6 +66,16 @@ def test_target_and_explorer_are_their_formulas():
     )
 
 
+def test_deviations_begin_with_a_smaller_gain_than_means():
+    """As in the authors' networks/policies.py: the root of 2 for means, 1 for deviations, 0.01 for the explorer."""
+    state = jax.device_get(beginning())
+    size = lambda weight: np.linalg.svd(weight, compute_uv=False)  # noqa: E731
+    for weight, gain in (
+        (state.actor.head.weight[:, :2], 2**0.5), (state.actor.head.weight[:, 2:], 1.0), (state.explorer.shift, 0.01)
+    ):  # fmt: skip
+        np.testing.assert_allclose(size(weight), gain, rtol=1e-4)
+
+
 @pytest.mark.thorough
 def test_adjustments_aim_at_the_divergence_and_resets_keep_the_count():
     """Too near the policy, optimism rises and the penalty falls; after the fifth update all is new."""

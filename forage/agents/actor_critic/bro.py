@@ -167,6 +167,15 @@ class BRO(SAC):
             penalty_optimiser=steps.init(penalty),
         )
 
+    def make_actor(self, key: Key[Array, ""], spec: Spec) -> Any:
+        """Return the policy's network; first weights that deviations come from have gain 1, other than the means'."""
+        actor, gain = super().make_actor(key, spec), self.style().head_gain
+        if gain is None:
+            return actor
+        dimensions = actor.actions.outputs
+        weight = actor.head.weight.at[:, dimensions:].divide(gain)
+        return equinox.tree_at(lambda actor: actor.head.weight, actor, weight)
+
     def descent(self) -> Optimiser:
         return self.bounded_steps(Optimiser(optax.adamw(self.learning_rate, weight_decay=self.weight_decay)))
 
