@@ -98,7 +98,8 @@ def test_what_was_taught_outlives_a_reset(state):
     agent = dataclasses.replace(AGENT, reset_interval=1)
     batch = jax.tree.map(lambda x: x[None], data(4))
     later = small.compute(
-        lambda s: agent.renew(s, type("B", (), {"experience": batch}), jax.random.key(5), SPEC)[0], state
+        lambda s: agent.renew(s, type("B", (), {"experience": batch}), jax.random.key(5), SPEC)[0],
+        state._replace(updates=np.int32(2)),
     )
     assert small.differing(later.novelty, state.novelty) == []
     before, after = (each_value(s.critics, data(4).observation, data(4).action) for s in (state, later))

@@ -52,6 +52,7 @@ from forage.nn.networks import Style, input_size
 from forage.nn.normalise import normalised, norms_for, read_after, updated
 from forage.nn.residual import one_width
 from forage.ops.every import every as every
+from forage.ops.every import when
 from forage.ops.optimiser import Optimiser, forgotten, named
 
 NORMS = ("none", "layer")
@@ -288,7 +289,9 @@ class ActorCritic(Agent):
             state = every(self.recycle_interval, state.updates, turn, state)
         if self.reset_interval:
             begin = lambda state: self.init(key, spec)._replace(updates=state.updates, norm=state.norm)  # noqa: E731
-            state = every(self.reset_interval, state.updates, begin, state)
+            # With the first update that follows: who stops there, or is scored there, has what was learned.
+            due = (state.updates > self.reset_interval) & ((state.updates - 1) % self.reset_interval == 0)
+            state = when(due, begin, state)
         return state, metrics
 
     def recycle(
