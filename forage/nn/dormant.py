@@ -51,17 +51,17 @@ class Units(NamedTuple):
 class Recycling(Protocol):
     """An agent with the options of recycling."""
 
-    whole: ClassVar[str]
+    unrecycled: ClassVar[str]
     recycle_interval: int
     count_dormant: bool
 
 
 def check_recycling(agent: Recycling) -> None:
-    """Raise `ForageError` where an agent is to look for dormant units, and says why it does not (`whole`)."""
-    if agent.whole and (agent.recycle_interval or agent.count_dormant):
+    """Raise `ForageError` where an agent is to look for dormant units, and says why it does not (`unrecycled`)."""
+    if agent.unrecycled and (agent.recycle_interval or agent.count_dormant):
         raise ForageError(
-            f"{type(agent).__name__} does not look for dormant units, as {agent.whole}; leave recycle_interval and "
-            f"count_dormant out."
+            f"{type(agent).__name__} does not look for dormant units, as {agent.unrecycled}; leave recycle_interval "
+            f"and count_dormant out."
         )
 
 

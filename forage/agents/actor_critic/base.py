@@ -94,7 +94,7 @@ class ActorCritic(Agent):
     normalises: ClassVar[bool] = True
     """Observations can be normalised (`normalise_observation`)."""
 
-    whole: ClassVar[str] = ""
+    unrecycled: ClassVar[str] = ""
     """Why its networks are not looked through for dormant units; empty where they are."""
 
     learning_rate: float = 3e-4

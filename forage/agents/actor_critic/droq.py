@@ -23,9 +23,9 @@ class DroQ(SAC):
 
     The share that is dropped matters: the authors' README has 0.01 in all four environments of one of their two
     programs, and from 0.0001 (Hopper) to 0.1 (Humanoid) in the other. Their runs begin to learn after 5,000 steps, and
-    aim at the entropies that REDQ's do. In both programs weights begin as in REDQ's, wider than here (`--first-weights
-    glorot`), and layer normalisation adds 1e-5 to variances, here 1e-6; the other one is REDQ's own but for that and
-    the dropout.
+    aim at the entropies that REDQ's do. In both programs weights begin as in REDQ's, wider than here
+    (`--first-weights glorot`), and layer normalisation adds 1e-5 to variances, here 1e-6; the other one is REDQ's own
+    but for that and the dropout.
     """
 
     example: ClassVar[str] = "forage train droq Pendulum-v1 --steps 5000"

@@ -53,7 +53,7 @@ class RRS(TD3):
 
     example: ClassVar[str] = "forage train rrs Pendulum-v1"
     ranges: ClassVar[Ranges] = {"shifts": Range()}
-    whole: ClassVar[str] = "it has a set of critics for each shift"
+    unrecycled: ClassVar[str] = "it has a set of critics for each shift"
 
     shifts: tuple[float, ...] = equinox.field(static=True, default=(-0.5, 0.0, 0.5))  # constants c_k added to rewards,
     # one for each pair of critics; negative ones explore, only 0 is TD3

@@ -234,7 +234,7 @@ class SACFlow(SAC):
     """
 
     example: ClassVar[str] = "forage train sac-flow Pendulum-v1 --steps 20k"
-    whole: ClassVar[str] = "a flow has networks of its own"
+    unrecycled: ClassVar[str] = "a flow has networks of its own"
     ranges: ClassVar[Ranges] = {
         "flow_steps": Range(1),
         "noise_sizes": Range(1),

@@ -69,7 +69,7 @@ class DiscreteBCQ(DQN):
     ranges: ClassVar[Ranges] = {"threshold": Range(0, 1, below=True)}
 
     offline: ClassVar[bool] = True
-    whole: ClassVar[str] = "it has one network for values and one for what the data does"
+    unrecycled: ClassVar[str] = "it has one network for values and one for what the data does"
 
     threshold: float = 0.3  # how likely an action is to be, relative to the likeliest one, to be considered; 0
     # considers all, near 1 imitates; the authors'

@@ -186,7 +186,7 @@ class DQN(Agent):
     on_policy: ClassVar[bool] = False
     usual_behaviour: ClassVar[str] = "epsilon-greedy"
 
-    whole: ClassVar[str] = ""
+    unrecycled: ClassVar[str] = ""
     """Why its networks are not looked through for dormant units; empty where they are."""
 
     # A `State` below is a `DQNState`, or that of an agent built on this one, which may have another optimiser.

@@ -40,7 +40,7 @@ class EnsembleC51(C51):
 
     example: ClassVar[str] = "forage train ensemble-c51 CartPole-v1"
     ranges: ClassVar[Ranges] = {"members": Range(1), "mask_probability": Range(0, 1, above=True)}
-    whole: ClassVar[str] = "it has several networks"
+    unrecycled: ClassVar[str] = "it has several networks"
 
     members: int = equinox.field(static=True, default=5)  # networks that learn together; more have a steadier target,
     # at more computing

@@ -39,7 +39,7 @@ class IteratedDQN(DQN):
 
     example: ClassVar[str] = "forage train i-dqn CartPole-v1"
     ranges: ClassVar[Ranges] = {"chain": Range(1), "copy_interval": Range(1)}
-    whole: ClassVar[str] = "its networks are a chain"
+    unrecycled: ClassVar[str] = "its networks are a chain"
 
     chain: int = equinox.field(static=True, default=5)  # values that learn together; more look more Bellman updates
     # ahead, at more computing

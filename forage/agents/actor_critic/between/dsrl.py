@@ -72,7 +72,7 @@ class DSRL(SAC):
 
     begins_at_random: ClassVar[bool] = False
     normalises: ClassVar[bool] = False
-    whole: ClassVar[str] = "its critics of noise are told values of critics of actions"
+    unrecycled: ClassVar[str] = "its critics of noise are told values of critics of actions"
     example: ClassVar[str] = "forage train dsrl Pendulum-v1 --base runs/sac --steps 20k"
     ranges: ClassVar[Ranges] = {"magnitude": Range(0, above=True), "distil_interval": Range(1)}
 

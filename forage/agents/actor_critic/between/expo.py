@@ -103,7 +103,7 @@ class EXPO(SAC):
     """
 
     normalises: ClassVar[bool] = False
-    whole: ClassVar[str] = "its edits see an action beside the observation"
+    unrecycled: ClassVar[str] = "its edits see an action beside the observation"
     example: ClassVar[str] = "forage train expo Pendulum-v1 --memory mixed --memory.data mixed.npz"
     ranges: ClassVar[Ranges] = {
         "candidates": Range(1),

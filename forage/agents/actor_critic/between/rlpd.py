@@ -11,8 +11,8 @@ are drawn anew at each update make the target. With G updates of the critics for
 N = 10, M = 2, G = 20, batches of 256 and an entropy target of -1/2 a dimension are those of the authors' program for
 D4RL locomotion (configs/rlpd_config.py, sac_learner.py and README of github.com/ikostrikov/rlpd). For AntMaze it has
 `--target-subset 1`, three hidden layers and `--no-backup-entropy`, for Adroit the last two of these. There weights
-begin uniform in +-sqrt(6 / (inputs + outputs)) with biases at zero (`--first-weights glorot`), here both in +-1 /
-sqrt(inputs). The tables of the paper itself could not be looked up.
+begin uniform in +-sqrt(6 / (inputs + outputs)) with biases at zero (`--first-weights glorot`), here both in
++-1/sqrt(inputs). The tables of the paper itself could not be looked up.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class Recurrent(ActorCritic):
 
     usual_memory: ClassVar[str] = "episodes"
     normalises: ClassVar[bool] = False
-    whole: ClassVar[str] = "its networks remember"
+    unrecycled: ClassVar[str] = "its networks remember"
 
     batch_size: int = equinox.field(static=True, default=10)
     learning_starts: int = equinox.field(static=True, default=10_000)
