@@ -240,11 +240,11 @@ class ActorCritic(Agent):
         bins = Quantiles(self.quantiles) if self.quantiles else bins
 
         def one(key: Key[Array, ""]) -> ActionValue:
-            return self.begun(key, self.make_critic(key, spec, dimensions, style, outputs, bins))
+            return self.with_first_weights(key, self.make_critic(key, spec, dimensions, style, outputs, bins))
 
         return several(one, key, self.critics)
 
-    def begun(self, key: Key[Array, ""], network: Network) -> Network:
+    def with_first_weights(self, key: Key[Array, ""], network: Network) -> Network:
         """Return a network whose weights begin as `first_weights` says."""
         return redrawn(network, self.first_weights, jax.random.fold_in(key, FIRST))
 

@@ -153,7 +153,7 @@ class SAC(ActorCritic):
     def make_actor(self, key: Key[Array, ""], spec: Spec) -> Any:
         log_std = self.initial_log_std if self.state_dependent_noise else None
         actor = Actor(key, spec, self.hidden_sizes, self.style(), self.squash_deviation, log_std)
-        return self.begun(key, actor)
+        return self.with_first_weights(key, actor)
 
     def act(
         self,

@@ -91,7 +91,7 @@ class TD3(ActorCritic):
         return TD3State(actor, critics, *followed, jnp.int32(0), norm)
 
     def make_actor(self, key: Key[Array, ""], spec: Spec) -> Any:
-        return self.begun(key, Actor(key, spec, self.hidden_sizes, self.style()))
+        return self.with_first_weights(key, Actor(key, spec, self.hidden_sizes, self.style()))
 
     def act(
         self,

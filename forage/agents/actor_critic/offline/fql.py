@@ -117,9 +117,11 @@ class FQL(ActorCritic):
     def init(self, key: Key[Array, ""], spec: Spec) -> FQLState:
         actor_key, flow_key, critic_key = jax.random.split(key, 3)
         style, space = Style.of(self), spec.observation_space
-        actor = self.begun(actor_key, OneStep(actor_key, spec, self.hidden_sizes, style))
+        actor = self.with_first_weights(actor_key, OneStep(actor_key, spec, self.hidden_sizes, style))
         outputs = actor.actions.outputs
-        flow = self.begun(flow_key, ActionValue(flow_key, space, outputs + 1, self.hidden_sizes, style, outputs))
+        flow = self.with_first_weights(
+            flow_key, ActionValue(flow_key, space, outputs + 1, self.hidden_sizes, style, outputs)
+        )
         critics = self.make_critics(critic_key, spec, outputs)
         for_actor, for_flow, for_critics = (self.descent().init(network) for network in (actor, flow, critics))
         targets = jax.tree.map(jnp.copy, critics)
