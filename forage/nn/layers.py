@@ -107,25 +107,23 @@ def redrawn(network: Network, how: str, key: Key[Array, ""]) -> Network:
     """
     if how == "uniform":
         return network
-    layers = [node for node in jax.tree.leaves(network, is_leaf=is_linear) if is_linear(node)]
-    keys = iter(jax.random.split(key, len(layers)))
 
-    def begun(node: Any) -> Any:
-        if not is_linear(node):
-            return node
-        shape = node.weight.shape
+    def begun(layer: Linear, key: Key[Array, ""]) -> Linear:
+        inputs, outputs = layer.weight.shape
         if how == "orthogonal":
-            weight = orthogonal(next(keys), shape[0], shape[1], 2**0.5)
-        else:
-            make = jax.nn.initializers.glorot_uniform if how == "glorot" else jax.nn.initializers.lecun_normal
-            weight = make()(next(keys), shape, jnp.float32)
-        return equinox.tree_at(lambda layer: (layer.weight, layer.bias), node, (weight, jnp.zeros_like(node.bias)))
+            return Linear(key, inputs, outputs, 2**0.5)
+        make = jax.nn.initializers.glorot_uniform if how == "glorot" else jax.nn.initializers.lecun_normal
+        weight = make()(key, (inputs, outputs), jnp.float32)
+        return equinox.tree_at(lambda layer: (layer.weight, layer.bias), layer, (weight, jnp.zeros_like(layer.bias)))
 
-    return jax.tree.map(begun, network, is_leaf=is_linear)
+    return each_linear(network, key, begun)
 
 
-def is_linear(node: Any) -> bool:
-    return isinstance(node, Linear)
+def each_linear(network: Network, key: Key[Array, ""], make: Callable[[Linear, Key[Array, ""]], Linear]) -> Network:
+    """Return a network with `make(layer, key)` in place of each linear layer, every key another."""
+    leaves, form = jax.tree.flatten(network, is_leaf=lambda node: isinstance(node, Linear))
+    pairs = zip(leaves, jax.random.split(key, len(leaves)), strict=True)
+    return jax.tree.unflatten(form, [make(leaf, key) if isinstance(leaf, Linear) else leaf for leaf, key in pairs])
 
 
 class Norm(equinox.Module):

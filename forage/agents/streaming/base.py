@@ -47,7 +47,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import seen, split_mask
 from forage.core.types import Batch, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
-from forage.nn.layers import CNN, Activation, Linear, activation
+from forage.nn.layers import CNN, Activation, Linear, activation, each_linear
 from forage.nn.networks import Style, Torso, input_size
 from forage.nn.normalise import Norms, RunningNorm, normalised, norms_of, read_after, updated
 from forage.ops.optimiser import obgd
@@ -102,11 +102,7 @@ def standardised(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 def sparse(module: Any, key: Key[Array, ""], sparsity: float) -> Any:
     """Return a module with sparse weights in all its linear layers: `ceil(sparsity inputs)` zeros for each unit."""
-    leaves, structure = jax.tree.flatten(module, is_leaf=lambda x: isinstance(x, Linear))
-    keys = jax.random.split(key, len(leaves))
-    pairs = zip(leaves, keys, strict=True)
-    made = [begun(leaf, key, sparsity) if isinstance(leaf, Linear) else leaf for leaf, key in pairs]
-    return jax.tree.unflatten(structure, made)
+    return each_linear(module, key, lambda layer, key: begun(layer, key, sparsity))
 
 
 def begun(layer: Linear, key: Key[Array, ""], sparsity: float) -> Linear:
