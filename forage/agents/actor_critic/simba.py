@@ -6,7 +6,8 @@ far, both networks see (s - m) / d, the critics with the action beside it, and a
 
     x = W s;   x = x + W2 relu(W1 norm(x)) for each block;   norm(x);   a linear layer
 
-Each update is SAC's. Weights decay: beside Adam's step, each loses learning_rate * weight_decay of itself.
+Each update is SAC's; in the authors' program the policy's step comes before the critics'. Weights decay: beside Adam's
+step, each loses learning_rate * weight_decay of itself.
 """
 
 from __future__ import annotations

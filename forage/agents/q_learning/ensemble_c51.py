@@ -46,9 +46,6 @@ class EnsembleC51(C51):
     # at more computing
     mask_probability: float = 1.0  # chance that a member learns from a transition; smaller keeps members further apart
 
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         networks = jax.vmap(lambda key: self.network(key, spec))(jax.random.split(key, self.members))
         state = super().init(key, spec)

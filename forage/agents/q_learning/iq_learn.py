@@ -42,8 +42,8 @@ class IQLearn(DQN):
 
     Defaults are those of the authors' code for CartPole: two layers of 64 ELU units, step size 1e-4, batches of 32
     demonstrations and 32 transitions, temperature 0.001, divergence of strength 0.5, and what follows valued by the
-    network itself, with gradient. Their run there learns from the file alone, cuts no gradients,
-    begins with PyTorch's weights, and is evaluated by drawn actions; here by the most probable ones.
+    network itself, with gradient. Their run there learns from the file alone, cuts no gradients, begins with
+    PyTorch's weights, and is evaluated by drawn actions; here by the most probable ones.
     """
 
     example: ClassVar[str] = "forage train iq-learn CartPole-v1 --demonstrations expert.npz"

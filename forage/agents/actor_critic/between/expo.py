@@ -145,8 +145,7 @@ class EXPO(SAC):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> EXPOState:
         actor_key, critic_key, base_key = jax.random.split(key, 3)
-        actor = Actor(actor_key, beside_base(spec), self.hidden_sizes, Style.of(self), self.squash_deviation)
-        actor = self.with_first_weights(actor_key, actor)
+        actor = self.make_actor(actor_key, beside_base(spec))
         dimensions = actor.actions.outputs
         critics = self.make_critics(critic_key, spec, dimensions)
         base = Flow(base_key, spec, dimensions, self.hidden_sizes, Style.of(self))
