@@ -152,11 +152,13 @@ def record(run: str, words: options.Words) -> None:
     from pathlib import Path
 
     from forage.data import files
+    from forage.runs.display import Waiting
     from forage.runs.training import use_compilation_cache
     from forage.studies.record import record as recorded
 
     use_compilation_cache()
-    found = recorded(run, steps, output, **given)
+    with Waiting(kind) as tell:
+        found = recorded(run, steps, output, tell=tell, **given)
     _, header = files.read(Path(output))
     if kind == "json":
         say({"file": output} | {name: header[name] for name in ("transitions", "episodes", "mean_return", "source")})
@@ -205,11 +207,13 @@ def label(file: str, words: options.Words) -> None:
     kinds = TRANSPORT if "demonstrations" in by else INVERSE
     given = {name: options.parse(name, words.pop(name), kinds[name]) for name in kinds if name in words}
     nothing_left(words, "data label", ["output", "demonstrations", "labelled", *kinds, "env", "json", "quiet"])
+    from forage.runs.display import Waiting
     from forage.runs.training import use_compilation_cache
     from forage.studies.datasets.label import label as labelled
 
     use_compilation_cache()
-    header = labelled(file, output, environment=environment, env=env, **by, **given)
+    with Waiting(kind) as tell:
+        header = labelled(file, output, environment=environment, env=env, tell=tell, **by, **given)
     said = header["source"]["by"]
     if kind == "json":
         say({"file": output} | {name: header[name] for name in ("transitions", "episodes", "source")})

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
-
 from forage.cli.arguments import checkpoint_of, display, nothing_left, one_run, say
 from forage.config import options
 
@@ -38,6 +35,7 @@ def run(positional: list[str], words: options.Words) -> None:
     known = {"output": str, "seed": int, "episodes": int, "steps": int, "actions": str, "megabytes": float}
     values = {name: options.parse(name, words.pop(name), kind) for name, kind in known.items() if name in words}
     checkpoint, kind = checkpoint_of(words), display(words)
+    from forage.runs.display import Waiting
     from forage.runs.run import Run
     from forage.runs.training import use_compilation_cache
     from forage.studies.watch import watch as make
@@ -46,35 +44,16 @@ def run(positional: list[str], words: options.Words) -> None:
     settings = {name: options.parse(name, words.pop(name), float) for name in sweep if name in words}
     nothing_left(words, "watch", [*known, "checkpoint", *sweep])
     use_compilation_cache()
-    progress = None if kind in ("quiet", "json") else Progress(values.get("episodes", 1))
-    path, returns = make(directory, **values, settings=settings, checkpoint=checkpoint, progress=progress)
-    if progress is not None:
-        progress.clear()
+    of = values.get("episodes", 1)
+    with Waiting(kind) as tell:
+
+        def progress(episode: int, step: int, total: float) -> None:
+            tell(f"filming episode {episode + 1} of {of}: step {step:,}, return {total:.4g}")
+
+        path, returns = make(directory, **values, settings=settings, checkpoint=checkpoint, progress=progress)
     if kind == "json":
         say({"film": str(path), "returns": returns})
     elif kind != "quiet":
         if path.suffix == ".txt":
             print(path.read_text())
         print(f"{path}  (returns {', '.join(f'{value:g}' for value in returns)})")
-
-
-class Progress:
-    """Lines on standard error about a film that takes long: one that is written over, in a terminal, else a few."""
-
-    def __init__(self, episodes: int):
-        self.episodes = episodes
-        self.live = sys.stderr.isatty()
-        self.every = 0.2 if self.live else 10.0  # seconds
-        self.next = time.monotonic() + (1.0 if self.live else 10.0)
-
-    def __call__(self, episode: int, step: int, total: float) -> None:
-        if time.monotonic() < self.next:
-            return
-        self.next = time.monotonic() + self.every
-        said = f"filming episode {episode + 1} of {self.episodes}: step {step:,}, return {total:.4g}"
-        print(f"\r{said}\033[K" if self.live else said, end="" if self.live else "\n", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        """Wipe the line that is written over."""
-        if self.live:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)

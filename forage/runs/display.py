@@ -188,6 +188,34 @@ class Live(Progress):
             self.console.print(line, highlight=False, markup=False)
 
 
+class Waiting:
+    """Says on standard error how far a long command is: in a terminal one line that is written over, else a few.
+
+    >>> with Waiting() as tell:
+    ...     tell("100 of 5,000 updates")  # nothing yet: a short command is silent
+    """
+
+    def __init__(self, kind: str = "auto"):
+        self.silent = kind in ("quiet", "json")
+        self.live = sys.stderr.isatty()
+        self.every = 0.2 if self.live else 10.0  # seconds
+        self.next = time.monotonic() + (1.0 if self.live else 10.0)
+
+    def __enter__(self) -> Waiting:
+        return self
+
+    def __call__(self, said: str) -> None:
+        if self.silent or time.monotonic() < self.next:
+            return
+        self.next = time.monotonic() + self.every
+        print(f"\r{said}\033[K" if self.live else said, end="" if self.live else "\n", file=sys.stderr, flush=True)
+
+    def __exit__(self, *error: object) -> None:
+        """Wipe the line that is written over."""
+        if self.live and not self.silent:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
 SHOWN = {"newest", "quiet_since", "sample"}
 """What a row has for displays alone."""
 

@@ -43,13 +43,15 @@ def record(
     start: int = 0,
     environment: Any = None,
     checkpoint: str | int | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Transitions:
     """Record `steps` transitions of a run's agent in its environment, and write them as a data set.
 
     `actions`: `greedy`, `sampled` as in training, or `random`; unless said, as the run is evaluated. `random`: the
     share of episodes that random actions play, in place of the agent. `seed`: whose agent; the best otherwise.
     `start`: another number begins other episodes. Episodes under way at the end are truncated there. `checkpoint`:
-    `best`, or the step of agents that the run has kept; the newest otherwise.
+    `best`, or the step of agents that the run has kept; the newest otherwise. `tell` is told how far the work is, in
+    words.
 
     >>> forage.data.record("runs/NAME", 20_000, "mixed.npz", actions="sampled", random=0.5)  # doctest: +SKIP
     """
@@ -74,7 +76,7 @@ def record(
     policy = load(run.directory, seed, None if actions == RANDOM else actions, checkpoint=checkpoint)
     batch = environments(setup, steps)
     try:
-        found, whole = play(policy, batch, steps, share, start)
+        found, whole = play(policy, batch, steps, share, start, tell=tell)
     finally:
         batch.close()
     source = {
@@ -118,7 +120,13 @@ def environments(setup: Setup, steps: int) -> HostEnvironment:
 
 
 def play(
-    policy: Policy, batch: HostEnvironment, steps: int, share: float, start: int, act: Callable[..., Any] | None = None
+    policy: Policy,
+    batch: HostEnvironment,
+    steps: int,
+    share: float,
+    start: int,
+    act: Callable[..., Any] | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> tuple[Transitions, list[float]]:
     """Play `steps` steps over all environments. Return the transitions, and the returns of the episodes that are whole.
 
@@ -131,7 +139,7 @@ def play(
     hidden, key, observation = first, prng.key(start), batch.reset(start)
     wild, ended = draw.random(count) < share, np.ones(count, bool)
     rows = []
-    for _ in range(-(-steps // count)):
+    for i in range(-(-steps // count)):
         action, hidden, key = act(policy.state, hidden, first, observation, wild, ended, key)
         action = np.asarray(action)
         result = batch.step(action)
@@ -142,6 +150,8 @@ def play(
         ended = step.terminated | step.truncated
         wild = np.where(ended, draw.random(count) < share, wild)
         observation = result.observation
+        if tell is not None:
+            tell(f"played {min((i + 1) * count, steps):,} of {steps:,} steps")
     joined = jax.tree.map(lambda *x: np.stack(x, 1).reshape(-1, *x[0].shape[1:])[:steps], *rows)
     seen, action, reward, following, terminated, truncated = joined
     last = np.arange(len(reward)) % len(rows) == len(rows) - 1

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import types
 from pathlib import Path
 
@@ -166,6 +167,25 @@ def test_progress_is_of_the_newest_episodes():
     assert said(nothing) == "no episode has ended since step 0"
     assert said(points, settings=2) == "return 8.00 (1 seed, no interval), the best of 2 settings"
     assert progress.summary(points[0]) == "10 steps/s"  # from a data set, where no episodes are
+
+
+def test_a_long_command_says_how_far_it_is(capsys, monkeypatch):
+    with progress.Waiting() as tell:
+        tell("begun")
+        assert capsys.readouterr().err == ""  # not at once
+        tell.next = 0
+        tell("filming")
+        tell("filming on")  # not again within ten seconds
+    assert capsys.readouterr().err == "filming\n"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress.Waiting() as live:
+        live.next = 0
+        live("filming")
+    assert capsys.readouterr().err == "\rfilming\x1b[K\r\x1b[K"
+    with progress.Waiting("json") as silent:
+        silent.next = 0
+        silent("filming")
+    assert capsys.readouterr().err == ""
 
 
 def test_a_later_evaluation_plays_other_episodes(copy):

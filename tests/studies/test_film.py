@@ -1,7 +1,6 @@
 """Films: their rate, their captions, their size, and what is said while they are made."""
 
 import importlib.util
-import sys
 
 import gymnasium
 import imageio.v3 as imageio
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from forage.cli.watch import Progress
 from forage.core.errors import ForageError
 from forage.environments.registry import make
 from forage.environments.wrappers.time import ActionRepeat, TimeLimit
@@ -93,19 +91,3 @@ def test_the_best_kind_of_film_that_can_be_made(monkeypatch, tmp_path):
     assert film.default_suffix() == ".mp4"
     with pytest.raises(ForageError, match=r"A film is an .mp4, a .webp or a .gif, and a.png is none of them"):
         film.prepare(tmp_path / "a.png")
-
-
-def test_progress_is_said_where_a_film_takes_long(capsys, monkeypatch):
-    progress = Progress(2)
-    progress(0, 1, 1.0)
-    assert capsys.readouterr().err == ""  # not at once
-    progress.next = 0
-    progress(1, 1200, 33.5)
-    progress.clear()
-    assert capsys.readouterr().err == "filming episode 2 of 2: step 1,200, return 33.5\n"
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    live = Progress(1)
-    live.next = 0
-    live(0, 5, 2.0)
-    live.clear()
-    assert capsys.readouterr().err == "\rfilming episode 1 of 1: step 5, return 2\x1b[K\r\x1b[K"

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ from forage.ops.transport import costs_by_row
 from forage.studies.convert import checked, join, spec_of
 
 Paths = str | os.PathLike[str]
+Tell = Callable[[str], None]
 EDGE = 1 - 1e-5  # actions further out count as this far out where their density is asked for
 CHECK_EVERY = 100  # updates between two looks at the episodes that are held out
 LEAST_LOG_STD, MOST_LOG_STD = -5.0, 2.0  # of the authors' program
@@ -58,13 +60,14 @@ def label(
     labelled: Paths | None = None,
     environment: Any = None,
     env: dict[str, Any] | None = None,
+    tell: Tell | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Write a data set with labels: rewards as in `demonstrations`, or actions as in `labelled`. Return its header.
 
     With `labelled`, what is written are its transitions and then those of `file`, whose own actions are not looked at.
-    `environment` and `env`: for formats that do not say what they are of. `options`: those of `transported_rewards` and
-    `inverse_actions`.
+    `environment` and `env`: for formats that do not say what they are of. `tell` is told how far the work is, in words.
+    `options`: those of `transported_rewards` and `inverse_actions`.
 
     >>> forage.data.label("log.npz", "paid.npz", demonstrations="expert.npz")  # doctest: +SKIP
     """
@@ -86,11 +89,11 @@ def label(
             )
     told: dict[str, Any]
     if demonstrations is not None:
-        rewards = transported_rewards(data, shown, **options)
+        rewards = transported_rewards(data, shown, tell=tell, **options)
         result, told = dataclasses.replace(data, reward=rewards), {"rewards": "optimal transport"}
         header = header | {"mean_return": None}
     else:
-        found = inverse_actions(data, shown, spec or spec_from_config(header), **options)
+        found = inverse_actions(data, shown, spec or spec_from_config(header), tell=tell, **options)
         guessed = dataclasses.replace(data, action=found.action, behaviour_probability=None)
         result = join([dataclasses.replace(shown, behaviour_probability=None), guessed])
         told = {"actions": "inverse model", "held_out_loss": found.loss, "known": shown.transitions}
@@ -118,11 +121,12 @@ def transported_rewards(
     sharpness: float = 5.0,
     blur: float = 0.01,
     span: float = 1000.0,
+    tell: Tell | None = None,
 ) -> Float[np.ndarray, " transition"]:
     """Compute the rewards of all transitions, from whole episodes as demonstrations.
 
     `height`: the most that a step is paid, before scaling. `sharpness`: how fast that falls with the cost. `blur`: of
-    the transport. `span`: of the returns; 0 leaves rewards as they are.
+    the transport. `span`: of the returns; 0 leaves rewards as they are. `tell` is told how many episodes are paid.
     """
     for name, number, least in (("height", height, 0), ("sharpness", sharpness, 0), ("blur", blur, 0)):
         if not number > least:
@@ -132,15 +136,19 @@ def transported_rewards(
     seen, theirs = padded(data), padded(shown)
     features = seen[0].shape[-1]
 
-    def episode(both: tuple[Array, Array]) -> Float[Array, " step"]:
-        points, weight = both
+    @jax.jit
+    def episode(points: Array, weight: Array) -> Float[Array, " step"]:
         cost = jax.vmap(lambda y, columns: costs_by_row(points, y, weight, columns, blur))(*theirs)
         paid = height * jnp.exp(-sharpness * cost * (weight > 0).sum() / features)
         best = jnp.argmax(jnp.where(weight > 0, paid, 0.0).sum(1))
         return paid[best]
 
-    paid = np.asarray(jax.jit(lambda both: jax.lax.map(episode, both))(seen), np.float64)
-    rewards = np.concatenate([row[:length] for row, length in zip(paid, data.lengths, strict=True)])
+    parts = []
+    for i, length in enumerate(data.lengths):
+        parts.append(np.asarray(episode(seen[0][i], seen[1][i]), np.float64)[:length])
+        if tell is not None:
+            tell(f"paid {i + 1:,} of {data.episodes:,} episodes")
+    rewards = np.concatenate(parts)
     returns = np.bincount(data.numbers, rewards)
     spread = float(np.ptp(returns))
     return rewards * span / spread if span and spread > 0 else rewards
@@ -210,11 +218,12 @@ def inverse_actions(
     batch_size: int = 256,
     held_out: float = 0.1,
     seed: int = 0,
+    tell: Tell | None = None,
 ) -> Guessed:
     """Teach an inverse model on `shown`, and return what it says of the actions of `data`.
 
     `past`: observations before the action's own that it reads, beside that and the next one. `held_out`: the share of
-    the episodes that it is not taught on and chosen by.
+    the episodes that it is not taught on and chosen by. `tell` is told how many updates are done.
     """
     if min(updates, batch_size) < 1 or past < 0 or not 0 < held_out < 1:
         raise ForageError(
@@ -232,30 +241,36 @@ def inverse_actions(
     teach, check = (jnp.asarray(known[~out]), action[~out]), (jnp.asarray(known[out]), action[out])
     descent = adam(learning_rate)
 
-    @jax.jit
-    def taught(key: Key[Array, ""]) -> tuple[InverseModel, Float[Array, ""]]:
-        model = InverseModel(key, known.shape[1], hidden_sizes, spec.action_space)
+    Carry = tuple[tuple[InverseModel, Any], InverseModel, Float[Array, ""]]  # now and its optimiser, best, its loss
 
-        def update(i: Any, carry: Any) -> Any:
-            model, optimiser = carry
+    @jax.jit
+    def begun(key: Key[Array, ""]) -> Carry:
+        model = InverseModel(key, known.shape[1], hidden_sizes, spec.action_space)
+        return (model, descent.init(model)), model, model.loss(*check)
+
+    @jax.jit
+    def taught(key: Key[Array, ""], carry: Carry, first: Array, last: Array) -> Carry:
+        def update(i: Any, now: Any) -> Any:
+            model, optimiser = now
             rows = jax.random.randint(jax.random.fold_in(key, i), (batch_size,), 0, len(teach[1]))
             gradient = jax.grad(lambda model: model.loss(teach[0][rows], teach[1][rows]))(model)
             return descent.step(gradient, optimiser, model)
 
-        def chunk(j: Any, carry: Any) -> Any:
-            now, best, least = carry
-            last = jnp.minimum((j + 1) * CHECK_EVERY, updates)
-            now = jax.lax.fori_loop(j * CHECK_EVERY, last, update, now)
-            loss = now[0].loss(*check)
-            better = loss < least
-            best = jax.tree.map(lambda new, old: jnp.where(better, new, old), now[0], best)
-            return now, best, jnp.minimum(loss, least)
+        now, best, least = carry
+        now = jax.lax.fori_loop(first, last, update, now)
+        loss = now[0].loss(*check)
+        better = loss < least
+        best = jax.tree.map(lambda new, old: jnp.where(better, new, old), now[0], best)
+        return now, best, jnp.minimum(loss, least)
 
-        first = (model, descent.init(model)), model, model.loss(*check)
-        _, best, least = jax.lax.fori_loop(0, -(-updates // CHECK_EVERY), chunk, first)
-        return best, least
-
-    model, loss = taught(prng.key(seed))
+    key = prng.key(seed)
+    carry = begun(key)
+    for first in range(0, updates, CHECK_EVERY):
+        last = min(first + CHECK_EVERY, updates)
+        carry = jax.block_until_ready(taught(key, carry, jnp.asarray(first), jnp.asarray(last)))
+        if tell is not None:
+            tell(f"{last:,} of {updates:,} updates, loss on episodes held out {float(carry[2]):.4g}")
+    _, model, loss = carry
     if not np.isfinite(loss):
         raise ForageError("The inverse model's loss is not finite; a smaller learning_rate may do.")
     said = np.asarray(jax.jit(lambda x: model.mode(x))(jnp.asarray(unknown)))
