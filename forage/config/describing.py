@@ -29,10 +29,20 @@ def option_lines(cls: type, prefix: str = "") -> Iterator[str]:
 def option_line(option: str, default: Any, meaning: str) -> list[str]:
     """Return an option with its default and meaning, the meaning wrapped to the terminal."""
     left = f"  {option:28} {default!s:10} "
-    width = max(40, min(120, shutil.get_terminal_size((100, 24)).columns) - LEFT)
+    width = max(40, columns() - LEFT)
     first, *more = textwrap.wrap(meaning, width) or [""]
     lines = [left + first] if len(left) <= LEFT or not first else [left.rstrip(), " " * LEFT + first]
     return [lines[0].rstrip(), *lines[1:], *(" " * LEFT + line for line in more)]
+
+
+def paragraph(text: str, indent: str = "  ") -> str:
+    """Return a text wrapped to the terminal, its later lines indented."""
+    return textwrap.fill(text, columns(), subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+
+
+def columns() -> int:
+    """Return how many columns to fill: the terminal's, 120 at most."""
+    return min(120, shutil.get_terminal_size((100, 24)).columns)
 
 
 def environment_lines(name: str) -> Iterator[str]:

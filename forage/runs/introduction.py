@@ -67,6 +67,7 @@ def sizes(setup: Setup) -> str:
     agent = setup.agent
     names = ("learning_rate", "epochs", "minibatches", "entropy_coefficient", "normalise_observation", "batch_size")
     own = {field.name: getattr(agent, field.name) for field in dataclasses.fields(agent)}
+    own |= {name: " or ".join(f"{value:g}" for value in values) for name, values in setup.sweep.items()}
     said = [f"{n.replace('_', ' ')} {own[n]}" for n in names if own.get(n, False) is not False]
     said = [text.removesuffix(" True") for text in said]
     if not isinstance(setup.rewards, EnvironmentReward):

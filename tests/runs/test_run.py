@@ -26,6 +26,7 @@ from forage.loop.learner import Episodes, Report
 from forage.runs import curve, session, training
 from forage.runs import display as progress
 from forage.runs.curve import Rows, Totals, quiet_since, read_rows
+from forage.runs.introduction import sizes
 from forage.runs.locking import locked
 from forage.runs.run import Run
 from forage.studies.compare import compare, verdict
@@ -167,6 +168,11 @@ def test_progress_is_of_the_newest_episodes():
     assert said(nothing) == "no episode has ended since step 0"
     assert said(points, settings=2) == "return 8.00 (1 seed, no interval), the best of 2 settings"
     assert progress.summary(points[0]) == "10 steps/s"  # from a data set, where no episodes are
+
+
+def test_the_start_of_a_sweep_names_what_is_swept():
+    setup = make_setup("ppo", "CartPole-v1", seeds=1, sweep={"learning_rate": [0.001, 0.01]})
+    assert "learning rate 0.001 or 0.01, epochs 10" in sizes(setup)
 
 
 def test_a_long_command_says_how_far_it_is(capsys, monkeypatch):
