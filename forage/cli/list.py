@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-import textwrap
-
 from forage.cli.arguments import nothing_left
 from forage.config import declared, options, registry
+from forage.config.terminal import filled
 from forage.core.errors import ForageError, nearest
 
 HELP = """\
@@ -57,14 +55,6 @@ def list_names() -> None:
         more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
         print(filled(f"{group:13}", ", ".join(names[:MOST]) + more))
     print("forage list KIND says what each is, forage list --all of every kind; forage show NAME explains one.")
-
-
-def filled(left: str, text: str) -> str:
-    """Return text in whole words, with `left` before its first line."""
-    width = min(120, shutil.get_terminal_size((100, 24)).columns)
-    return textwrap.fill(
-        text, width, initial_indent=left + " ", subsequent_indent=" " * (len(left) + 1), break_on_hyphens=False
-    )
 
 
 def list_parts(wanted: str | None) -> None:

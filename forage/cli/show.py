@@ -9,6 +9,7 @@ from typing import Any
 
 from forage.cli.arguments import nothing_left
 from forage.config import options, registry
+from forage.config.terminal import filled
 from forage.core.errors import ForageError, nearest
 
 HELP = """\
@@ -51,7 +52,7 @@ def show(name: str) -> None:
     if not found:
         show_environment(name)
         return
-    from forage.config.describing import docstrings, option_lines, paragraph
+    from forage.config.describing import docstrings, option_lines
     from forage.config.values import takes_schedule
     from forage.core.schedule import FORMS
 
@@ -64,7 +65,7 @@ def show(name: str) -> None:
     print(*option_lines(cls, "" if port == "agent" else f"{port}."), sep="\n")
     scheduled = [field.name.replace("_", "-") for field in registry.fields(cls) if takes_schedule(cls, field.name)]
     if scheduled:
-        print("", paragraph(f"schedules (docs/networks.md) may stand for {', '.join(scheduled)}:", ""), sep="\n")
+        print("", filled("schedules", f"(docs/networks.md) may stand for {', '.join(scheduled)}:"), sep="\n")
         print("  " + "; ".join(form.partition(" or ")[0] for form in FORMS.values()))
     example = f"\nexample {cls.example}" if "example" in vars(cls) else ""
     print(f"{example}\nsource {target.replace(':', ' ')}")
@@ -74,17 +75,16 @@ def show(name: str) -> None:
     for preset in PRESETS:
         if preset.agent == name:
             said = f"{preset.environment}: {preset.words}; {preset.steps:,} steps ({preset.source})"
-            print(paragraph(f"preset {said}", " " * 7))
+            print(filled("preset", said))
 
 
 def show_claims(name: str) -> None:
     """Print what papers claim of a part, each with the command that tests it."""
-    from forage.config.describing import paragraph
     from forage.studies.claims import of_part
     from forage.studies.claims.running import load
 
     for claim in of_part(name):
-        print(paragraph(f"claim  {load(claim).statement}", " " * 7), f"       forage claim {claim}", sep="\n")
+        print(filled("claim ", load(claim).statement), f"       forage claim {claim}", sep="\n")
 
 
 def own_part(name: str) -> list[tuple[str, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import shutil
 import textwrap
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from forage.config import options, registry
 from forage.config.options import hyphens
 from forage.config.ranges import range_words
+from forage.config.terminal import columns
 from forage.core.ranges import declared
 
 LEFT = 42  # columns for an option and its default
@@ -33,16 +33,6 @@ def option_line(option: str, default: Any, meaning: str) -> list[str]:
     first, *more = textwrap.wrap(meaning, width) or [""]
     lines = [left + first] if len(left) <= LEFT or not first else [left.rstrip(), " " * LEFT + first]
     return [lines[0].rstrip(), *lines[1:], *(" " * LEFT + line for line in more)]
-
-
-def paragraph(text: str, indent: str = "  ") -> str:
-    """Return a text wrapped to the terminal, its later lines indented."""
-    return textwrap.fill(text, columns(), subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
-
-
-def columns() -> int:
-    """Return how many columns to fill: the terminal's, 120 at most."""
-    return min(120, shutil.get_terminal_size((100, 24)).columns)
 
 
 def environment_lines(name: str) -> Iterator[str]:
