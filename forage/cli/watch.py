@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from forage.cli.arguments import checkpoint_of, display, nothing_left, one_run, say
 from forage.config import options
 
@@ -44,12 +46,8 @@ def run(positional: list[str], words: options.Words) -> None:
     settings = {name: options.parse(name, words.pop(name), float) for name in sweep if name in words}
     nothing_left(words, "watch", [*known, "checkpoint", *sweep])
     use_compilation_cache()
-    of = values.get("episodes", 1)
     with Waiting(kind) as tell:
-
-        def progress(episode: int, step: int, total: float) -> None:
-            tell(f"filming episode {episode + 1} of {of}: step {step:,}, return {total:.4g}")
-
+        progress = filming(tell, values.get("episodes", 1))
         path, returns = make(directory, **values, settings=settings, checkpoint=checkpoint, progress=progress)
     if kind == "json":
         say({"film": str(path), "returns": returns})
@@ -57,3 +55,12 @@ def run(positional: list[str], words: options.Words) -> None:
         if path.suffix == ".txt":
             print(path.read_text())
         print(f"{path}  (returns {', '.join(f'{value:g}' for value in returns)})")
+
+
+def filming(tell: Callable[[str], None], episodes: int) -> Callable[[int, int, float], None]:
+    """Return what says, after each step, how far a film of so many episodes is."""
+
+    def progress(episode: int, step: int, total: float) -> None:
+        tell(f"filming episode {episode + 1} of {episodes}: step {step:,}, return {total:.4g}")
+
+    return progress

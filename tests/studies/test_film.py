@@ -1,6 +1,7 @@
 """Films: their rate, their captions, their size, and what is said while they are made."""
 
 import importlib.util
+import sys
 
 import gymnasium
 import imageio.v3 as imageio
@@ -8,9 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from forage.cli.watch import filming
 from forage.core.errors import ForageError
 from forage.environments.registry import make
 from forage.environments.wrappers.time import ActionRepeat, TimeLimit
+from forage.runs.display import Waiting
 from forage.studies import film
 from forage.studies.film import Film, Frame
 
@@ -91,3 +94,18 @@ def test_the_best_kind_of_film_that_can_be_made(monkeypatch, tmp_path):
     assert film.default_suffix() == ".mp4"
     with pytest.raises(ForageError, match=r"A film is an .mp4, a .webp or a .gif, and a.png is none of them"):
         film.prepare(tmp_path / "a.png")
+
+
+def test_progress_is_said_where_a_film_takes_long(capsys, monkeypatch):
+    with Waiting() as tell:
+        progress = filming(tell, 2)
+        progress(0, 1, 1.0)
+        assert capsys.readouterr().err == ""  # not at once
+        tell.next = 0
+        progress(1, 1200, 33.5)
+    assert capsys.readouterr().err == "filming episode 2 of 2: step 1,200, return 33.5\n"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with Waiting() as live:
+        live.next = 0
+        filming(live, 1)(0, 5, 2.0)
+    assert capsys.readouterr().err == "\rfilming episode 1 of 1: step 5, return 2\x1b[K\r\x1b[K"
