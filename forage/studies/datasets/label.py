@@ -267,7 +267,7 @@ def inverse_actions(
     carry = begun(key)
     for first in range(0, updates, CHECK_EVERY):
         last = min(first + CHECK_EVERY, updates)
-        carry = jax.block_until_ready(taught(key, carry, jnp.asarray(first), jnp.asarray(last)))
+        carry = taught(key, carry, jnp.asarray(first), jnp.asarray(last))
         if tell is not None:
             tell(f"{last:,} of {updates:,} updates, loss on episodes held out {float(carry[2]):.4g}")
     _, model, loss = carry
