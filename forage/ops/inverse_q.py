@@ -8,7 +8,8 @@ all values small, and, by the chi-squared divergence, no reward far from 0. What
 
 The second mean stands for (1 - discount) E V(s_0), the value at the beginnings of episodes. It is over all states, of
 demonstrations and of the agent's own (`value`), or over those of demonstrations alone (`value_expert`), for which no
-environment is needed. The third is over demonstrations and, of the agent's own states, over actions of its policy now.
+environment is needed. The third is over demonstrations and, where asked, the agent's own transitions, by the actions
+taken there.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ def check_objective(name: str) -> None:
 
 def inverse_q(
     q: Float[Array, " row"],
-    drawn: Float[Array, " row"],
     value: Float[Array, " row"],
     after: Float[Array, " row"],
     shown: int,
@@ -41,13 +41,11 @@ def inverse_q(
 ) -> Float[Array, ""]:
     """Compute the objective over rows, of which the first `shown` are demonstrations.
 
-    `q`: of the actions taken; `drawn`: of actions drawn from the policy; `value`: soft, of the observations; `after`:
-    discounted, of what follows, 0 where that is nothing; `counts`: 0 for rows that there is nothing to learn from.
-    `own`: the agent's own states are among those where no reward is to be far from 0.
+    `q`: of the actions taken; `value`: soft, of the observations; `after`: discounted, of what follows, 0 where that is
+    nothing; `counts`: 0 for rows that there is nothing to learn from. `own`: the rewards of the agent's own transitions
+    are kept near 0 as well.
     """
     reward, drop = q - after, value - after
     small = weighted_mean(drop, counts) if objective == "value" else drop[:shown].mean()
-    theirs = jnp.arange(len(q)) < shown
-    kept = jnp.where(theirs, reward, drawn - after)
-    divergence = weighted_mean(kept**2, counts) if own else jnp.mean(reward[:shown] ** 2)
+    divergence = weighted_mean(reward**2, counts) if own else jnp.mean(reward[:shown] ** 2)
     return small - reward[:shown].mean() + divergence / (4 * strength)

@@ -8,9 +8,10 @@ critic takes one step down
     r_i = Q_i(s, a) - discount (1 - terminated) V'(s')
 
 over as many demonstrations as transitions of the agent's own (`forage.ops.inverse_q`), and the actor climbs the critics
-at the states of both, as in soft actor-critic. In the last mean min_j Q_j(s, b) stands for Q_i(s, a) at the agent's own
-states, as in the authors' program at first (commit 1f08bf3; later it takes the recorded action). The environment's
-reward is not used to learn; a memory's weights are those of the agent's own transitions.
+at the states of both, as in soft actor-critic. Every r_i is of the recorded action, as in the authors' first release and
+in their program today (Div99/IQ-Learn: iq.py; one version between them, 1f08bf3, asked the policy for another action in
+the last mean). The environment's reward is not used to learn; a memory's weights are those of the agent's own
+transitions.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ class IQLearnSAC(SAC):
     strength: float = 0.5  # how far rewards may be from 0; larger lets them be further
     objective: str = equinox.field(static=True, default="value")  # whose states' values are made small: value (all) or
     # value_expert (the demonstrations')
-    regularise_own: bool = equinox.field(static=True, default=True)  # rewards of the agent's own states are kept near 0
-    # as well as those of demonstrations
+    regularise_own: bool = equinox.field(static=True, default=True)  # rewards of the agent's own transitions are kept
+    # near 0 as well as those of demonstrations
     initial_temperature: float = 0.01
     learn_temperature: bool = equinox.field(static=True, default=False)  # learn the temperature; else it stays what it
     # is at first
@@ -104,12 +105,11 @@ class IQLearnSAC(SAC):
             own, log_probability = jax.lax.stop_gradient(state.actor(now.observation).from_noise(here))
             taken = each_value(critics, now.observation, action, key=keys.critics)
             drawn = each_value(critics, now.observation, own, key=keys.critics)
-            lowest = least(drawn)
-            value = lowest - jnp.exp(state.log_temperature) * log_probability
+            value = least(drawn) - jnp.exp(state.log_temperature) * log_probability
 
             def one(q: Float[Array, " batch"]) -> Float[Array, ""]:
                 common = (self.batch_size, weight, self.objective, self.strength, self.regularise_own)
-                return inverse_q(q, lowest, value, after, *common)
+                return inverse_q(q, value, after, *common)
 
             total = jax.vmap(one)(taken).mean()
             return total, CriticReport(jnp.abs(taken - after).mean(0), total, taken.mean())

@@ -7,10 +7,10 @@ takes one step down
     -mean_demonstrations r + mean (V(s) - discount (1 - terminated) V(s')) + mean r^2 / (4 strength)
     r = Q(s, a) - discount (1 - terminated) V(s')
 
-over as many demonstrations as transitions of the agent's own (`forage.ops.inverse_q`). In the last mean r of the
-agent's own states is of an action that its policy draws now, as in the authors' program at first (commit 1f08bf3; later
-it takes the recorded action). The environment's reward is not used to learn; a memory's weights are those of the
-agent's own transitions.
+over as many demonstrations as transitions of the agent's own (`forage.ops.inverse_q`). Every r is of the recorded
+action, as in the authors' first release and in their program today (Div99/IQ-Learn: iq.py; one version between them,
+1f08bf3, asked the policy for another action in the last mean). The environment's reward is not used to learn; a
+memory's weights are those of the agent's own transitions.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class IQLearn(DQN):
     strength: float = 0.5  # how far rewards may be from 0; larger lets them be further
     objective: str = equinox.field(static=True, default="value")  # whose states' values are made small: value (all) or
     # value_expert (the demonstrations')
-    regularise_own: bool = equinox.field(static=True, default=True)  # rewards of the agent's own states are kept near 0
-    # as well as those of demonstrations
+    regularise_own: bool = equinox.field(static=True, default=True)  # rewards of the agent's own transitions are kept
+    # near 0 as well as those of demonstrations
     use_target: bool = equinox.field(
         static=True, default=False
     )  # what follows is valued by the target network, without
@@ -117,11 +117,10 @@ class IQLearn(DQN):
     ) -> tuple[DQNState, Metrics, Float[Array, " batch"]]:
         assert isinstance(self.demonstrations, Demonstrations)
         own = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
-        shown_key, action_key = jax.random.split(key)
-        shown = self.demonstrations.draw(shown_key, self.batch_size)
+        shown = self.demonstrations.draw(jax.random.fold_in(key, 2), self.batch_size)
         rows = joined(shown, own)
         gradient, (reward, metrics) = jax.grad(self.objective_of, has_aux=True)(
-            state.network, state.target, rows, jnp.concatenate([jnp.ones(self.batch_size), batch.weight]), action_key
+            state.network, state.target, rows, jnp.concatenate([jnp.ones(self.batch_size), batch.weight])
         )
         state = self.descend(state, gradient, clock, key)
         count = state.updates + 1
@@ -129,12 +128,7 @@ class IQLearn(DQN):
         return state._replace(target=target, updates=count), metrics, jnp.abs(reward[self.batch_size :]) * own.counts
 
     def objective_of(
-        self,
-        network: QNetwork,
-        target: QNetwork,
-        rows: Experience,
-        weight: Float[Array, " row"],
-        key: Key[Array, ""],
+        self, network: QNetwork, target: QNetwork, rows: Experience, weight: Float[Array, " row"]
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " row"], Metrics]]:
         """Compute the objective over rows, demonstrations first; beside it the rewards that Q implies, and metrics."""
         q = network.rows(rows.observation)
@@ -143,12 +137,9 @@ class IQLearn(DQN):
             after = jax.lax.stop_gradient(target.rows(rows.next_observation))
         following = self.discount * jnp.where(rows.terminated, 0.0, self.soft_value(after, rows.next_observation))
         taken = chosen(q, rows.action)
-        mask = split_mask(rows.observation)[1]
-        policy = jax.vmap(Categorical.of, in_axes=(0, None if mask is None else 0))(q / self.temperature, mask)
-        drawn = chosen(q, jax.random.categorical(key, policy.logits))
         value, counts = self.soft_value(q, rows.observation), weight * rows.counts
         loss = inverse_q(
-            taken, drawn, value, following, self.batch_size, counts, self.objective, self.strength, self.regularise_own
+            taken, value, following, self.batch_size, counts, self.objective, self.strength, self.regularise_own
         )
         reward, size = taken - following, self.batch_size
         metrics = {"loss": loss, "q": taken.mean(), "reward_shown": reward[:size].mean()}
