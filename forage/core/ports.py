@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ranges import Ranges
-from forage.core.types import AGENT, Batch, Clock, Experience, ForageError, Spec, Step
+from forage.core.types import AGENT, Batch, Clock, Experience, ForageError, ReturnRule, Spec, Step
 
 State = Any
 Metrics = dict[str, Array]
@@ -407,6 +407,11 @@ class Agent(Part):
         Data sets tell that, and to agents that go on online (`fine_tunes`) a memory that `tells_returns`.
         """
         return False
+
+    @property
+    def return_rule(self) -> ReturnRule:
+        """Return how `Experience.return_to_go` counts truncations and episodes that only fail."""
+        return ReturnRule()
 
     @property
     def contexts(self) -> bool:

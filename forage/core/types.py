@@ -46,6 +46,14 @@ class Step(NamedTuple):
     info: dict[str, Array]
 
 
+class ReturnRule(NamedTuple):
+    """How the returns of episodes count a truncation, and an episode that only fails (`Agent.return_rule`)."""
+
+    endless: bool = False  # after a truncation the last reward goes on for ever; else nothing follows
+    failure_reward: float | None = None  # an episode in which every reward is this one is worth it for ever, at each
+    # of its steps
+
+
 class Experience(NamedTuple):
     """One transition, or an array of them with leading axes `time batch`: the one stream that everything learns from.
 

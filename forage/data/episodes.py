@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from forage.core.types import ForageError
+from forage.core.types import ForageError, ReturnRule
 
 
 def returns_to_go(
@@ -13,20 +13,32 @@ def returns_to_go(
     terminated: Bool[np.ndarray, " transition"],
     truncated: Bool[np.ndarray, " transition"],
     discount: float,
+    rule: ReturnRule = ReturnRule(),  # noqa: B008
 ) -> Float[np.ndarray, " transition"]:
-    """Return the discounted sum of rewards from each transition to the end of its episode.
+    """Compute the discounted sum of rewards from each transition to the end of its episode.
 
-    After a truncation the last reward goes on for ever, r / (1 - discount): what the authors of calibrated Q-learning
-    do for episodes without an end and for those that never succeed (JaxCQL/replay_buffer.py).
+    Nothing follows a truncation or the end of the data, unless the rule says that the last reward goes on for ever, r / (1 - discount). An
+    episode whose every reward is the rule's `failure_reward` has f / (1 - discount) at each step.
     """
-    if discount >= 1 and truncated.any():
+    cut = truncated.copy()
+    cut[-1:] |= ~terminated[-1:]  # the recording's end cuts the episode under way
+    forever = rule.failure_reward is not None or (rule.endless and cut.any())
+    if discount >= 1 and forever:
         raise ForageError(
-            f"Returns of truncated episodes have no bound at a discount of {discount:g}; take one below 1."
+            f"Rewards that go on for ever have no bounded return at a discount of {discount:g}; take one below 1."
         )
     result, total = np.empty(len(reward)), 0.0
     for i in range(len(reward) - 1, -1, -1):
-        later = reward[i] / (1 - discount) if truncated[i] else 0.0 if terminated[i] else total
-        result[i] = total = reward[i] + discount * later
+        if terminated[i]:
+            total = 0.0
+        elif cut[i]:
+            total = reward[i] / (1 - discount) if rule.endless else 0.0
+        result[i] = total = reward[i] + discount * total
+    if rule.failure_reward is not None and len(reward):
+        ended = terminated | truncated
+        episode = np.concatenate([[0], np.cumsum(ended)[:-1]])
+        failed = np.bincount(episode, ~np.isclose(reward, rule.failure_reward)) == 0
+        result[failed[episode]] = rule.failure_reward / (1 - discount)
     return result
 
 

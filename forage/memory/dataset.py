@@ -119,7 +119,7 @@ class Opened(DataSet):
         data, ended = self.data, (np.asarray(self.data.terminated), np.asarray(self.data.truncated))
         if agent.returns:
             discount = float(agent.discount)  # pyrefly: ignore[missing-attribute]
-            told = episodes.returns_to_go(reward, *ended, discount)
+            told = episodes.returns_to_go(reward, *ended, discount, agent.return_rule)
             data = data._replace(return_to_go=jnp.asarray(told, jnp.float32))
         if agent.contexts:
             over, discount = ended[0] | ended[1], float(getattr(agent, "discount", 1.0))

@@ -154,9 +154,9 @@ class OpenedMixed(Mixed):
         """
         data, discount = self.stored, float(agent.discount)
         ended = np.asarray(data.terminated), np.asarray(data.truncated)
-        returns = jnp.asarray(episodes.returns_to_go(reward, *ended, discount), jnp.float32)
-        told = ReplayOfReturns(self.capacity, discount, longest)
-        stored = data._replace(return_to_go=returns)
+        returns = episodes.returns_to_go(reward, *ended, discount, agent.return_rule)
+        told = ReplayOfReturns(self.capacity, discount, longest, agent.return_rule)
+        stored = data._replace(return_to_go=jnp.asarray(returns, jnp.float32))
         return OpenedMixed(self.data, self.sha256, self.share, self.capacity, stored, told)
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:

@@ -20,7 +20,7 @@ from forage.agents.actor_critic.offline.td3_bc import TD3BC
 from forage.agents.offline.bc import BC
 from forage.agents.q_learning.discrete_bcq import DiscreteBCQ
 from forage.agents.q_learning.discrete_cql import DiscreteCQL
-from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.core.types import Batch, Clock, Experience, ForageError, ReturnRule, Spec
 from forage.data import episodes
 from forage.memory.dataset import Opened
 
@@ -213,9 +213,32 @@ def test_returns_to_go_by_hand():
     reward = np.array([1.0, 2.0, 4.0, 3.0, -1.0])
     terminated, truncated = np.array([0, 1, 0, 0, 0], bool), np.array([0, 0, 0, 0, 1], bool)
     told = episodes.returns_to_go(reward, terminated, truncated, 0.5)
+    np.testing.assert_allclose(told, [2.0, 2.0, 5.25, 2.5, -1.0])  # nothing follows what is cut
+    endless = ReturnRule(endless=True)
+    told = episodes.returns_to_go(reward, terminated, truncated, 0.5, endless)
     np.testing.assert_allclose(told, [2.0, 2.0, 5.0, 2.0, -2.0])  # after the last one, -1 goes on for ever
-    with pytest.raises(ForageError, match="have no bound at a discount of 1"):
-        episodes.returns_to_go(reward, terminated, truncated, 1.0)
+    with pytest.raises(ForageError, match="for ever have no bounded return at a discount of 1"):
+        episodes.returns_to_go(reward, terminated, truncated, 1.0, endless)
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (ReturnRule(), [2.0, 2.0, -1.5, -1.0, -0.5, 1.0, -1.0]),
+        (ReturnRule(endless=True), [3.0, 4.0, -1.5, -1.0, 0.0, 2.0, -2.0]),
+        (ReturnRule(failure_reward=-1.0), [2.0, 2.0, -2.0, -2.0, -0.5, 1.0, -2.0]),
+    ],
+)
+def test_returns_of_what_is_cut_and_of_what_only_fails(rule, expected):
+    """By hand, as the authors of Cal-QL have it: [1, 2] cut, [-1, -1] ended, [-1, 1] cut, [-1] under way at the end."""
+    reward = np.array([1.0, 2.0, -1.0, -1.0, -1.0, 1.0, -1.0])
+    terminated, truncated = np.zeros((2, 7), bool)
+    truncated[[1, 5]], terminated[3] = True, True
+    found = episodes.returns_to_go(reward, terminated, truncated, 0.5, rule)
+    np.testing.assert_allclose(found, expected)
+    for agent, theirs in ((CalQL(), ReturnRule()), (CalQL(endless=True), ReturnRule(True)), (BC(), ReturnRule(True))):
+        assert agent.return_rule == theirs
+    assert CalQL(failure_reward=-1.0).return_rule.failure_reward == -1
 
 
 def test_the_best_episodes_by_hand():

@@ -10,7 +10,7 @@ from test_mixed import written
 from forage.config.setup import make_setup
 from forage.core.ports import Moment
 from forage.core.schedule import Schedule
-from forage.core.types import Clock, Experience, ForageError
+from forage.core.types import Clock, Experience, ForageError, ReturnRule
 from forage.data import episodes
 from forage.memory.mixed import Mixed
 from forage.memory.returns import ReplayOfReturns
@@ -22,9 +22,10 @@ SMALL = {"hidden_sizes": (8,), "value_sizes": (8,), "batch_size": 4, "learning_s
 
 
 def rollouts(length):
-    """Rewards and ends of two environments, in rollouts of `length`."""
+    """Rewards and ends of two environments, in rollouts of `length`; some episodes fail throughout, others in part."""
     random = np.random.default_rng(3)
     reward = random.normal(size=(STEPS, ENVS)).astype(np.float32)
+    reward[3:12, 0] = reward[22:, 0] = reward[9:16, 1] = -0.1
     terminated, truncated = np.zeros((2, STEPS, ENVS), bool)
     terminated[[4, 11, 21], 0] = True
     truncated[[8, 9, 16], 1] = True
@@ -34,9 +35,13 @@ def rollouts(length):
     return jax.tree.map(lambda x: x.reshape(STEPS // length, length, *x.shape[1:]), whole), whole
 
 
-@pytest.mark.parametrize(("length", "capacity", "longest"), [(1, 48, None), (4, 48, 12), (4, 24, None)])
-def test_returns_are_those_of_whole_episodes(length, capacity, longest):
-    memory = ReplayOfReturns(capacity, DISCOUNT, longest)
+FAILING = ReturnRule(failure_reward=-0.1)
+CASES = [(1, 48, None, FAILING), (4, 48, 12, ReturnRule()), (4, 24, None, ReturnRule(True, -0.1))]
+
+
+@pytest.mark.parametrize(("length", "capacity", "longest", "rule"), CASES)
+def test_returns_are_those_of_whole_episodes(length, capacity, longest, rule):
+    memory = ReplayOfReturns(capacity, DISCOUNT, longest, rule)
     parts, whole = rollouts(length)
     example = jax.tree.map(lambda x: x[0, 0], whole)
     spec = make_setup("ppo", "Pendulum-v1", seeds=1).spec
@@ -58,7 +63,7 @@ def test_returns_are_those_of_whole_episodes(length, capacity, longest):
     for env in range(ENVS):
         ends = whole.terminated[:, env], whole.truncated[:, env].copy()
         ends[1][-1] = True  # only what is drawn is compared before the episode under way is lost
-        expected = episodes.returns_to_go(whole.reward[:, env], *ends, DISCOUNT)
+        expected = episodes.returns_to_go(whole.reward[:, env], *ends, DISCOUNT, rule)
         for drawn, last in ((batch, STEPS - state.running[env]), (later, STEPS)):
             mine = drawn.index % ENVS == env
             time = drawn.experience.observation[0, mine, 0].astype(int)
@@ -77,7 +82,7 @@ def test_a_run_hears_the_returns_of_what_it_learns_from(tmp_path):
     """Pendulum's episodes are of 200 steps: until then all of a batch is from the data."""
     learner = online(tmp_path).learner()
     found = np.asarray(learner.memory.stored.return_to_go)
-    np.testing.assert_allclose(found[9], 0.1 * 9 * 100, rtol=1e-5)  # truncated, and discounted by 0.99
+    np.testing.assert_allclose(found[9], 0.1 * 9, rtol=1e-5)  # truncated
     again, runner, _ = small.resumed(online(tmp_path), tmp_path, 250)
     assert small.differing(runner.state, again.state) == []
     ring = runner.state.learner.memory.ring

@@ -13,7 +13,7 @@ labels what the policy visits (`--behaviour dagger`), a is the label.
   Transformer", arXiv 2106.01345; as in CORL, algorithms/offline/any_percent_bc.py, which takes discounted returns).
 - `weighted`: each transition counts min(exp(beta A / c), most_weight) times, A = G(s) - V(s) being the discounted sum
   of rewards to the end of its episode less a learned value of the state, and c the root mean square of A in the batch.
-  Where only the clock ended an episode its last reward is taken to go on for ever, as in `cal-ql`.
+  Where only the clock ended an episode its last reward is taken to go on for ever.
   V takes steps down mean((G(s) - V(s))^2) / 2. Monotonic advantage re-weighted imitation learning (Wang, Xiong, Han,
   Sun, Liu, Zhang, 2018, "Exponentially Weighted Imitation Learning for Batched Historical Data") has the weight without
   a bound, and a running mean in c; its paper could not be looked up.
@@ -32,7 +32,7 @@ from forage.agents.offline.base import OfflineAgent, Policy
 from forage.agents.offline.iql import Value
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Batch, Clock, Experience, Label, Spec
+from forage.core.types import Batch, Clock, Experience, Label, ReturnRule, Spec
 from forage.nn.networks import Style
 from forage.ops.optimiser import Optimiser, named
 
@@ -73,6 +73,10 @@ class BC(OfflineAgent):
     @property
     def returns(self) -> bool:
         return self.weighted
+
+    @property
+    def return_rule(self) -> ReturnRule:
+        return ReturnRule(endless=True)
 
     @property
     def best_episodes(self) -> float:

@@ -18,6 +18,12 @@ added to the policy's log-deviations, and another, 1 at first, multiplies them; 
 hundred times smaller, and biases at zero: so a policy begins with means of about 0 and deviations of about 0.37. Here
 all begin as in SAC.
 
+G begins at 0 after the last reward of an episode, whether that ended or was cut (replay_buffer.py). There are two
+exceptions. In their sparse tasks every step of an episode that only fails has f / (1 - discount), f being the reward of
+failing: `failure_reward`. In the kitchen, whose rewards have no end (their branch dev/add-kitchen, `infinite_horizon`),
+the last reward goes on for ever: `endless`. Their reader of D4RL leaves out the last transition before a time limit,
+which is counted here.
+
 Online the agent goes on with the same losses, as there (conservative_sac_main.py, whose weight of the gap stays what it
 was unless `cql_min_q_weight_online` says another): half of each batch is from the data (`mixing_ratio` 0.5 in both
 scripts), the other half from its own episodes that are over, with their returns (sampler.py). They make as many updates
@@ -33,7 +39,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from forage.agents.actor_critic.offline.cql import CQL, Sampled
-from forage.core.types import Experience
+from forage.core.types import Experience, ReturnRule
 
 
 class CalQL(CQL):
@@ -41,9 +47,8 @@ class CalQL(CQL):
 
     With `--from RUN --memory mixed --memory.data FILE` it goes on online, bounded by its own returns too.
 
-    After a truncation the last reward counts as going on for ever, as the authors have it for episodes that do not end
-    and for those that never succeed. Returns are of the rewards that are learned from, and computed once, when the data
-    set is opened or an episode is over.
+    Returns are of the rewards that are learned from, and computed once, when the data set is opened or an episode is
+    over.
     """
 
     first_log_weight: ClassVar[float] = 1.0
@@ -53,12 +58,21 @@ class CalQL(CQL):
     # takes the best; the authors'
     target_gap: float = 4.0  # gap, times conservatism, that the multiplier aims at; larger is less conservative; the
     # authors' for mazes
+    endless: bool = equinox.field(static=True, default=False)  # after a truncation the last reward goes on for ever in
+    # returns; for tasks without an end, the authors' for kitchens
+    failure_reward: float | None = equinox.field(static=True, default=None)  # reward, as it is learned from, of each
+    # step that fails: returns of an episode that has no other go on for ever; the authors' for sparse rewards, such as
+    # -1
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
     value_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256, 256, 256))
 
     @property
     def returns(self) -> bool:
         return True
+
+    @property
+    def return_rule(self) -> ReturnRule:
+        return ReturnRule(self.endless, self.failure_reward)
 
     def bounded(
         self, values: Float[Array, "critic batch samples"], sampled: Sampled, now: Experience
