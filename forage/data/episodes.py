@@ -17,8 +17,9 @@ def returns_to_go(
 ) -> Float[np.ndarray, " transition"]:
     """Compute the discounted sum of rewards from each transition to the end of its episode.
 
-    Nothing follows a truncation or the end of the data, unless the rule says that the last reward goes on for ever, r / (1 - discount). An
-    episode whose every reward is the rule's `failure_reward` has f / (1 - discount) at each step.
+    Nothing follows a truncation or the end of the data, unless the rule says that the last reward goes on for ever,
+    r / (1 - discount). An episode whose every reward is the rule's `failure_reward` f has f / (1 - discount) at each
+    step.
     """
     cut = truncated.copy()
     cut[-1:] |= ~terminated[-1:]  # the recording's end cuts the episode under way

@@ -18,7 +18,7 @@ from forage.ops.ring import FrameRing, Ring, extent, kept, oldest, read, truncat
 class ReturnsState(NamedTuple):
     ring: Ring  # whose `return_to_go` is what is known so far of an episode under way
     running: Int[Array, " env"]  # steps so far of the episodes under way
-    failing: Bool[Array, " env"] | None = None  # whether all their rewards are the rule's `failure_reward`, if it has one
+    failing: Bool[Array, " env"] | None = None  # whether they only fail, if the rule has a reward of failing
 
 
 class ReplayOfReturns(UniformReplay):
@@ -84,7 +84,7 @@ class ReplayOfReturns(UniformReplay):
 
         `failing`: of the episodes under way before.
         """
-        if self.rule.failure_reward is None:
+        if failing is None or self.rule.failure_reward is None:
             return None, None
         fails = jnp.isclose(reward, self.rule.failure_reward)
 
