@@ -105,12 +105,22 @@ def agent_file(directory: Path, checkpoint: str | int | None = None) -> Path:
     return kept[checkpoint]
 
 
+BY_ENTRY = "entry"
+"""What `scales` says in the spec of a run whose networks see each whole number over its own bound."""
+
+
+def as_trained(config: dict[str, Any], space: Any) -> Any:
+    """Return the space of a run's observations, whose whole numbers are read as when the run began."""
+    told = config["spec"].get("scales") == BY_ENTRY
+    return space if told or not spaces.reads_by_entry(space) else spaces.with_one_factor(space)
+
+
 def spec_from_config(config: dict[str, Any]) -> Spec:
     """Return what the agent knew of its environment, from a run's configuration."""
     stored = config["spec"]
     return Spec(
         stored["name"],
-        spaces.from_json(stored["observation_space"]),
+        as_trained(config, spaces.from_json(stored["observation_space"])),
         spaces.from_json(stored["action_space"]),
         tuple(stored["reward_names"]),
         stored.get("num_agents", 1),

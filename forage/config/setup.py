@@ -39,6 +39,7 @@ from forage.config.loose import unknown, with_loose
 from forage.config.opponents import check_opponent, default_opponent, opponent_of
 from forage.config.options import whole
 from forage.config.ranges import check_ranges
+from forage.config.saved import BY_ENTRY, as_trained
 from forage.config.teachers import taught
 from forage.config.values import understood_part, with_one_schedule
 from forage.core import prng, spaces
@@ -328,6 +329,7 @@ class Setup:
                 "num_agents": self.spec.num_agents,
                 "horizon": None if self.spec.horizon is None else int(self.spec.horizon),
                 "info_names": list(self.spec.info_names),
+                **({"scales": BY_ENTRY} if spaces.reads_by_entry(self.spec.observation_space) else {}),
             },
         }
 
@@ -545,4 +547,8 @@ def from_config(
         wrap=stored.get("wrap", ()),
         **parts,
     )
-    return dataclasses.replace(setup, left_out="")  # what the run was made of is all there
+    seen = as_trained(config, setup.spec.observation_space)
+    spec = (
+        setup.spec if seen is setup.spec.observation_space else dataclasses.replace(setup.spec, observation_space=seen)
+    )
+    return dataclasses.replace(setup, left_out="", spec=spec)  # what the run was made of is all there

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree, Shaped
 
 from forage.core.types import ForageError, Spec
 
@@ -202,22 +202,148 @@ def is_bytes(space: spaces.Box) -> bool:
     return bool((np.asarray(space.low) == 0).all() and (np.asarray(space.high) == 255).all())
 
 
-def scale_of(space: spaces.Space[Any]) -> float:
-    """Return the factor of whole numbers before a network sees them: 1 / their largest bound, where that is large.
+UNBOUNDED = (2.0**31, 2.0**32)
+"""Bounds of whole numbers that are none: the largest number of a type, which people write for infinity."""
 
-    Bytes of an image become 0 to 1, and a clock that counts to 4000 does not drown what is beside it. What counts to a
-    hundred at most stays as it is, and so do boards, images of whole numbers that are no bytes: they name things, and
-    names far below the bound would all become next to nothing. Floats are for `normalise_observation`, but a picture of
-    floats from 0 to 255 holds bytes.
+
+class Whole(spaces.Box):
+    """A `float32` box of whole numbers that may be too large for `int32`."""
+
+    def __init__(self, low: Any, high: Any, shape: Any = None, dtype: Any = np.float32, seed: Any = None):
+        super().__init__(low, high, shape, dtype, seed)
+
+
+class Entries:
+    """A constant of one number for each entry of a box, which can be hashed: for static fields of networks."""
+
+    def __init__(self, values: Any):
+        self.values = np.array(values)
+        self.values.setflags(write=False)
+        self._exact = (self.values.shape, self.values.dtype.str, self.values.tobytes())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Entries) and self._exact == other._exact
+
+    def __hash__(self) -> int:
+        return hash(self._exact)
+
+    def __repr__(self) -> str:
+        return f"Entries({self.values.tolist()})"
+
+
+class OneFactor(spaces.Box):
+    """A box of whole numbers of which networks see each entry over the largest bound of all.
+
+    Runs from before each entry had a factor of its own have learned it so, and act and go on with it.
     """
-    if isinstance(space, spaces.Box) and space.dtype.kind == "f":
+
+    @classmethod
+    def of(cls, box: spaces.Box) -> OneFactor:
+        """Return a box as one of this kind."""
+        return cls(box.low, box.high, box.shape, np.dtype(box.dtype).type)
+
+
+def with_one_factor(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """Return the space with `OneFactor` in place of each box of whole numbers that is read otherwise today."""
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({name: with_one_factor(inner) for name, inner in space.items()})
+    if not isinstance(space, spaces.Box) or not reads_by_entry(space):
+        return space
+    return (
+        spaces.Box(space.low, space.high, space.shape, np.float32) if isinstance(space, Whole) else OneFactor.of(space)
+    )
+
+
+def is_whole(space: spaces.Space[Any]) -> bool:
+    """Return whether a space is a box of whole numbers."""
+    return isinstance(space, spaces.Box) and (space.dtype.kind in "iu" or isinstance(space, Whole))
+
+
+def is_limited(space: spaces.Box) -> Bool[np.ndarray, "*shape"]:
+    """Return which entries of a box of whole numbers have bounds on both sides that say something."""
+    sides = (np.abs(np.asarray(bound, float)) for bound in (space.low, space.high))
+    # With room for the rounding of `float32`, in which larger ones travel.
+    each = [(side < ENORMOUS) & ~np.isclose(side[..., None], UNBOUNDED, 1e-6, 0).any(-1) for side in sides]
+    return each[0] & each[1]
+
+
+def reads_by_entry(space: spaces.Space[Any]) -> bool:
+    """Return whether a space has a box of whole numbers whose entries have offsets or factors of their own."""
+    if isinstance(space, spaces.Dict):
+        return any(reads_by_entry(inner) for inner in space.values())
+    if not isinstance(space, spaces.Box) or isinstance(space, OneFactor):
+        return False
+    return (
+        not is_read_raw(space)
+        if isinstance(space, Whole)
+        else (offset_of(space) is not None or isinstance(scale_of(space), np.ndarray))
+    )
+
+
+def scale_of(space: spaces.Space[Any]) -> float | Float[np.ndarray, "*shape"]:
+    """Return the factor of whole numbers before a network sees them: 1 / the bound of each entry, where it is large.
+
+    One number where all entries have the same factor, else an array of the box's shape. Bytes of an image become 0 to
+    1, and a clock that counts to 4000 drowns nothing beside it and makes nothing small. Entries that count to a
+    hundred at most stay as they are, and so do boards, images of whole numbers that are no bytes: they name things,
+    and names far below the bound would all become next to nothing. Floats are for `normalise_observation`, but a
+    picture of floats from 0 to 255 holds bytes. Entries without bounds stay as they are.
+    """
+    if isinstance(space, spaces.Box) and space.dtype.kind == "f" and not isinstance(space, Whole):
         return 1 / 255 if is_bytes(space) and picture(space) is not None else 1.0
-    if not isinstance(space, spaces.Box) or space.dtype.kind not in "iu" or 0 in space.shape:
+    if not isinstance(space, spaces.Box) or not is_whole(space) or 0 in space.shape:
         return 1.0
-    bound = max(abs(float(space.low.min())), abs(float(space.high.max())))
-    if len(space.shape) == 3:
-        return 1 / bound if space.dtype == jnp.uint8 else 1.0
-    return 1 / bound if 100 < bound < 2**31 - 1 else 1.0
+    board, pictures = len(space.shape) == 3, space.dtype == np.uint8
+    if board and not pictures:
+        return 1.0
+    bound = np.maximum(np.abs(np.asarray(space.low, float)), np.abs(np.asarray(space.high, float)))
+    if isinstance(space, OneFactor):
+        bound = np.broadcast_to(bound.max(), bound.shape)
+    elif (offset := offset_of(space)) is not None:
+        low, high = (np.asarray(side, float) - offset for side in (space.low, space.high))
+        bound = np.maximum(np.abs(low), np.abs(high))
+    if isinstance(space, OneFactor):
+        scaled = bound > 0 if board else (bound > 100) & (bound < UNBOUNDED[0] - 1)
+    else:
+        scaled = bound > 0 if board else (bound > 100) & is_limited(space)
+    factor = np.where(scaled, 1 / np.maximum(bound, 1), 1.0)
+    first = float(factor.flat[0])
+    return first if (factor == first).all() else factor
+
+
+def offset_of(space: spaces.Space[Any]) -> Shaped[np.ndarray, "*shape"] | None:
+    """Return the number that each entry of a box counts from, where the bounds are whole numbers and leave zero out.
+
+    It is the bound nearest to zero, and 0 for entries that may be zero or have no bounds. Years from 1990 to 2030 are 0
+    to 40 to a network; over their bound they would all be 1. `None`: no entry of the space has one.
+    """
+    if not isinstance(space, spaces.Box) or isinstance(space, OneFactor) or not is_whole(space):
+        return None
+    if len(space.shape) == 3 or picture(space) is not None:  # names of things, and colours
+        return None
+    low, high = np.asarray(space.low, float), np.asarray(space.high, float)
+    far = (np.maximum(np.abs(low), np.abs(high)) > 100) & is_limited(space)
+    offset = np.where(far, np.clip(0, low, high), 0)
+    return offset.astype(np.float32 if isinstance(space, Whole) else np.int32) if offset.any() else None
+
+
+def is_read_raw(space: spaces.Space[Any]) -> bool:
+    """Return whether networks see the numbers of a space as they are."""
+    scale = scale_of(space)
+    return isinstance(scale, float) and scale == 1 and offset_of(space) is None
+
+
+def is_open(space: spaces.Space[Any]) -> bool:
+    """Return whether a space is a box of whole numbers with an entry without bounds."""
+    return isinstance(space, spaces.Box) and is_whole(space) and not is_limited(space).all()
+
+
+def resize_box(box: spaces.Box, shape: tuple[int, ...]) -> spaces.Box:
+    """Return the box of pictures of another size, whose pixels are means: each channel keeps its own bounds."""
+    kept = len(box.shape) == len(shape) == 3 and box.shape[2] == shape[2]
+    axes = (0, 1) if kept else tuple(range(len(box.shape)))
+    low, high = (np.broadcast_to(bound, shape).copy() for bound in (box.low.min(axes), box.high.max(axes)))
+    return spaces.Box(low, high, shape, np.dtype(box.dtype).type)
 
 
 def reading(space: spaces.Space[Any]) -> list[str]:
@@ -411,7 +537,8 @@ def to_json(space: spaces.Space[Any]) -> dict[str, Any]:
     if isinstance(space, spaces.Box):
         bounds = (space.low, space.high)
         low, high = (b.flat[0].item() if b.size and (b == b.flat[0]).all() else b.tolist() for b in bounds)
-        return {"kind": "box", "low": low, "high": high, "shape": list(space.shape), "dtype": str(space.dtype)}
+        whole = {"whole": True} if isinstance(space, Whole) else {}
+        return {"kind": "box", "low": low, "high": high, "shape": list(space.shape), "dtype": str(space.dtype), **whole}
     raise ForageError(unknown(space))
 
 
@@ -430,4 +557,4 @@ def from_json(data: dict[str, Any]) -> spaces.Space[Any]:
         return spaces.MultiBinary(data["shape"])
     dtype, shape = np.dtype(data["dtype"]), tuple(data["shape"])
     low, high = (np.broadcast_to(np.asarray(data[bound], dtype), shape) for bound in ("low", "high"))
-    return spaces.Box(low.copy(), high.copy(), shape, dtype.type)
+    return (Whole if data.get("whole") else spaces.Box)(low.copy(), high.copy(), shape, dtype.type)

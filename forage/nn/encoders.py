@@ -6,7 +6,7 @@ for one observation, and `size`, the number of features.
 | space                                 | features                                                   |
 |---------------------------------------|------------------------------------------------------------|
 | picture: `forage.core.spaces.picture` | `CNN`                                                      |
-| other Box, MultiBinary                | its numbers, flattened; large whole ones over their bound  |
+| other Box, MultiBinary                | its numbers, flattened; each large whole one over its bound|
 | Discrete, MultiDiscrete               | one-hot, each choice after the other                       |
 | Tokens                                | `Reader`: embeddings with their places, averaged           |
 | Dict                                  | its parts', in the order of the space                      |
@@ -24,19 +24,47 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.core.spaces import Tokens, describe, nothing, picture, scale_of, unknown
+from forage.core.spaces import (
+    Entries,
+    Tokens,
+    describe,
+    is_read_raw,
+    nothing,
+    offset_of,
+    picture,
+    scale_of,
+    unknown,
+)
 from forage.core.types import ForageError
 from forage.nn.layers import CNN, Linear
 
 
 class Numbers(equinox.Module):
-    """A box or bits, flattened, as floats; whole numbers over their largest bound where that is large."""
+    """A box or bits, flattened, as floats; each whole number over its own bound where that is large.
+
+    See `forage.core.spaces.scale_of` and `offset_of`.
+    """
 
     size: int = equinox.field(static=True)
-    scale: float = equinox.field(static=True, default=1.0)
+    scale: float | Entries = equinox.field(static=True, default=1.0)
+    offset: Entries | None = equinox.field(static=True, default=None)
+
+    @classmethod
+    def of(cls, space: spaces.Space[Any]) -> Numbers:
+        """Return the encoder of a box or of bits."""
+        scale, offset = scale_of(space), offset_of(space)
+        return cls(
+            input_size(space),
+            Entries(scale.reshape(-1).astype(np.float32)) if isinstance(scale, np.ndarray) else scale,
+            None if offset is None else Entries(offset.reshape(-1)),
+        )
 
     def __call__(self, x: Array) -> Float[Array, " features"]:
-        return x.reshape(-1).astype(jnp.float32) * self.scale
+        x = x.reshape(-1)
+        if self.offset is not None:  # as whole numbers, which are exact where floats of their size are not
+            x = (x.astype(jnp.int32) if jnp.issubdtype(x.dtype, jnp.integer) else x) - self.offset.values
+        scale = self.scale.values if isinstance(self.scale, Entries) else self.scale
+        return x.astype(jnp.float32) * scale
 
 
 class OneHot(equinox.Module):
@@ -148,7 +176,7 @@ def encoder(key: Key[Array, ""], space: spaces.Space[Any], gain: float | None) -
         return OneHot(sizes, starts)
     if is_image(space):
         return CNN(key, space, gain)  # pyrefly: ignore[bad-argument-type]
-    return Numbers(input_size(space), scale_of(space))
+    return Numbers.of(space)
 
 
 def is_image(space: spaces.Space[Any]) -> bool:
@@ -163,7 +191,7 @@ def is_plain(space: spaces.Space[Any]) -> bool:
     return (
         is_image(space)
         or isinstance(space, spaces.MultiBinary)
-        or (isinstance(space, spaces.Box) and scale_of(space) == 1)
+        or (isinstance(space, spaces.Box) and is_read_raw(space))
     )
 
 

@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 import equinox
 import jax
 import jax.numpy as jnp
+import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Key, UInt32
 
 from forage.core.errors import ForageError, nearest
-from forage.core.spaces import Picture, picture, scale_of
+from forage.core.spaces import Entries, Picture, picture, scale_of
 from forage.nn.batch_norm import BatchNorm, BatchStyle
 from forage.ops.convolution import convolved, rectified
 from forage.ops.rows import scaled, standardised
@@ -304,7 +305,7 @@ class CNN(equinox.Module):
     convolutions: tuple[Conv, ...]
     dense: Linear | None
     size: int = equinox.field(static=True)  # number of features
-    scale: float = equinox.field(static=True)
+    scale: float | Entries = equinox.field(static=True)  # of all channels, or of each
     picture: Picture = equinox.field(static=True)  # how the space is read: channels may come first
 
     def __init__(self, key: Key[Array, ""], space: spaces.Box, gain: float | None, dense: bool = True):
@@ -322,7 +323,10 @@ class CNN(equinox.Module):
         convolved = height * width * channels
         self.size = (512 if len(layers) == 3 else 128) if dense else convolved
         self.dense = Linear(keys[-1], convolved, self.size, gain) if dense else None
-        self.scale = scale_of(space)
+        scale = scale_of(space)
+        # The colours of one channel keep their proportions: its factor is that of its largest bound.
+        each = found(scale).min((0, 1)) if isinstance(scale, np.ndarray) else scale
+        self.scale = Entries(each.astype(np.float32)) if isinstance(each, np.ndarray) else each
 
     def __call__(self, image: Array) -> Float[Array, " features"]:
         return self.condense(self.convolve(image))
@@ -330,15 +334,20 @@ class CNN(equinox.Module):
     def condense(self, x: Float[Array, "*batch flat"]) -> Float[Array, "*batch features"]:
         return x if self.dense is None else jax.nn.relu(self.dense(x))
 
+    def pixels(self, images: Array) -> Float[Array, "*batch height width channels"]:
+        """Return what the first layer sees of an image, or of several."""
+        scale = self.scale.values if isinstance(self.scale, Entries) else self.scale
+        return self.picture(images).astype(jnp.float32) * scale
+
     def convolve(self, image: Array) -> Float[Array, " flat"]:
-        x = self.picture(image).astype(jnp.float32) * self.scale
+        x = self.pixels(image)
         for convolution in self.convolutions:
             x = jax.nn.relu(convolution(x))
         return x.reshape(-1)
 
     def activations(self, image: Array) -> tuple[Float[Array, " units"], ...]:
         """Return what each layer puts out, of convolutions the mean of each feature over its places."""
-        x, found = self.picture(image).astype(jnp.float32) * self.scale, []
+        x, found = self.pixels(image), []
         for convolution in self.convolutions:
             x = jax.nn.relu(convolution(x))
             found.append(x.mean((0, 1)))
@@ -360,6 +369,8 @@ class CNN(equinox.Module):
     def convolve_rows(self, images: Array) -> Float[Array, "rows flat"]:
         """Return what the convolutions make of some images, at once."""
         x, scale = jax.vmap(self.picture)(images), self.scale
+        if isinstance(scale, Entries):
+            x, scale = x * scale.values, 1.0
         for layer in self.convolutions:  # the first one's weights are scaled in place of the images, which are more
             x = rectified(x, layer.linear.weight * scale, layer.linear.bias, layer.stride, layer.kernel)
             scale = 1.0

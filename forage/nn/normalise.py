@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, PyTree
 
-from forage.core.spaces import carries_more, scale_of, seen
+from forage.core.spaces import carries_more, is_open, is_read_raw, seen
 from forage.core.types import ForageError, Spec
 from forage.nn.encoders import is_image
 from forage.nn.layers import is_large
@@ -54,9 +54,10 @@ Norms = RunningNorm | None | dict[str, Any]
 def norms_of(space: spaces.Space[Any], maps: bool = False) -> Norms:
     """Return norms for observations of `space` (without its mask): for the boxes that networks see as they are.
 
-    Bits need none, and whole numbers with bounds are scaled by them (`forage.core.spaces.scale_of`). With `maps` that
-    goes for pictures of a screen alone. Small ones of bytes are maps, which name things by numbers far below 255: they
-    are read normalised, as one vector, by a network that is made for `read_after` of the space.
+    Bits need none, and whole numbers with bounds are scaled by them (`forage.core.spaces.scale_of`), unless some beside
+    them have none. With `maps` that goes for pictures of a screen alone. Small ones of bytes are maps, which name
+    things by numbers far below 255: they are read normalised, as one vector, by a network that is made for `read_after`
+    of the space.
     """
     if isinstance(space, spaces.Dict):
         norms = {name: norms_of(part, maps) for name, part in space.items()}
@@ -65,7 +66,7 @@ def norms_of(space: spaces.Space[Any], maps: bool = False) -> Norms:
         return None
     if maps and is_map(space):
         return RunningNorm.of((math.prod(space.shape),))
-    return RunningNorm.of(space.shape) if scale_of(space) == 1 else None
+    return RunningNorm.of(space.shape) if is_read_raw(space) or is_open(space) else None
 
 
 def norms_for(spec: Spec, wanted: bool) -> Norms:

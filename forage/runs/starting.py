@@ -129,6 +129,7 @@ def inherited(parent: Run, setup: Setup, runner: Runner, with_memory: bool) -> I
     Each seed goes on from the same seed of the parent, from its best setting where that is a sweep; where the parent
     has not all of the seeds, every one from its best in evaluation.
     """
+    check_scales(parent, setup)
     there, evaluation = members(parent), parent.evaluation
     returns = evaluation["return"] if evaluation else None
     each = {member["seed"] for member in setup.members} <= {member["seed"] for member in there}
@@ -162,6 +163,16 @@ def inherited(parent: Run, setup: Setup, runner: Runner, with_memory: bool) -> I
 def field(name: str) -> str:
     """Return which field of an agent's state a leaf belongs to: `.critics.body.weight` to `critics`."""
     return re.split(r"[.\[]", name.lstrip("."))[0]
+
+
+def check_scales(parent: Run, setup: Setup) -> None:
+    """Raise `ForageError` where a run would read whole numbers otherwise than its parent learned to."""
+    there, here = parent.config["spec"], setup.config()["spec"]
+    if there["observation_space"] == here["observation_space"] and there.get("scales") != here.get("scales"):
+        raise ForageError(
+            f"{parent.directory} learned while all whole numbers of an observation were divided by their largest "
+            f"bound, and each is divided by its own today; train it again, or go on with forage resume."
+        )
 
 
 def check_spaces(parent: Run, setup: Setup) -> None:

@@ -1,6 +1,7 @@
 """Spaces of every kind: as data, through the networks, normalised; and every agent learns from each kind of leaf."""
 
 import equinox
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,11 +16,14 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.config.defaults import default_behaviour, default_memory
+from forage.config.saved import BY_ENTRY, spec_from_config
+from forage.config.setup import from_config, make_setup
 from forage.core import prng, spaces
 from forage.core.ports import Environment
-from forage.core.spaces import MASK, PRESENT, STATE, Tokens, scale_of
+from forage.core.spaces import MASK, PRESENT, STATE, Tokens, from_json, scale_of, to_json, with_one_factor
 from forage.core.types import ForageError, Spec, Step
 from forage.environments import spec_of
+from forage.environments.adapters.gymnasium.spaces import travelling
 from forage.environments.checking import check_environment
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.runner import DeviceRunner, vary
@@ -120,7 +124,7 @@ def test_plain_spaces_have_no_encoder():
     np.testing.assert_array_equal(torso.encoder(jnp.int32(3)), [1, 0, 0, 0])
 
 
-def test_large_whole_numbers_are_seen_over_their_largest_bound():
+def test_large_whole_numbers_are_seen_over_their_bound():
     clock = gym.Box(0, 4000, (), np.int32)
     torso = Torso(jax.random.key(0), gym.Dict({"clock": clock, "bits": gym.Box(0, 1, (2,), np.int8)}), (8,), "relu")
     features = torso.encoder({"clock": jnp.int32(1000), "bits": jnp.array([0, 1], jnp.int8)})
@@ -299,3 +303,74 @@ def test_a_policy_takes_nested_observations_and_names_wrong_ones():
         policy.act({**observation, "inner": {}})
     with pytest.raises(ForageError, match=r"has shape \(3,\), not \(2,\)"):
         policy.act({**observation, "vector": np.zeros(2)})
+
+
+def box(low, high, dtype=np.int64):
+    return gym.Box(np.array(low, dtype), np.array(high, dtype), dtype=dtype)
+
+
+PLANES = np.full((10, 10, 2), 255, np.uint8)
+PLANES[..., 0] = 1
+
+
+@pytest.mark.parametrize(
+    ("space", "shown", "read", "before"),
+    [
+        (box([0, 0], [1, 1000], np.int32), [1, 500], [1, 0.5], [0.001, 0.5]),
+        (box([0, 0], [1, 1000], np.int16), [1, 500], [1, 0.5], [0.001, 0.5]),
+        (box([-5, -2000], [5, 1000]), [-5, -2000], [-5, -1], [-0.0025, -1]),
+        (box([0, 0, 0], [100, 101, 0]), [100, 101, 0], [100, 1, 0], [100 / 101, 1, 0]),
+        (box([1990, 0], [2030, 1]), [2000, 1], [10, 1], [2000 / 2030, 1 / 2030]),
+        (box([-2030], [-1030]), [-1530], [-0.5], [-1530 / 2030]),
+        (box([7000, 0], [7000, 1]), [7000, 1], [0, 1], [1, 1 / 7000]),
+        (box([0, 0], [2**31 - 1, 1000], np.int32), [5, 1000], [5, 1], [5, 1000]),
+        (box([0, 0], [1, 10**12]), [1, 5 * 10**11], [1, 0.5], [1, 5e11]),
+        (box([-(2**63), 0, 0], [2**63 - 1, 1000, 1]), [7, 500, 1], [7, 0.5, 1], [7, 500, 1]),
+        (box([0, 0], [2**32 - 1, 1000], np.uint32), [7, 500], [7, 0.5], [7, 500]),
+        (box([0, 0], [255, 255], np.uint8), [255, 51], [1, 0.2], [1, 0.2]),
+        (box([0, 2000], [4000, 2000]), [1000, 2000], [0.25, 0], [0.25, 0.5]),
+    ],
+)
+def test_each_whole_number_is_read_by_its_own_bounds(space, shown, read, before):
+    """By hand; `before` is how runs of older versions read it, which they go on doing."""
+    inside = travelling(space)
+    for kept, wanted in ((inside, read), (from_json(to_json(inside)), read), (with_one_factor(inside), before)):
+        reader = encoder(prng.key(0), kept, None)
+        np.testing.assert_allclose(reader(np.asarray(shown, kept.dtype)), wanted, rtol=1e-6)
+        assert hash(reader.scale) == hash(encoder(prng.key(1), kept, None).scale)
+
+
+def test_each_plane_of_a_picture_is_read_by_its_own_bound():
+    reader = encoder(prng.key(0), gym.Box(np.zeros_like(PLANES), PLANES, dtype=np.uint8), None)
+    np.testing.assert_allclose(reader.pixels(PLANES), np.ones_like(PLANES), rtol=1e-6)
+    smaller = spaces.resize_box(gym.Box(np.zeros_like(PLANES), PLANES, dtype=np.uint8), (5, 5, 2))
+    assert smaller.high[..., 0].max() == 1 and smaller.high[..., 1].min() == 255
+    rows = np.stack([PLANES, PLANES // 2])
+    np.testing.assert_allclose(reader.rows(rows), [reader(row) for row in rows], rtol=1e-4, atol=1e-6)
+    assert scale_of(gym.Box(0, 255, (84, 84, 4), np.uint8)) == 1 / 255
+
+
+def test_a_run_from_before_reads_whole_numbers_as_it_learned_to():
+    space = gym.Dict({"counts": box([0, 0], [1, 1000], np.int32), "seen": gym.Box(-1, 1, (2,))})
+    spec = {"name": "Shop", "observation_space": to_json(space), "action_space": to_json(gym.Discrete(2))}
+    config = {"spec": spec | {"reward_names": [], "horizon": None}}
+    old = spec_from_config(config).observation_space
+    config["spec"]["scales"] = BY_ENTRY
+    new = spec_from_config(config).observation_space
+    assert scale_of(old["counts"]) == 0.001 and scale_of(new["counts"]).tolist() == [1, 0.001]
+    assert (to_json(old), to_json(new)) == (to_json(space),) * 2 and old["seen"] == space["seen"]
+
+
+class Counter(gymnasium.Env):
+    observation_space = box([0, 0], [1, 1000])
+    action_space = gym.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, int), {}
+
+
+def test_a_resumed_run_goes_on_reading_as_it_learned_to():
+    config = make_setup("ppo", Counter, steps=100, seeds=1).config()
+    assert config["spec"].pop("scales") == BY_ENTRY
+    old = from_config(config, Counter)
+    assert scale_of(old.spec.observation_space) == 0.001 and "scales" not in old.config()["spec"]

@@ -88,7 +88,7 @@ class StreamNetwork(equinox.Module):
         body = self.reader.body
         if not isinstance(body, CNN):
             return self.reader.read(observation)
-        x = body.picture(observation).astype(jnp.float32) * body.scale
+        x = body.pixels(observation)
         for convolution in body.convolutions:
             x = function(standardised(convolution(x)))
         return x.reshape(-1)

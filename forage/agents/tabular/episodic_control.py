@@ -38,7 +38,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core.ports import Agent, Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_discrete, scale_of, seen, split_mask
+from forage.core.spaces import check_discrete, seen, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.encoders import Numbers, OneHot, input_size
 from forage.ops.action_values import best
@@ -90,7 +90,7 @@ def part_of(space: spaces.Space[Any]) -> Numbers | OneHot:
     """Return what makes numbers of one leaf."""
     if isinstance(space, spaces.Discrete):
         return OneHot((int(space.n),), (int(space.start),))
-    return Numbers(math.prod(space.shape or ()), scale_of(space))
+    return Numbers.of(space)
 
 
 class EpisodicControlState(NamedTuple):

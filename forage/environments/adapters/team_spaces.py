@@ -17,7 +17,7 @@ from gymnasium import spaces
 from jaxtyping import Bool, Float, Shaped
 
 from forage.core.host import Misfit
-from forage.core.spaces import describe, fitted, is_bounded, leaves, picture, scale_of
+from forage.core.spaces import Whole, describe, fitted, is_bounded, leaves, picture, scale_of
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.actions import Door, choices
 from forage.environments.adapters.gymnasium.calls import found
@@ -167,7 +167,10 @@ class SharedView:
         self.box = self._kept(self.inner[0]) if self.kept else self._padded(name)  # pyrefly: ignore[bad-argument-type]
         scale = scale_of(self.box)
         dtype = np.dtype(self.box.dtype)
-        self.one = min(round(1 / scale), np.iinfo(dtype.name).max) if dtype.kind in "iu" else 1 / scale
+        if isinstance(scale, np.ndarray):  # each entry has a bound of its own, and so has this one
+            self.one: float = 1
+        else:
+            self.one = min(round(1 / scale), np.iinfo(dtype.name).max) if dtype.kind in "iu" else 1 / scale
         """What a network reads as 1."""
 
     def _kept(self, space: spaces.Box) -> spaces.Box:
@@ -175,7 +178,7 @@ class SharedView:
         shape = self.picture.shape if self.picture else (int(np.prod(box.shape)),)
         low, high = (self.picture(bound) if self.picture else bound.reshape(shape) for bound in (box.low, box.high))
         # Zeros stand for what agents see that are not there.
-        return spaces.Box(np.minimum(low, 0), np.maximum(high, 0), shape, box.dtype.type)
+        return of_kind(box, np.minimum(low, 0), np.maximum(high, 0))
 
     def _padded(self, name: str) -> spaces.Box:
         flat = [flat_space(name, space) for space in self.inner]
@@ -210,8 +213,13 @@ class SharedView:
         low, high = (np.concatenate([bound] * repeats, -1) for bound in (self.box.low, self.box.high))
         ends = (*low.shape[:-1], number)
         low, high = np.concatenate([low, np.zeros(ends)], -1), np.concatenate([high, np.full(ends, self.one)], -1)
-        dtype = np.dtype(self.box.dtype).type
-        return spaces.Box(low.astype(dtype), high.astype(dtype), low.shape, dtype)
+        return of_kind(self.box, low, high)
+
+
+def of_kind(box: spaces.Box, low: np.ndarray, high: np.ndarray) -> spaces.Box:
+    """Return a box with other bounds, of the same dtype and meaning."""
+    dtype = np.dtype(box.dtype).type
+    return (Whole if isinstance(box, Whole) else spaces.Box)(low.astype(dtype), high.astype(dtype), low.shape, dtype)
 
 
 def check_size(name: str, agent: str, space: spaces.Space[Any]) -> None:

@@ -100,7 +100,7 @@ class Resize(Wrapper):
     def observation_space(self) -> gymnasium.Space[Any]:
         box = seen_box(self, (2, 3))
         shape = (self.height, self.width, *box.shape[2:])
-        return with_seen_space(self.environment.observation_space, bounded_by(box, shape))
+        return with_seen_space(self.environment.observation_space, spaces.resize_box(box, shape))
 
     def observe(self, observation: PyTree[Array]) -> PyTree[Array]:
         return change_seen(observation, self._resized)
@@ -132,7 +132,7 @@ class Grey(Wrapper):
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
         box = seen_box(self, (3,))
-        return with_seen_space(self.environment.observation_space, bounded_by(box, (*box.shape[:2], 1)))
+        return with_seen_space(self.environment.observation_space, spaces.resize_box(box, (*box.shape[:2], 1)))
 
     def observe(self, observation: PyTree[Array]) -> PyTree[Array]:
         return change_seen(observation, self._grey)
@@ -159,11 +159,6 @@ def as_numbers(values: Float[Array, "*shape"], dtype: Any) -> Array:
 
 def dtype_of(box: gymnasium.spaces.Box) -> Any:
     return box.dtype
-
-
-def bounded_by(box: gymnasium.spaces.Box, shape: tuple[int, ...]) -> gymnasium.spaces.Box:
-    """Return a box of another shape, with the least and the greatest bound of this one: means stay between them."""
-    return gymnasium.spaces.Box(box.low.min(), box.high.max(), shape, dtype=dtype_of(box))
 
 
 def check_numbers(wrapper: Wrapper, box: gymnasium.spaces.Box) -> gymnasium.spaces.Box:

@@ -18,7 +18,7 @@ from gymnasium import spaces
 from jaxtyping import Float, Int
 
 from forage.core.host import array_dtype
-from forage.core.spaces import Tokens
+from forage.core.spaces import Tokens, Whole
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.calls import begin
 
@@ -329,7 +329,8 @@ def travelling(space: Any) -> spaces.Space[Any]:
         return spaces.Dict({key: travelling(part) for key, part in space.spaces.items()})
     if isinstance(space, spaces.Box) and (dtype := array_dtype(space)) != space.dtype:
         if dtype.kind == "f":
-            return float_box(space.low, space.high)
+            box = float_box(space.low, space.high)
+            return box if space.dtype.kind == "f" else Whole(box.low, box.high)
         limits = np.iinfo(dtype)
         low, high = (np.clip(bound, limits.min, limits.max) for bound in (space.low, space.high))
         return spaces.Box(low.astype(dtype), high.astype(dtype), space.shape, dtype.type)

@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium import wrappers
 
 from forage.core.errors import ForageError
-from forage.core.spaces import Stacked, describe
+from forage.core.spaces import Stacked, describe, resize_box
 from forage.environments.adapters.gymnasium.atari import area_taps, shrink
 from forage.environments.adapters.gymnasium.calls import begin
 
@@ -219,8 +219,7 @@ def resize(env: Any, height: int = 84, width: int = 84) -> Any:
         return (sized[..., 0] if image.ndim == 2 else sized).astype(box.dtype)
 
     shape = (height, width, *box.shape[2:])
-    space = gymnasium.spaces.Box(box.low.min(), box.high.max(), shape, dtype=box.dtype.type)
-    return wrappers.TransformObservation(env, smaller, space)
+    return wrappers.TransformObservation(env, smaller, resize_box(box, shape))
 
 
 def masked(env: Any, indices: Sequence[int]) -> Any:
