@@ -229,6 +229,7 @@ def trajectory_aware(
     _check("trajectory_aware", log_ratio, reward, q, next_value, terminated, truncated)
     if rule not in TRACES:
         raise ForageError(f"There is no trace {rule!r}; there are {', '.join(TRACES)}.")
+    log_ratio = jnp.asarray(log_ratio)  # a NumPy array takes no traced index
     delta = reward + discount * jnp.where(terminated, 0.0, next_value) - q
     length = reward.shape[0]
     goes_on = _goes_on(terminated, truncated)

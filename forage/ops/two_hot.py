@@ -22,6 +22,7 @@ def symexp(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 def two_hot(x: Float[Array, "*batch"], points: Float[Array, " points"]) -> Float[Array, "*batch points"]:
     """Return the shares of rising points whose mean is `x`; what lies beyond the ends counts as the nearer end."""
+    points = jnp.asarray(points)
     x = jnp.clip(x, points[0], points[-1])
     below = jnp.clip(jnp.searchsorted(points, x, side="right", method="compare_all") - 1, 0, len(points) - 2)
     low, high = points[below], points[below + 1]

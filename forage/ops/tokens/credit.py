@@ -60,7 +60,7 @@ def branch_advantage(
 
 def of_tokens(step_advantage: Float[Array, " step"], step: Int[Array, " time"]) -> Float[Array, " time"]:
     """Give each token the advantage of the step it belongs to, and 0 where `step` is negative: tokens of no step."""
-    return jnp.where(step >= 0, step_advantage[jnp.maximum(step, 0)], 0.0)
+    return jnp.where(step >= 0, jnp.asarray(step_advantage)[jnp.maximum(step, 0)], 0.0)
 
 
 def trajectory_advantage(

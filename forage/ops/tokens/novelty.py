@@ -31,6 +31,7 @@ def bleu(
     """
     if not weights or min(weights) <= 0:
         raise ForageError(f"BLEU takes one weight above 0 for each length of n-grams, not {weights}.")
+    tokens, there = jnp.asarray(tokens), jnp.asarray(there)
     answers, time = tokens.shape
     length = there.sum(1)
     both = there[:, :, None, None] & there[None, None]
