@@ -16,7 +16,9 @@ utils/discretization.py, search/), but for these: a token stands for the mean of
 bin's middle, so that rewards of few values are exact; choices are tokens by their number; the transitions of a plan and
 those before are no more than `context`, where the authors drop the oldest as a plan grows; the learning rate is
 constant after its rise, AdamW's weight decay is Optax's, and plans are as short and as few as theirs for HalfCheetah or
-shorter.
+shorter. Two more (datasets/sequence.py): there the reward of a transition that terminates is -100
+(`termination_penalty` of config/offline.py), and here it is the environment's; and there the loss leaves out all tokens
+behind the time limit, whereas here a truncation, too, is followed by the token of an end, with full weight.
 """
 
 from __future__ import annotations

@@ -20,11 +20,12 @@ base's weights are a part of the agent's state: checkpoints hold them, and loadi
 The numbers of `residual-td3` are those of the authors' program (amazon-science/residual-offpolicy-rl:
 config/residual_td3.py, config/rlpd.py, off_policy/rl/q_agent.py; the paper's tables could not be looked up): ten
 critics of which two make the target, layer normalisation, four updates a step, a scale of 0.1. Its noise of 0.05 on
-executed actions is 0.5 of that scale here. There returns are of three steps, the policy's step size is 1e-6 beside the
-critics' 1e-4, the critics do not see b(s) (which follows from what they see), and the first steps add uniform noise of
-up to 0.2 to the base; all gradients are cut to a length of 1, and AdamW takes the steps. Here returns are of one step,
-all networks share a step size, nothing is cut, Adam takes the steps, and the first of them in the environment add the
-usual noise.
+executed actions is 0.5 of that scale here. There the critics go down the square of their mean absolute error,
+(mean_i |Q_i(s, a) - y|)^2, so that one with a small error learns as fast as one with a large one; returns are of three
+steps, the policy's step size is 1e-6 beside the critics' 1e-4, the critics do not see b(s) (which follows from what
+they see), and the first steps add uniform noise of up to 0.2 to the base; all gradients are cut to a length of 1, and
+AdamW takes the steps. Here each critic has a squared error of its own, returns are of one step, all networks share a
+step size, nothing is cut, Adam takes the steps, and the first of them in the environment add the usual noise.
 """
 
 from __future__ import annotations
