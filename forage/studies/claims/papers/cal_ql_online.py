@@ -9,7 +9,7 @@ import numpy as np
 from forage.memory.mixed import Mixed
 from forage.rewards.scaling import Scale as Scaled
 from forage.runs.run import Run
-from forage.studies.claims.claim import SEEDS, Also, Arm, Before, Claim, Paper, Scale, evaluated
+from forage.studies.claims.claim import FRESH, Also, Arm, Before, Claim, Paper, Scale, evaluated
 from forage.studies.claims.played import played, swing_up
 
 SMALL: dict[str, Any] = {"hidden_sizes": (64, 64), "value_sizes": (64, 64), "batch_size": 128, "learning_rate": 1e-3}
@@ -53,7 +53,7 @@ CLAIM = Claim(
     measure=lowest,
     measured="lowest evaluation after the hand-over",
     also=(Also(evaluated, "return after the run"),),
-    laptop=Scale(1500, SEEDS[:5]),
+    laptop=Scale(1500, FRESH[:5]),
     smoke=Scale(500, (1000, 1001)),
     paper=Paper("gymnasium:HalfCheetah-v5", 1_000_000, 6, "a GPU and days", lacks="the data sets of D4RL"),
     note="20 episodes of a rule that swings the pendulum up, half of whose actions are random, in place of mazes and "
