@@ -270,6 +270,8 @@ def from_config(config: dict[str, Any]) -> Any:
         if key not in known:
             raise ForageError(f"{name} has no option {key!r}{nearest(key, known)}")
         options[key] = rebuilt(value, f"{name}'s {key}")
+    if is_a(cls, "Part"):
+        options = cls.stored(options)
     return cls(**values.understood(cls, options))
 
 

@@ -31,6 +31,11 @@ class Part(equinox.Module):
     example: ClassVar[str] = ""
     """A command that uses it; where there is none, words that say how it is used."""
 
+    @classmethod
+    def stored(cls, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of a stored run as they are written today; an old word for one thing is put in its new."""
+        return options
+
 
 class Judgement(NamedTuple):
     """An agent's opinion of a rollout, before it learns from it, of the rewards that it learns from."""
@@ -324,6 +329,9 @@ class Agent(Part):
 
     replays: ClassVar[bool] = False
     """It learns as well from older episodes that a memory puts into a rollout, as `Batch.replay` says."""
+
+    outcomes: ClassVar[bool] = False
+    """It gets what the environment paid, before a rewards part changed it, in `Experience.rewards["outcome"]`."""
 
     joint: ClassVar[bool] = False
     """It learns from what a whole team experiences: the leaves of its rollouts and batches are `time batch agent ...`.

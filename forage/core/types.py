@@ -28,6 +28,12 @@ BONUS = "bonus"
 """The name of what a rewards part pays for exploring, among `Experience.rewards`."""
 
 
+OUTCOME = "outcome"
+"""The name of what the environment paid, as no rewards part has changed it, among `Experience.rewards` (see
+`Agent.outcomes`).
+"""
+
+
 class Step(NamedTuple):
     """The results of one environment step, before any reset.
 

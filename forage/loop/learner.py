@@ -26,7 +26,7 @@ from forage.core.ports import (
     World,
 )
 from forage.core.schedule import held, settled
-from forage.core.types import AGENT, BONUS, GONE, NOBODY, OPPONENT, Clock, Experience, Spec
+from forage.core.types import AGENT, BONUS, GONE, NOBODY, OPPONENT, OUTCOME, Clock, Experience, Spec
 from forage.loop.compatible import (
     check_asked,
     check_ends,
@@ -340,8 +340,11 @@ class Learner(Part):
         """Return experience with the rewards that the agent learns from. The rewards part always sees streams."""
         if self.joint:
             experience = team.as_streams(experience, self.spec.num_agents)
-        experience = self.rewards.relabel(rewards_state, named(experience, self.spec))
-        return self.by_team(taken(experience, self.agent.streams))
+        outcome = experience.reward
+        experience = taken(self.rewards.relabel(rewards_state, named(experience, self.spec)), self.agent.streams)
+        if self.agent.outcomes:
+            experience = experience._replace(rewards={**experience.rewards, OUTCOME: outcome})
+        return self.by_team(experience)
 
     def by_team(self, experience: Experience) -> Experience:
         """Return streams (leaves `time stream ...`) as memory and agent get them."""

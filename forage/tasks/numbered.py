@@ -21,7 +21,10 @@ EPSILON = 1e-6
 
 
 class Heard(NamedTuple):
-    """The outcome of a rollout, problem by problem. A score is an episode's return, cut at 0 and 1."""
+    """The outcome of a rollout, problem by problem.
+
+    A score is the truth of an episode's answer as a verifier tells it, else the episode's return, cut at 0 and 1.
+    """
 
     answers: Float[Array, " number"]  # episodes that ended
     right: Float[Array, " number"]  # the sum of their scores
@@ -163,6 +166,8 @@ def heard(rollout: Experience, review: Review, numbered: int) -> Heard:
 
     nothing = jnp.zeros_like(rollout.reward[0])
     score = jax.lax.scan(add, nothing, (rollout.reward, visited.begins(ended)))[1]
+    if "truth" in rollout.info:  # what else is paid, such as for the form of an answer, is no success
+        score = jnp.where(jnp.isnan(rollout.info["truth"]), score, rollout.info["truth"])
     score, ended = jnp.clip(score, 0, 1).reshape(-1), (ended & rollout.counts).reshape(-1)
 
     def empty(value: float) -> Float[Array, " number"]:

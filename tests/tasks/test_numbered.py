@@ -170,6 +170,10 @@ def test_an_episodes_score_is_its_whole_return_cut_at_one():
     np.testing.assert_array_equal(found.answers, [1, 0, 1])
     np.testing.assert_allclose(found.right, [0.25, 0, 0.75])
     np.testing.assert_allclose(found.most, [0.25, 0, 0.75])
+    # What a verifier finds of an answer is its score, whatever else the episode is paid.
+    truth: Any = np.array([[np.nan, np.nan], [0, 1], [np.nan, np.nan]], np.float32)
+    found = heard(rollout._replace(info={"truth": truth}), Review(hosted, visited, None, None), 3)  # type: ignore
+    np.testing.assert_allclose(found.right, [1.25, 0, 0])
 
 
 def test_every_problem_comes_once_in_an_epoch():

@@ -72,7 +72,9 @@ class AStarPO(GRPO):
         if self.advantage != "none" or self.divergence > 0 or self.entropy_share < 1:
             raise ForageError("A*-PO has a loss of whole answers; leave out advantage, divergence and entropy_share.")
 
-    def compared(self, reward: Float[Array, "group answer"]) -> tuple[Float[Array, "group answer"], Array]:
+    def compared(
+        self, reward: Float[Array, "group answer"], outcome: Float[Array, "group answer"] | None = None
+    ) -> tuple[Float[Array, "group answer"], Array]:
         value = optimal_value(reward[:, : self.value_answers], self.value_temperature)
         weight = jnp.broadcast_to(jnp.arange(self.group_size) >= self.value_answers, reward.shape)
         return reward - value[:, None], weight.astype(reward.dtype)

@@ -16,7 +16,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.types import DATASET, Batch, Clock, ForageError, Replay, Spec
 from forage.nn.transformer import Transformer
-from forage.ops.tokens.masks import aggregate, token_mean
+from forage.ops.tokens.masks import token_mean
 from forage.ops.tokens.off_policy import taught
 
 
@@ -86,7 +86,6 @@ class AMPO(GRPO):
         given, now, mask = lesson.more[:, None], scores.now, scores.mask
         own = self.token_losses(scores, lesson.advantage)
         each = jnp.where(given, taught(now, lesson.advantage, mask, shape=self.shape), own)
-        length = mask.shape[1] if self.aggregation == "constant" else None
-        return aggregate(each * lesson.weight[:, None], mask, self.aggregation, length), {
+        return self.averaged(each, lesson, mask), {
             "taught_probability": jnp.exp(token_mean(jax.lax.stop_gradient(now), mask & given))
         }

@@ -26,6 +26,7 @@ from forage.nn.language.pretrained import Pretrained, as_pretrained
 from forage.nn.transformer import Transformer
 from forage.ops.optimiser import Optimiser, named
 from forage.ops.sampling import Sampling
+from forage.ops.tokens.masks import kept
 
 LOWEST = 1e-6  # a temperature below it is 0: the most probable token
 
@@ -257,6 +258,13 @@ class LanguageAgent(Agent):
 def warmth(rows: Rows) -> Float[Array, "row new 1"]:
     """Return what the logits of each token are divided by; the most probable ones are scored at 1."""
     return jnp.where(rows.temperature < LOWEST, 1.0, rows.temperature)[..., None]
+
+
+def sizes(advantage: Float[Array, "row #new"], wrote: Bool[Array, "row new"], turns: int) -> Float[Array, " env"]:
+    """Return the mean size of the advantages of the tokens that were written in each conversation."""
+    size = jnp.abs(kept(jnp.broadcast_to(advantage, wrote.shape), wrote))
+    total, count = (x.sum(1).reshape(turns, -1).sum(0) for x in (size, wrote))
+    return total / jnp.maximum(count, 1)
 
 
 def answers(

@@ -54,8 +54,10 @@ class D3S(GRPO):
         }
         return GRPO.learn(dataclasses.replace(self, **shares), state, batch, clock, key)
 
-    def compared(self, reward: Float[Array, "group answer"]) -> tuple[Float[Array, "group answer"], Array]:
-        advantage, weight = super().compared(reward)
+    def compared(
+        self, reward: Float[Array, "group answer"], outcome: Float[Array, "group answer"] | None = None
+    ) -> tuple[Float[Array, "group answer"], Array]:
+        advantage, weight = super().compared(reward, outcome)
         return advantage, weight * most_varied(advantage, self.answers)
 
     def objective(

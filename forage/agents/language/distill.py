@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import equinox
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Float, Key
 
 from forage.agents.language.base import LanguageState, warmth
 from forage.agents.language.grpo import GRPO, Lesson, Scores
@@ -14,7 +14,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 from forage.nn.language.pretrained import Pretrained, as_pretrained
 from forage.nn.transformer import Transformer
-from forage.ops.tokens.masks import known, token_mean
+from forage.ops.tokens.masks import known
 from forage.ops.tokens.supervised import DIRECTIONS, distillation
 
 OVER = ("tokens", "vocabulary")
@@ -45,7 +45,7 @@ class Distill(GRPO):
     # resemble: the base model `forage`, a directory of Hugging Face's or a run's
     reward_share: float = 1.0  # weight of what GRPO learns from rewards; 0: distillation alone
     divergence: float = equinox.field(static=True, default=5e-3)
-    estimator: str = equinox.field(static=True, default="k2")
+    estimator: str | None = equinox.field(static=True, default="k2")
     over: str = equinox.field(static=True, default="tokens")  # whether the divergence is estimated from the tokens that
     # were drawn, or summed over the vocabulary
     direction: str = equinox.field(static=True, default="reverse")  # over the vocabulary: reverse, forward or mixed
@@ -79,19 +79,16 @@ class Distill(GRPO):
         assert isinstance(self.teacher, Pretrained)
         return super().init(key, spec)._replace(reference=self.teacher.first())
 
-    def objective(
-        self, network: Transformer, state: LanguageState, lesson: Lesson, first: Bool[Array, ""]
-    ) -> tuple[Float[Array, ""], Metrics]:
-        loss, metrics = super().objective(network, state, lesson, first)
+    def divergences(
+        self, network: Transformer, state: LanguageState, lesson: Lesson, scores: Scores
+    ) -> Float[Array, "row new"]:
         if self.over == "tokens":
-            return loss, metrics
+            return super().divergences(network, state, lesson, scores)
         rows = lesson.rows
-        mask = rows.wrote & (lesson.weight > 0)[:, None]
         assert isinstance(state.reference, Transformer)
         both = (self.logits(one, rows, self.together(rows)) for one in (network, state.reference))
         student, teacher = (logits / warmth(rows) for logits in both)
-        apart = token_mean(distillation(student, teacher, mask, self.direction, self.mixture), mask)
-        return loss - self.divergence * (metrics["divergence"] - apart), metrics | {"divergence": apart}
+        return distillation(student, teacher, scores.mask, self.direction, self.mixture)
 
     def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
         loss, metrics = super().surrogate(network, lesson, scores)

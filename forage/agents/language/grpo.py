@@ -8,11 +8,15 @@ answer i is
 
 and with ratio = pi(token) / pi_old(token) each update goes down
 
-    -mean_i mean_t min(ratio A_i, clip(ratio, 1 - low, 1 + high) A_i)  +  divergence KL(pi || pi_first)
+    mean_i mean_t -min(ratio A_i, clip(ratio, 1 - low, 1 + high) A_i) + divergence (exp(-x) - 1 + x)
+
+where x = log pi(token) - log pi_first(token), so that the last term is k3, the estimator of the divergence from the
+first policy that the paper has in its loss.
 
 The fields name an advantage, a loss of tokens, a rule that makes one number of them and a rule for groups whose answers
-all have one reward (`forage/ops/tokens/`, docs/tokens.md): each published relative is a choice of these, in
-`relatives.py`. An episode of several turns has one reward, and each of its turns the episode's advantage.
+all are equally right (`forage/ops/tokens/`, docs/tokens.md): each published relative is a choice of these, in
+`relatives.py`. An episode of several turns has one reward, and each of its turns the episode's advantage; a turn is an
+answer, and those that an episode has left when it is over are none.
 
 The old policy is scored anew before the first update by the program that learns, so that the first ratio is 1; what was
 recorded while sampling, token by token, tells how far sampler and learner differ (`sampler_gap`).
@@ -32,13 +36,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from forage.agents.language.base import LOWEST, LanguageAgent, LanguageState, Rows
+from forage.agents.language.base import LOWEST, LanguageAgent, LanguageState, Rows, sizes
 from forage.agents.language.charge import BY_TOKEN, CHARGES, by_token, still_to_come
 from forage.agents.language.correction import check_correction, corrected, lost
 from forage.agents.language.descent import descend
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.types import AGENT, Batch, Clock, ForageError, Replay, Spec
+from forage.core.types import AGENT, OUTCOME, Batch, Clock, Experience, ForageError, Replay, Spec
 from forage.nn.language.generate import ALONE, Together
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.advantages import (
@@ -49,10 +53,10 @@ from forage.ops.tokens.advantages import (
     group_advantage,
     group_weight,
 )
-from forage.ops.tokens.divergence import ESTIMATORS, kl_loss
+from forage.ops.tokens.divergence import ESTIMATORS, kl_estimate, kl_loss
 from forage.ops.tokens.lengths import overlong
 from forage.ops.tokens.losses import LOSSES, high_entropy
-from forage.ops.tokens.masks import AGGREGATIONS, aggregate, known, token_mean
+from forage.ops.tokens.masks import AGGREGATIONS, aggregate, kept, known, token_mean
 
 
 class Lesson(NamedTuple):
@@ -97,12 +101,25 @@ def replayed(
     return advantage, weight, batch.replay.older
 
 
+def outcomes(experience: Experience) -> Float[Array, " env"]:
+    """Return how right each conversation is: the truth that a verifier tells, else what the environment paid.
+
+    Neither prices of length nor bonuses count. Leaves are `time env ...`.
+    """
+    paid = experience.rewards.get(OUTCOME, experience.reward).sum(0)
+    if "truth" not in experience.info:
+        return paid
+    truth = experience.info["truth"]  # NaN but at the last turn, and where nothing was verified
+    return jnp.where(jnp.isnan(truth).all(0), paid, jnp.nan_to_num(truth).sum(0))
+
+
 class GRPO(LanguageAgent):
     """Group-relative policy optimisation of a language model (Shao et al., 2024, arXiv 2402.03300)."""
 
     example: ClassVar[str] = "forage train grpo text:addition --env.level 2"
     usual_starts: ClassVar[str] = "groups"
     replays: ClassVar[bool] = True
+    outcomes: ClassVar[bool] = True
     corrects_sampler: ClassVar[bool] = True
     """Its loss is a sum over tokens that a `correction` can weigh."""
     ranges: ClassVar[Ranges] = {
@@ -129,10 +146,12 @@ class GRPO(LanguageAgent):
     advantage: str = equinox.field(static=True, default="grpo")  # how rewards of a group become advantages, by name
     loss: str = equinox.field(static=True, default="clip")  # the loss of each token, by name
     aggregation: str = equinox.field(static=True, default="sequence-mean")  # how losses of tokens become one number
-    alike: str = equinox.field(static=True, default="keep")  # groups of one reward are kept, or dropped
+    alike: str = equinox.field(static=True, default="keep")  # groups whose answers are all equally right, whatever
+    # their lengths cost them, are kept, or dropped
     divergence: float = equinox.field(static=True, default=0.0)  # weight of the divergence from the first policy; GRPO
     # has 0.04, and most that came after it none
-    estimator: str = equinox.field(static=True, default="k3")  # how that divergence is estimated: k1, k2 or k3
+    estimator: str | None = equinox.field(static=True, default=None)  # how that divergence is estimated: in the loss by
+    # k3 or k2, each with its own gradient, in the reward by k1; none: k3 of GRPO's paper in the loss, k1 in the reward
     entropy_share: float = equinox.field(static=True, default=1.0)  # share of the tokens, those of greatest entropy,
     # that are learned from
     charged: str = equinox.field(static=True, default="loss")  # where that divergence counts: in the loss, or as a
@@ -152,6 +171,11 @@ class GRPO(LanguageAgent):
         return self.divergence > 0
 
     @property
+    def divergence_estimator(self) -> str:
+        """Return the name of the estimator of the divergence from the first policy."""
+        return self.estimator or ("k3" if self.charged == "loss" else "k1")
+
+    @property
     def needed_behaviour(self) -> str:
         return "greedy-first" if self.advantage == "remax" else super().needed_behaviour
 
@@ -161,8 +185,9 @@ class GRPO(LanguageAgent):
         known("loss of tokens", self.loss, LOSSES)
         known("aggregation", self.aggregation, AGGREGATIONS)
         known("rule for groups of one reward", self.alike, GROUPS)
-        known("estimator of the divergence", self.estimator, ESTIMATORS)
+        known("estimator of the divergence", self.divergence_estimator, ESTIMATORS)
         known("place of the divergence", self.charged, CHARGES)
+        self.check_estimator()
         if self.correction is not None:
             check_correction(self, self.correction, self.correction_floor, self.correction_ceiling)
         if self.charged == "token" and self.advantage not in BY_TOKEN:
@@ -179,28 +204,53 @@ class GRPO(LanguageAgent):
                 f"{self.advantage} looks at the best of 2 to {self.group_size} answers, not {self.best_of}."
             )
 
+    def check_estimator(self) -> None:
+        """Raise `ForageError` where the gradient of a divergence would not be one."""
+        estimator = self.divergence_estimator
+        if self.charged == "loss" and estimator == "k1":
+            raise ForageError(
+                "In the loss the estimator k1 only adds noise, as the mean of its gradient is 0; take k3 or k2, or "
+                "charge the divergence to the reward, as with --charged answer."
+            )
+        if self.charged != "loss" and estimator != "k1":
+            raise ForageError(
+                f"A divergence that is charged to the reward is estimated by k1, which has the right gradient there, "
+                f"and {estimator} has not; leave out estimator."
+            )
+
+    @classmethod
+    def stored(cls, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of a stored run: an estimator that is refused is the one whose gradient it had."""
+        if options.get("charged", cls.__dataclass_fields__["charged"].default) != "loss":
+            return options | {"estimator": "k1"}
+        return options | {"estimator": "k2"} if options.get("estimator") == "k1" else options
+
     def learn(
         self, state: LanguageState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[LanguageState, Metrics, Float[Array, " env"]]:
         lesson, rows = self.prepared(state, self.gathered(batch)), self.rows(batch)
         reward = self.rewarded(batch, rows)
-        grouped = reward[: self.num_envs].reshape(-1, self.group_size)
-        if self.correction is not None:  # lost answers get the mean of the others, so that means are of those there
-            gone = self.lost(batch)
-            grouped = jnp.where(gone, grouped.mean(1, keepdims=True, where=~gone), grouped)
-            grouped = jnp.nan_to_num(grouped)
+        grouped = self.grouped(batch, reward)
         lesson = self.credited(batch, lesson, grouped)
         state, metrics = self.updated(state, lesson, self.rate(clock), key)
         said = {
             "reward": (reward[: self.num_envs] if self.correction is None else grouped).mean(),
             "best": grouped.max(1).mean(),
-            "alike": all_alike(grouped).mean(),
+            "alike": all_alike(self.grouped(batch, outcomes(batch.experience))).mean(),
             "length": rows.wrote.sum() / jnp.maximum(rows.wrote.any(1).sum(), 1),
         }
         if self.correction is not None:
             said["lost"] = self.lost(batch).mean()
-        size = jnp.abs(lesson.advantage).mean(1).reshape(self.rollout_length, -1).mean(0)
+        size = sizes(lesson.advantage, lesson.rows.wrote, self.rollout_length)
         return state, metrics | said, size[: len(reward)]
+
+    def grouped(self, batch: Batch, value: Float[Array, " env"]) -> Float[Array, "group answer"]:
+        """Return a number of each conversation of the rollout, group by group; a lost one has the others' mean."""
+        found = value[: self.num_envs].reshape(-1, self.group_size)
+        if self.correction is None:
+            return found
+        gone = self.lost(batch)
+        return jnp.nan_to_num(jnp.where(gone, found.mean(1, keepdims=True, where=~gone), found))
 
     def gathered(self, batch: Batch) -> Lesson:
         """Return the answers of a rollout, before they are compared."""
@@ -229,7 +279,11 @@ class GRPO(LanguageAgent):
         paid = reward
         if self.charged == "answer":
             paid = reward - price[: reward.size, 0].reshape(reward.shape)
-        compared = self.compared(paid) if self.correction is None else self.compared_there(paid, ~self.lost(batch))
+        outcome = self.grouped(batch, outcomes(batch.experience))
+        if self.correction is None:
+            compared = self.compared(paid, outcome)
+        else:
+            compared = self.compared_there(paid, ~self.lost(batch), outcome)
         advantage, weight, _ = replayed(batch, *compared)
         weight = jnp.tile(weight, turns) * lesson.weight
         each = jnp.tile(advantage, turns)[:, None]
@@ -241,30 +295,41 @@ class GRPO(LanguageAgent):
             each = by_token(self.advantage, jnp.tile(reward.reshape(-1), turns), price, jnp.tile(greedy, turns), mask)
         return lesson._replace(advantage=each, weight=weight)
 
-    def compared(self, reward: Float[Array, "group answer"]) -> tuple[Float[Array, "group answer"], Array]:
-        """Return the advantage of each answer, and its weight."""
-        numbers: dict[str, Any] = {}
+    def compared(
+        self, reward: Float[Array, "group answer"], outcome: Float[Array, "group answer"] | None = None
+    ) -> tuple[Float[Array, "group answer"], Array]:
+        """Return the advantage of each answer, and its weight.
+
+        `outcome`: how right each answer is, where the reward is something else; it says which groups are all alike.
+        """
+        advantage = group_advantage(self.advantage, reward, **self.numbers(reward))
+        return advantage, self.kept_groups(reward if outcome is None else outcome)
+
+    def numbers(self, reward: Float[Array, "group answer"]) -> dict[str, Any]:
+        """Return the arguments of the named advantage."""
         if self.advantage == "remax":
-            numbers["baseline"] = reward[:, 0]
-        if self.advantage.endswith("@k"):
-            numbers["k"] = self.best_of
-        advantage = group_advantage(self.advantage, reward, **numbers)
-        weight = group_weight(reward, self.alike)
-        if self.advantage == "remax":  # the first answer, the most probable one, is the others' baseline
-            weight = weight.at[:, 0].set(0.0)
-        return advantage, weight
+            return {"baseline": reward[:, 0]}
+        return {"k": self.best_of} if self.advantage.endswith("@k") else {}
+
+    def kept_groups(self, outcome: Float[Array, "group answer"]) -> Float[Array, "group answer"]:
+        """Return the weight of each answer: 0 in a group that is dropped, and of another one's baseline."""
+        weight = group_weight(outcome, self.alike)
+        # The first answer, the most probable one, is the others' baseline
+        return weight.at[:, 0].set(0.0) if self.advantage == "remax" else weight
 
     def lost(self, batch: Batch) -> Bool[Array, "group answer"]:
         """Return which conversations of a rollout came to nothing, as the sampler lost an answer of theirs."""
         return lost(batch)[: self.num_envs].reshape(-1, self.group_size)
 
     def compared_there(
-        self, reward: Float[Array, "group answer"], there: Bool[Array, "group answer"]
+        self,
+        reward: Float[Array, "group answer"],
+        there: Bool[Array, "group answer"],
+        outcome: Float[Array, "group answer"] | None = None,
     ) -> tuple[Float[Array, "group answer"], Array]:
-        """Return the advantage of each answer, and its weight, among those that were not lost."""
-        numbers: dict[str, Any] = {"k": self.best_of} if self.advantage.endswith("@k") else {}
-        advantage, weight = advantage_of_those_there(self.advantage, reward, there, **numbers)
-        return advantage, weight * group_weight(reward, self.alike)
+        """Return the advantage of each answer, and its weight, among those that are there. `outcome`: as above."""
+        advantage, weight = advantage_of_those_there(self.advantage, reward, there, **self.numbers(reward))
+        return advantage, weight * self.kept_groups(reward if outcome is None else outcome)
 
     def prepared(self, state: LanguageState, lesson: Lesson) -> Lesson:
         """Return the lesson with the log-probabilities of the policies that it is compared with."""
@@ -343,11 +408,20 @@ class GRPO(LanguageAgent):
         }
         metrics |= mismatch | more
         if isinstance(state.reference, Transformer):
-            apart = token_mean(kl_loss(now, lesson.reference, mask, self.estimator), mask)
-            metrics |= {"divergence": apart}
+            apart = self.divergences(network, state, lesson, scores)
+            metrics |= {"divergence": token_mean(apart, mask)}
             if self.charged == "loss":
-                loss = loss + self.divergence * apart
+                loss = loss + self.divergence * self.averaged(apart, lesson, mask)
         return loss - self.entropy_coefficient * metrics["entropy"], metrics
+
+    def divergences(
+        self, network: Transformer, state: LanguageState, lesson: Lesson, scores: Scores
+    ) -> Float[Array, "row new"]:
+        """Compute the divergence from the reference at each token, with its gradient where it is in the loss."""
+        now, _, _, mask = scores
+        if self.charged == "loss":
+            return kl_loss(now, lesson.reference, mask, self.divergence_estimator)
+        return kl_estimate(kept(now, mask) - kept(lesson.reference, mask), self.divergence_estimator)
 
     def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
         """Return the loss of tokens as one number, and metrics of it."""
@@ -357,11 +431,15 @@ class GRPO(LanguageAgent):
         self, lesson: Lesson, scores: Scores, advantage: Float[Array, "row #new"], **bounds: Any
     ) -> Float[Array, ""]:
         """Return the named loss of all tokens. `bounds` take the place of the agent's own."""
-        length = scores.mask.shape[1] if self.aggregation == "constant" else None
-        loss = self.token_losses(scores, advantage, **bounds) * lesson.weight[:, None]
+        loss = self.token_losses(scores, advantage, **bounds)
         if not isinstance(lesson.correction, tuple):
             loss = loss * lesson.correction
-        return aggregate(loss, scores.mask, self.aggregation, length)
+        return self.averaged(loss, lesson, scores.mask)
+
+    def averaged(self, loss: Float[Array, "row new"], lesson: Lesson, mask: Bool[Array, "row new"]) -> Float[Array, ""]:
+        """Return one number of what tokens lose, by the named aggregation and the weights of answers."""
+        length = mask.shape[1] if self.aggregation == "constant" else None
+        return aggregate(loss * lesson.weight[:, None], mask, self.aggregation, length)
 
     def token_losses(
         self, scores: Scores, advantage: Float[Array, "row #new"], **bounds: Any

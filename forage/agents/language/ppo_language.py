@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from forage.agents.language.base import LanguageAgent, LanguageState, Rows
+from forage.agents.language.base import LanguageAgent, LanguageState, Rows, sizes
 from forage.agents.language.descent import descend
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
@@ -138,7 +138,7 @@ class PPOLanguage(LanguageAgent):
         )
         network = learned if fixed is None else equinox.combine(learned, fixed)
         said |= {"reward": reward.mean(), "length": rows.wrote.sum() / jnp.maximum(rows.wrote.any(1).sum(), 1)}
-        size = jnp.abs(kept(lesson.advantage, rows.wrote)).mean(1).reshape(self.rollout_length, -1).mean(0)
+        size = sizes(lesson.advantage, rows.wrote, self.rollout_length)
         return state._replace(network=network, optimiser=inner, critic=critic), said, size
 
     def judged(self, state: ValuedState, rows: Rows, batch: Batch) -> Lesson:

@@ -21,10 +21,10 @@ class RAFT(GRPO):
 
     `best` is Dong et al. (2023), "RAFT: Reward Ranked FineTuning for Generative Foundation Model Alignment", arXiv
     2304.06767: of each prompt's answers the one of the highest reward, and the first one where several are equal, even
-    if all are wrong. `above` is rejection sampling, of rewards above 1/2: Yuan et al. (2023), "Scaling Relationship on
-    Learning Mathematical Reasoning with Large Language Models", arXiv 2308.01825. The papers' own pages could not be
-    looked up. There thousands of chosen answers are learned from for several passes before the next are drawn; here
-    each rollout is an iteration of its own, with `epochs` passes.
+    if all are wrong. `above` is rejection sampling, of answers that are right by more than 1/2, whatever they are paid:
+    Yuan et al. (2023), "Scaling Relationship on Learning Mathematical Reasoning with Large Language Models", arXiv
+    2308.01825. The papers' own pages could not be looked up. There thousands of chosen answers are learned from for
+    several passes before the next are drawn; here each rollout is an iteration of its own, with `epochs` passes.
     """
 
     example: ClassVar[str] = "forage train raft text:addition --env.level 2 --selection above"
@@ -44,6 +44,9 @@ class RAFT(GRPO):
         if self.advantage != "none" or self.charged != "loss":
             raise ForageError("RAFT learns alike from all answers that it chooses; leave out advantage and charged.")
 
-    def compared(self, reward: Float[Array, "group answer"]) -> tuple[Float[Array, "group answer"], Array]:
-        chosen = (selection(reward, self.selection) > 0).astype(reward.dtype)
-        return chosen, chosen * super().compared(reward)[1]
+    def compared(
+        self, reward: Float[Array, "group answer"], outcome: Float[Array, "group answer"] | None = None
+    ) -> tuple[Float[Array, "group answer"], Array]:
+        judged = reward if outcome is None or self.selection == "best" else outcome
+        chosen = (selection(judged, self.selection) > 0).astype(reward.dtype)
+        return chosen, chosen * super().compared(reward, outcome)[1]

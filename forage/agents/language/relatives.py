@@ -33,12 +33,14 @@ class DrGRPO(GRPO):
 
 
 class DAPO(GRPO):
-    """DAPO: clip higher, a mean over tokens, no groups of one reward, less pay for answers that are nearly too long.
+    """DAPO: clip higher, a mean over tokens, no groups that are all right or all wrong, less pay for very long answers.
 
     Yu et al. (2025), "DAPO: An Open-Source LLM Reinforcement Learning System at Scale", arXiv 2503.14476, section 4.1:
     bounds 0.2 and 0.28, 16 answers to a prompt, 4,096 of 20,480 tokens where length costs, no divergence. There prompts
-    are drawn until no group is left out and each rollout is learned from in 16 steps; here groups of one reward teach
-    nothing, and steps are 4 unless `minibatches` says otherwise, for rollouts of 64 answers in place of 8,192.
+    are drawn until no group is left out and each rollout is learned from in 16 steps; here such groups teach nothing,
+    and steps are 4 unless `minibatches` says otherwise, for rollouts of 64 answers in place of 8,192. Which groups
+    those are is said by how right answers are, before length costs them anything (`filter_groups.metric` is `acc` in
+    the authors' scripts): of answers that are all wrong the shorter ones are not better.
     """
 
     example: ClassVar[str] = "forage train dapo text:addition --env.level 2"
@@ -101,7 +103,7 @@ class ReinforcePlusPlusBaseline(GRPO):
     aggregation: str = equinox.field(static=True, default="token-mean")
     minibatches: int = equinox.field(static=True, default=4)
     divergence: float = equinox.field(static=True, default=1e-5)
-    estimator: str = equinox.field(static=True, default="k2")
+    estimator: str | None = equinox.field(static=True, default="k2")
 
 
 class ReMax(GRPO):

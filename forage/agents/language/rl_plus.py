@@ -14,7 +14,7 @@ from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, ForageError, Spec
 from forage.nn.transformer import Transformer
-from forage.ops.tokens.masks import aggregate, token_mean
+from forage.ops.tokens.masks import token_mean
 from forage.ops.tokens.off_policy import external
 
 
@@ -85,6 +85,6 @@ class RLPlus(GRPO):
         given, now, mask = lesson.more[:, None] > 0, scores.now, scores.mask
         own = self.token_losses(scores, lesson.advantage)
         each = jnp.where(given, external(now, scores.old, lesson.advantage, mask, focus=self.focus), own)
-        return aggregate(each * lesson.weight[:, None], mask, self.aggregation), {
+        return self.averaged(each, lesson, mask), {
             "reference_probability": jnp.exp(token_mean(jax.lax.stop_gradient(now), mask & given))
         }

@@ -67,4 +67,4 @@ class ROVER(GRPO):
         logits = self.warmed(network, rows)
         loss = rover(logits, lesson.more, token, lesson.advantage, scores.mask, self.value_temperature)
         error = jax.lax.stop_gradient(aggregate(loss, scores.mask, self.aggregation))
-        return aggregate(loss * lesson.weight[:, None], scores.mask, self.aggregation), {"error": error}
+        return self.averaged(loss, lesson, scores.mask), {"error": error}

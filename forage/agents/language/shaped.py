@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from forage.agents.language.base import LanguageState, Rows, warmth
-from forage.agents.language.grpo import GRPO, Lesson, Scores
+from forage.agents.language.grpo import GRPO, Lesson, Scores, outcomes
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, ForageError, Spec
@@ -17,14 +17,13 @@ from forage.nn.transformer import Transformer
 from forage.ops.sampling import at, log_distribution
 from forage.ops.tokens.credit import entropy_shaped
 from forage.ops.tokens.lengths import length_discount, length_gate
-from forage.ops.tokens.masks import aggregate
 from forage.ops.tokens.off_policy import low_probability_loss, moving_bounds, proxy
 
 
 class GRPOLambda(GRPO):
     """GRPO-lambda: answers are asked to be short only to prompts of which enough answers are right.
 
-    Of a rollout's groups, ranked by their share of right answers (reward above 1/2), the best `share` are paid less for
+    Of a rollout's groups, ranked by their share of right answers (above 1/2), the best `share` are paid less for
     right answers that are longer than the group's other right ones, by up to `scale`; the others are paid 1 or 0.
 
     Dai, Liu, Si (2025), "Stable Reinforcement Learning for Efficient Reasoning", arXiv 2505.18086, whose abstract and
@@ -39,10 +38,14 @@ class GRPOLambda(GRPO):
     share: float = equinox.field(static=True, default=0.2)  # share of the groups whose right answers are paid by length
     scale: float = 0.2  # most that a right answer's length may cost it
 
+    def check(self, spec: Spec) -> None:
+        super().check(spec)
+        if self.margin:
+            raise ForageError("GRPO-lambda has a price of length of its own; leave out margin.")
+
     def rewarded(self, batch: Batch, rows: Rows) -> Float[Array, " env"]:
-        reward = super().rewarded(batch, rows)
         length = rows.wrote.sum(1).reshape(self.rollout_length, -1).sum(0)
-        right = (reward > 0.5).reshape(-1, self.group_size)
+        right = (outcomes(batch.experience) > 0.5).reshape(-1, self.group_size)
         penalised = length_discount(length.reshape(right.shape), right, self.scale)
         return length_gate(right, penalised, self.share).reshape(-1)
 
@@ -181,4 +184,4 @@ class LpReg(GRPO):
         loss = low_probability_loss(
             now, old, lesson.advantage, mask, lesson.more, low=low, high=high, share=self.least, scale=self.pull
         )
-        return aggregate(loss * lesson.weight[:, None], mask, self.aggregation), {}
+        return self.averaged(loss, lesson, mask), {}

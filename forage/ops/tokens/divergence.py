@@ -13,8 +13,7 @@ An estimate of the divergence is not an estimate of its gradient. Differentiated
     E[grad k3] = grad KL(reference || pi)   that of the other direction
 
 because the tokens' distribution moves, too, and automatic differentiation does not see that. As part of the reward,
-where no gradient flows and the score function multiplies it, k1 is right and the others are not. `kl_loss` says which
-it takes.
+where no gradient flows and the score function multiplies it, k1 is right and the others are not.
 
 Source: Schulman, 2020, "Approximating KL Divergence", http://joschu.net/blog/kl-approx.html, for the estimators; the
 gradients are derived in the tests by summing over all tokens.
@@ -32,7 +31,7 @@ from forage.ops.tokens.masks import kept, known, sequence_sum
 ESTIMATORS = ("k1", "k2", "k3")
 """The estimators above."""
 
-GRADIENTS = ("reverse", "own", "weighted")
+GRADIENTS = ("own", "reverse", "weighted")
 """What `kl_loss` may differentiate."""
 
 
@@ -51,15 +50,18 @@ def kl_loss(
     reference: Float[Array, "sequence time"],
     mask: Bool[Array, "sequence time"],
     estimator: str = "k3",
-    gradient: str = "reverse",
+    gradient: str = "own",
     old_log_probability: Float[Array, "sequence time"] | None = None,
 ) -> Float[Array, "sequence time"]:
-    """Return a term of the loss whose value is the estimator, and whose gradient is one of these.
+    """Compute the divergence of each token as a term of the loss, with one of these gradients.
 
-        reverse    x grad log pi: in expectation that of KL(pi || reference), whatever the estimator own        that of
-        the estimator as it stands; with k3 GRPO's penalty, which is that of KL(reference || pi) weighted   that of
-        ratio * estimator, ratio = pi / old, and that is its value, too. With k1 and k3 it is unbiased,
-                   value and gradient, also after several updates on the same tokens.
+        own        that of the estimator as it stands: of k2 x grad log pi, in expectation that of KL(pi || reference);
+                   of k3 (1 - exp(-x)) grad log pi, that of KL(reference || pi), which is GRPO's penalty
+        reverse    x grad log pi, whatever the estimator, whose value it keeps
+        weighted   that of ratio * estimator, ratio = pi / old, and that is its value, too. With k1 and k3 it is
+                   unbiased, value and gradient, also after several updates on the same tokens
+
+    k1 by itself is refused: its gradient, grad log pi, has mean 0 and only adds noise.
 
     `reference` may be a frozen policy or a teacher: distillation on the student's own answers is this with a teacher.
 
@@ -69,6 +71,10 @@ def kl_loss(
     known("gradient of the divergence", gradient, GRADIENTS)
     if (gradient == "weighted") != (old_log_probability is not None):
         raise ForageError("The gradient 'weighted' needs the old log-probabilities, and no other one takes them.")
+    if gradient == "own" and estimator == "k1":
+        raise ForageError(
+            "In a loss the divergence's estimator k1 only adds noise, as the mean of its gradient is 0; take k2 or k3."
+        )
     log_probability = kept(log_probability, mask)
     log_ratio = log_probability - kept(reference, mask)
     value = kl_estimate(log_ratio, estimator)

@@ -47,12 +47,15 @@ def aggregate(
 ) -> Float[Array, ""]:
     """Make one number of the losses of tokens.
 
-    With L_i tokens in sequence i of B sequences, each `rule` is
+    With L_i tokens that count in sequence i, and B sequences that have any, each `rule` is
 
         sequence-mean   1/B sum_i 1/L_i sum_t loss_it    GRPO: every answer counts the same, a token of a long one less
         token-mean      sum_it loss_it / sum_i L_i       DAPO, Lite PPO: every token counts the same
         constant        sum_it loss_it / (B length)      Dr. GRPO: `length` is the longest answer allowed
         sequence-sum    1/B sum_it loss_it               REINFORCE of whole answers, LUSPO
+
+    A sequence without such tokens, such as a turn after the end of its episode, or an answer that nothing is learned
+    from, changes no number: what others weigh does not depend on how many of these stand beside them.
 
     Sources: Shao et al., 2024, arXiv:2402.03300 (GRPO); Yu et al., 2025, arXiv:2503.14476 (DAPO); Liu et al., 2025,
     arXiv:2503.20783 (Dr. GRPO); 2026, arXiv:2602.05261 (LUSPO); each as in TRL 1.16's `grpo_trainer.py`. The papers'
@@ -61,9 +64,10 @@ def aggregate(
     known("aggregation", rule, AGGREGATIONS)
     if (rule == "constant") != (length is not None):
         raise ForageError("The aggregation 'constant' needs a length, and no other one takes it.")
-    if rule == "sequence-mean":
-        return jnp.mean(sequence_mean(loss, mask))
     if rule == "token-mean":
         return token_mean(loss, mask)
-    total = jnp.sum(kept(loss, mask)) / loss.shape[0]
+    count = jnp.maximum(jnp.sum(jnp.any(mask, axis=-1)), 1)
+    if rule == "sequence-mean":
+        return jnp.sum(sequence_mean(loss, mask)) / count
+    total = jnp.sum(kept(loss, mask)) / count
     return total if length is None else total / length

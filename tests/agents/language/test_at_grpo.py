@@ -36,7 +36,7 @@ def batch_of(reward: list[list[float]], new: int = 3) -> Batch:
     paid = jnp.asarray(reward)
     action = jnp.zeros((*paid.shape, new), jnp.int32).at[..., 0].set(jnp.arange(4) + 5)
     context = jnp.ones((*paid.shape, 2), jnp.int32)
-    role = jnp.broadcast_to(jnp.arange(2)[:, None], paid.shape)
+    role = jnp.broadcast_to(jnp.arange(len(paid))[:, None] % 2, paid.shape)
     seen = {"context": context, "reference": jnp.zeros_like(action), "role": role}
     flags, source = jnp.zeros(paid.shape, bool), jnp.zeros(paid.shape, jnp.int32)
     aux = Aux(jnp.zeros(action.shape), jnp.ones(action.shape))
@@ -54,6 +54,17 @@ def test_each_turn_of_a_group_is_compared_by_itself():
     second = agent.turns_of(lesson, 1, 2)
     assert second.advantage[:, 0].tolist() == [-1, 1, 0.5, -0.5]
     assert second.rows.tokens[:, 2].tolist() == [4, 5, 6, 7]
+
+
+def test_turns_that_are_left_count_in_no_mean():
+    """Rewards 2, 0, 1 and 1 have the mean 1 and the deviation sqrt(2/3), also where two turns more may follow."""
+    agent = ATGRPO(model=model(), num_envs=4, group_size=2, rollout_length=3, advantage="reinforce++")
+    batch = batch_of([[2.0, 0, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]])
+    action = batch.experience.action.at[1:].set(0)
+    batch = batch._replace(experience=batch.experience._replace(action=action))
+    lesson = agent.credited(batch, agent.gathered(batch), batch.experience.reward.reshape(-1, 2))
+    np.testing.assert_allclose(lesson.advantage[:4, 0], np.array([1, -1, 0, 0]) / (2 / 3) ** 0.5, rtol=1e-3)
+    assert lesson.weight.tolist() == [1] * 4 + [0] * 8
 
 
 @pytest.mark.parametrize("rank", [0, 2])

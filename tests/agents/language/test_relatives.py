@@ -12,16 +12,19 @@ from tiers import gated
 
 from forage.agents.language import relatives
 from forage.agents.language.a_star_po import AStarPO
+from forage.agents.language.base import Aux, LanguageState, Rows
 from forage.agents.language.charge import by_token, still_to_come
 from forage.agents.language.distill import Distill
-from forage.agents.language.grpo import GRPO
+from forage.agents.language.grpo import GRPO, Lesson
 from forage.agents.language.raft import RAFT
+from forage.agents.language.relatives import DAPO
 from forage.agents.language.rl_plus import RLPlus
 from forage.agents.language.shaped import BAPO, GRPOLambda
-from forage.config.registry import part_class
+from forage.config.registry import from_config, part_class, to_config
 from forage.config.setup import make_setup
 from forage.core.errors import ForageError
-from forage.core.types import AGENT, GUIDE
+from forage.core.types import AGENT, GUIDE, OUTCOME, Batch, Experience
+from forage.rewards.verifiers.shorter import Shorter
 
 CHOICES = [
     *("dr-grpo", "dapo", "rloo", "reinforce-plus-plus", "reinforce-plus-plus-baseline", "remax", "gspo", "cispo"),
@@ -80,6 +83,111 @@ def test_the_price_of_a_divergence_by_hand():
     whole = by_token("reinforce++", reward, 0.5 * price, baseline, wrote)
     written = np.array([-1.25, -1.0, -0.5])
     assert np.allclose(whole[wrote], (written - written.mean()) / written.std(ddof=1), atol=1e-6)
+
+
+X = np.float32([[0.5, -1, 0.2], [0.6, 0, 0]])  # log pi - log pi_first of two answers, of three tokens and of one
+WROTE = np.array([[True] * 3, [True, False, False]])
+K2, K3 = X, 1 - np.exp(-X)  # how the estimators rise with log pi
+TOKENS, ANSWERS, LENGTH = 1 / 4, np.array([[1 / 6], [1 / 2]]), 1 / 6  # what a token counts by each aggregation
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "slope"),
+    [
+        ("grpo", {}, K3 * ANSWERS),
+        ("grpo", {"estimator": "k2"}, K2 * ANSWERS),
+        ("grpo", {"estimator": "k3", "aggregation": "token-mean"}, K3 * TOKENS),
+        ("dr-grpo", {}, K3 * LENGTH),
+        ("dr-grpo", {"estimator": "k2"}, K2 * LENGTH),
+        ("dapo", {}, K3 * TOKENS),
+        ("gspo", {}, K3 * ANSWERS),
+        ("max-rl", {"estimator": "k2"}, K2 / 2),
+        ("reinforce-plus-plus-baseline", {}, K2 * TOKENS),
+        ("distill", {}, K2 * TOKENS),
+        ("distill", {"estimator": "k3", "aggregation": "sequence-mean"}, K3 * ANSWERS),
+        ("rloo", {}, 0 * X),  # a price in the reward has no gradient of its own
+        ("reinforce-plus-plus", {}, 0 * X),
+        ("remax", {}, 0 * X),
+    ],
+)
+def test_a_divergence_moves_the_policy_as_its_estimator_does(name, options, slope, monkeypatch):
+    """Where nothing is won or lost, the gradient of the loss is that of the divergence alone."""
+    monkeypatch.setattr(GRPO, "scored", lambda self, network, state, rows, together: (network, 0 * network))
+    own = {"teacher": model(1)} if name == "distill" else {}
+    agent = part_class("agent", name)(model=model(), num_envs=2, divergence=0.5, **own, **options)
+    tokens, first = jnp.zeros((2, 5), int), jnp.full((2, 3), -1.0)
+    rows = Rows(tokens, tokens == 0, jnp.asarray(WROTE), first, jnp.ones((2, 3)))
+    lesson = Lesson(rows, jnp.zeros((2, 1)), jnp.ones(2), first, first)
+    state = LanguageState(model(), (), model(), jnp.int32(1), jnp.ones(520, bool))
+    found = jax.grad(lambda now: agent.objective(now, state, lesson, jnp.bool_(True))[0])(first + X)
+    np.testing.assert_allclose(found, 0.5 * slope * WROTE, atol=1e-6)
+
+
+def test_estimators_are_those_whose_gradient_is_right():
+    with pytest.raises(ForageError, match=r"only adds noise.*take k3 or k2"):
+        setup_of("grpo", estimator="k1", divergence=0.1).learner().check()
+    with pytest.raises(ForageError, match=r"estimated by k1.*leave out estimator"):
+        setup_of("rloo", estimator="k3").learner().check()
+    setup_of("rloo", estimator="k1").learner().check()
+
+
+def test_stored_runs_with_an_estimator_of_before_are_read():
+    """k1 in the loss had the gradient of k2, and whatever was named beside a price in the reward, that was k1."""
+    for name, told, known in (("grpo", "k1", "k2"), ("grpo", "k3", "k3"), ("rloo", "k3", "k1")):
+        stored = to_config(part_class("agent", name)()) | {"estimator": told}
+        assert from_config(stored).estimator == known
+    stored = to_config(part_class("agent", "loop")()) | {"aggregation": "constant"}
+    assert from_config(stored).aggregation == "sequence-mean"
+
+
+def lengthy(reward, lengths, info=None, **options):
+    """DAPO, and one group of answers of such lengths, of 100 at most."""
+    agent = DAPO(model=model(), num_envs=4, group_size=4, **options)
+    action = jnp.where(jnp.arange(100) < jnp.array(lengths)[:, None], 5, 0)[None]
+    seen = {"context": jnp.ones((1, 4, 2), jnp.int32), "reference": jnp.zeros_like(action)}
+    flags, source = jnp.ones((1, 4), bool), jnp.zeros((1, 4), jnp.int32)
+    aux = Aux(jnp.zeros(action.shape), jnp.ones(action.shape))
+    paid = jnp.array([reward], jnp.float32)
+    experience = Experience(seen, action, paid, seen, flags, flags, source, aux)
+    return agent, Batch(experience._replace(info=info or {}), jnp.ones(4), jnp.arange(4))
+
+
+def test_groups_are_dropped_by_what_is_right_and_not_by_their_lengths():
+    """Of answers that are all wrong the shorter ones are not better, whoever takes their lengths off the reward."""
+    lengths = [60, 92, 100, 70]  # the last fifth of 100 costs 0, 0.6, 1 and 0
+    shorter = [0.9, 0.5, 0.4, 0.8]  # as a rewards part pays, whatever is right
+
+    def weights(reward, right, told="truth"):
+        right = jnp.array([right], jnp.float32)
+        agent, batch = lengthy(reward, lengths, {"truth": right} if told == "truth" else None)
+        if told == OUTCOME:
+            batch = batch._replace(experience=batch.experience._replace(rewards={OUTCOME: right}))
+        paid = agent.rewarded(batch, agent.rows(batch)).reshape(1, 4)
+        lesson = agent.credited(batch, agent.gathered(batch), paid)
+        assert (lesson.advantage != 0).any()
+        return lesson.weight.tolist()
+
+    wrong, right, mixed = [0] * 4, [1] * 4, [0, 1, 0, 0]
+    assert weights(wrong, wrong, "") == weights(right, right) == weights(shorter, right) == [0] * 4
+    assert weights(shorter, wrong, OUTCOME) == [0] * 4
+    assert weights(mixed, mixed, "") == weights(shorter, mixed) == [1] * 4
+    # A verifier that did not say is no verdict of "wrong"
+    assert weights([0, 1, 0, 0], [np.nan] * 4) == [1] * 4
+
+
+def test_dapo_pays_less_for_long_answers_that_are_right():
+    agent, batch = lengthy([1, 1, 0, 0], [60, 92, 100, 70])
+    paid = agent.rewarded(batch, agent.rows(batch))
+    np.testing.assert_allclose(paid, [1, 0.4, -1, 0], atol=1e-6)
+
+
+def test_agents_of_text_get_what_the_environment_paid_beside_what_a_part_makes_of_it():
+    part = Shorter(price=0.25, group_size=4)
+    learner = make_setup("dapo", "text:addition", agent_options={"model": model()} | SMALL, rewards=part).learner()
+    _, batch = lengthy([0, 1, 0, 0], [1, 2, 3, 4])
+    shorter = learner.relabelled((), batch.experience)
+    np.testing.assert_allclose(shorter.reward[0], [-0.25, 1, -0.25, -0.5])
+    assert shorter.rewards[OUTCOME].tolist() == [[0, 1, 0, 0]]
 
 
 @pytest.mark.thorough
@@ -178,6 +286,8 @@ def test_the_best_answer_is_learned_from():
     assert agent.compared(reward)[1].tolist() == [[0, 0, 1, 0], [1, 0, 0, 0]]
     above = dataclasses.replace(agent, selection="above")
     assert above.compared(reward)[1].tolist() == [[0, 0, 1, 0], [1, 1, 0, 1]]
+    # Rejection sampling keeps what is right, and not what is short
+    assert above.compared(reward - 0.6, reward)[1].tolist() == [[0, 0, 1, 0], [1, 1, 0, 1]]
 
 
 @pytest.mark.thorough

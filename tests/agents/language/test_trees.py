@@ -58,6 +58,10 @@ def test_fr3e_by_hand():
     np.testing.assert_allclose(advantage[0, 0, :, 0], np.exp(-0.5) * np.array([0.5, -0.5]), rtol=1e-5)
     np.testing.assert_allclose(advantage[2, 0, :, 0], np.exp(0.5) * np.array([-0.5, 0.5]), rtol=1e-5)
     assert weight[:, 0].tolist() == [[1, 1], [0, 0], [1, 1]]
+    # What their lengths cost answers that are all right makes no difference between them
+    shorter = told._replace(reward=told.reward - jnp.array([0.1, 0.4]), outcome=told.reward)
+    _, weight = FR3E(model=model(), num_envs=2, group_size=2, rollout_length=3).credit(shorter)
+    assert weight[:, 0].tolist() == [[1, 1], [0, 0], [1, 1]]
 
 
 def test_tree_rl_by_hand():

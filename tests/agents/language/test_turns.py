@@ -1,5 +1,6 @@
 """LOOP compares whole conversations, ArCHer has a critic of turns, and both can be stopped and resumed."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -40,8 +41,16 @@ def test_loop_by_hand():
     lesson = agent.lesson(Batch(experience, jnp.ones(3), jnp.arange(3)))
     np.testing.assert_allclose(lesson.advantage[0], [[1, 0, 0, 0], [1, 1, 0, 0]])  # 1 - mean(0, 0)
     np.testing.assert_allclose(lesson.advantage[1], [[-0.5, 0, 0, 0], [0, 0, 0, 0]])  # 0 - mean(1, 0)
-    # With the rule `constant` each token counts weight / (env turn new): 1/3 of a conversation for each of three tokens
-    np.testing.assert_allclose(lesson.weight / 24, np.array([[1 / 9] * 2, [1 / 3] * 2, [1 / 3] * 2]), rtol=1e-5)
+    # Each token of the first conversation counts 1/3 of it, also where episodes may have two turns more
+    for turns in (2, 4):
+        waiting = ((0, 0), (0, turns - 2), (0, 0))
+        mask = np.pad(lesson.rows.wrote, waiting).reshape(-1, 4)
+        given = lesson._replace(weight=np.pad(lesson.weight, waiting[:2]).reshape(-1))
+        many = dataclasses.replace(agent, rollout_length=turns)
+        each = jax.grad(lambda loss, m=mask, g=given, a=many: a.averaged(loss, g, m))(np.ones(mask.shape, np.float32))
+        wanted = np.zeros((3, turns, 4))
+        wanted[:, :2] = lesson.rows.wrote * np.array([1 / 9, 1 / 3, 1 / 3])[:, None, None]
+        np.testing.assert_allclose(np.reshape(each, wanted.shape), wanted, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,11 @@ def test_aggregation(rule, length, expected):
     loss = np.float32([[6, np.nan, np.nan], [0, 0, 3]])
     mask = np.array([[True, False, False], [True, True, True]])
     close(masks.aggregate(loss, mask, rule, length), expected)
+    # Turns that are left when an episode is over are no answers, however many there may be
+    empty = np.zeros((7, 3), bool)
+    waiting = np.concatenate([empty[:2], mask, empty[2:]]), np.concatenate([0 * empty[:2], loss, np.nan * empty[2:]])
+    close(masks.aggregate(waiting[1].astype(np.float32), waiting[0], rule, length), expected)
+    close(masks.aggregate(np.full((7, 3), np.nan, np.float32), empty, rule, length), 0)
 
 
 def test_nothing_flows_through_what_the_policy_did_not_write():

@@ -17,10 +17,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.agents.language.base import LanguageState
-from forage.agents.language.grpo import GRPO, Lesson
+from forage.agents.language.grpo import GRPO, Lesson, outcomes
 from forage.core.ports import Branching, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
+from forage.ops.tokens.advantages import all_alike
 
 
 class Tree(NamedTuple):
@@ -29,6 +30,7 @@ class Tree(NamedTuple):
     reward: Float[Array, "depth prompt answer"]  # depth 0: of answers that begin with the prompt
     length: Int[Array, "depth prompt answer"]  # tokens of the prefix that an answer goes on from; 0 at depth 0
     wrote: Bool[Array, "depth prompt answer new"]  # tokens that were written after the prefix
+    outcome: Float[Array, "depth prompt answer"] | None = None  # how right each answer is; none: as it is paid
 
 
 class TreeAgent(GRPO):
@@ -87,7 +89,8 @@ class TreeAgent(GRPO):
         shape = (self.rollout_length, -1, self.group_size)
         rows = jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), self.rows(batch))
         experience, mark = batch.experience, batch.experience.mark
-        tree = Tree(experience.reward.reshape(shape), mark.length.reshape(shape), rows.wrote)
+        right = outcomes(jax.tree.map(lambda x: x[None], experience))  # each step is an episode
+        tree = Tree(experience.reward.reshape(shape), mark.length.reshape(shape), rows.wrote, right.reshape(shape))
         advantage, weight = self.credit(tree)
         # After a failure a rollout may hold the end of one tree and the beginning of another.
         whole = (mark.depth == jnp.arange(self.rollout_length)[:, None]).all()
@@ -105,7 +108,7 @@ class TreeAgent(GRPO):
             "reward": value[0].mean(),
             "prefix_value": value[1:].mean(),
             "prefix_length": tree.length[1:].mean(),
-            "alike": (tree.reward == tree.reward[..., :1]).all(-1).mean(),
+            "alike": all_alike(right.reshape(-1, self.group_size)).mean(),
             "whole": whole.astype(jnp.float32),
         }
         return state, metrics | said, jnp.abs(advantage).mean((0, 3)).reshape(-1)

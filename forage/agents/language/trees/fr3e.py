@@ -40,12 +40,14 @@ class FR3E(TreeAgent):
     high: float | None = 0.28  # how far above 1 a ratio is followed
     advantage: str = equinox.field(static=True, default="dr-grpo")  # how rewards of a group become advantages, by name
     aggregation: str = equinox.field(static=True, default="token-mean")  # how losses of tokens become one number
-    alike: str = equinox.field(static=True, default="drop")  # groups of one reward are kept, or dropped
+    alike: str = equinox.field(static=True, default="drop")  # groups whose answers are all equally right are kept, or
+    # dropped
     modulation: float = 1.0  # how strongly a difference of values scales advantages; 0: not
 
     def credit(self, tree: Tree) -> tuple[Float[Array, "depth prompt answer #new"], Array]:
         shape = tree.reward.shape
-        advantage, weight = self.compared(tree.reward.reshape(-1, shape[-1]))
+        outcome = tree.reward if tree.outcome is None else tree.outcome
+        advantage, weight = self.compared(*(x.reshape(-1, shape[-1]) for x in (tree.reward, outcome)))
         value = tree.reward.mean(-1)
         before = jnp.concatenate([2 * value[:1] - 1, value[:-1]])  # of the prompt: so that the difference is 1 - V
         scale = jnp.exp(-self.modulation * (value - before))

@@ -149,18 +149,23 @@ class ATGRPO(GRPO):
             )
             metrics = jax.tree.map(lambda *each: jnp.stack(each).mean(), *found)
         counts = wrote.reshape(paid.shape)
+        alike = all_alike(paid.reshape(-1, self.group_size)) & counts.reshape(-1, self.group_size).any(1)
         each = jnp.where(counts, paid, 0).sum(1) / jnp.maximum(counts.sum(1), 1)
         said = {
             "reward": paid.sum(0).mean(),
-            "alike": all_alike(paid.reshape(-1, self.group_size)).mean(),
+            "alike": alike.sum() / jnp.maximum(counts.reshape(-1, self.group_size).any(1).sum(), 1),
             "length": lesson.rows.wrote.sum() / jnp.maximum(wrote.sum(), 1),
         }
         said |= {f"reward_turn_{turn + 1}": each[turn] for turn in range(self.rollout_length)}
         return state, metrics | said, jnp.abs(lesson.advantage).reshape(paid.shape).mean(0)
 
     def credited(self, batch: Batch, lesson: Lesson, reward: Float[Array, "group answer"]) -> Lesson:
-        """Return the lesson with the advantage of each text in its group. `reward`: of each turn, turn after turn."""
-        advantage, weight = self.compared(reward)
+        """Return the lesson with the advantage of each text in its group. `reward`: of each turn, turn after turn.
+
+        Turns that are left when an episode is over are in no mean and no deviation.
+        """
+        there = lesson.rows.wrote.any(1).reshape(reward.shape)
+        advantage, weight = self.compared_there(reward, there)
         weight = jnp.broadcast_to(weight, reward.shape).reshape(-1) * lesson.weight
         return lesson._replace(advantage=advantage.reshape(-1, 1), weight=weight)
 

@@ -16,7 +16,7 @@ A trajectory stays together: a part of a pass has whole ones, and its mean is ov
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox
 import jax
@@ -31,6 +31,7 @@ from forage.nn.language.generate import Together
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.advantages import all_alike
 from forage.ops.tokens.credit import trajectory_advantage
+from forage.ops.tokens.masks import aggregate
 
 FIXED = ("advantage", "aggregation", "alike", "divergence", "charged", "margin", "best_of")
 
@@ -42,8 +43,8 @@ class LOOP(GRPO):
     corrects_sampler: ClassVar[bool] = False
 
     advantage: str = equinox.field(static=True, default="rloo")  # reward less the mean of the others: LOOP's own
-    aggregation: str = equinox.field(static=True, default="constant")  # with the weights of its turns, a trajectory's
-    # mean over its tokens: LOOP's own
+    aggregation: str = equinox.field(static=True, default="sequence-mean")  # a trajectory's mean over its tokens, and
+    # the mean over trajectories: LOOP's own
     epochs: int = equinox.field(static=True, default=2)  # passes over each rollout; the published number is not known
     minibatches: int = equinox.field(static=True, default=2)  # equal parts of whole trajectories in each pass
 
@@ -82,10 +83,8 @@ class LOOP(GRPO):
         wrote = rows.wrote.reshape(-1, self.group_size, turns * new)
         paid = jnp.zeros(wrote.shape).at[..., -1].set(experience.reward.sum(0).reshape(-1, self.group_size))
         advantage = trajectory_advantage(paid, wrote).reshape(rows.wrote.shape)
-        # The rule `constant` divides by the tokens that a trajectory may have, and LOOP by those that it has
-        count = jnp.maximum(rows.wrote.sum((1, 2)), 1)
-        share = (turns * new / count)[:, None] * (experience.source == AGENT).T
-        return Lesson(rows, advantage, share, rows.sampled, jnp.zeros_like(rows.sampled))
+        own = (experience.source == AGENT).T.astype(jnp.float32)
+        return Lesson(rows, advantage, own, rows.sampled, jnp.zeros_like(rows.sampled))
 
     def in_parts(self, network: Transformer, state: LanguageState, rows: Rows) -> Float[Array, "env turn new"]:
         """Return the log-probability of each token, scored as many trajectories at once as an update learns from."""
@@ -99,6 +98,16 @@ class LOOP(GRPO):
     def objective(
         self, network: Transformer, state: LanguageState, lesson: Lesson, first: Bool[Array, ""]
     ) -> tuple[Float[Array, ""], Metrics]:
-        """Compute the loss of some trajectories: of their turns as rows, by the rule `constant`."""
+        """Compute the loss of some trajectories, with their turns as rows."""
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), lesson)
         return super().objective(network, state, flat, first)
+
+    def averaged(self, loss: Float[Array, "row new"], lesson: Lesson, mask: Bool[Array, "row new"]) -> Float[Array, ""]:
+        """Return the mean over trajectories of the mean over the tokens of all their turns."""
+        loss, mask = (x.reshape(-1, self.rollout_length * mask.shape[1]) for x in (loss * lesson.weight[:, None], mask))
+        return aggregate(loss, mask, self.aggregation)
+
+    @classmethod
+    def stored(cls, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of a stored run: its mean over trajectories was once made by another rule."""
+        return super().stored(options) | {"aggregation": cls.__dataclass_fields__["aggregation"].default}
