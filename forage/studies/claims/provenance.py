@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 from pathlib import Path
 
@@ -40,11 +41,6 @@ def commit_of(path: Path) -> str:
     return git(path.parent, "log", "-1", "--format=%H", "--", path.name).strip()
 
 
-def uncommitted(path: Path) -> bool:
-    """Return whether a file differs from its last commit, or has none in a repository that has its neighbours."""
-    return bool(git(path.parent, "ls-files", ".") and git(path.parent, "status", "--porcelain", "--", path.name))
-
-
 def git(directory: Path, *words: str) -> str:
     """Return what git says; empty where there is none, or it refuses."""
     try:
@@ -54,6 +50,7 @@ def git(directory: Path, *words: str) -> str:
     return "" if said.returncode else said.stdout
 
 
+@functools.cache
 def experiment(source: str) -> str:
     """Return a claim's file without its words: the same for one experiment, whatever is said of it.
 
@@ -68,7 +65,10 @@ def experiment(source: str) -> str:
             node.keywords = [keyword for keyword in node.keywords if keyword.arg not in WORDS]
         if isinstance(body := getattr(node, "body", None), list):
             node.body = [line for line in body if not is_text(line) and not is_ours(line)]  # type: ignore
-    while unused := [line for line in tree.body if (names := names_of(line)) and not names & referred_to(tree)]:
+    unused: list[ast.stmt] = tree.body
+    while unused:
+        referred = referred_to(tree)
+        unused = [line for line in tree.body if (names := names_of(line)) and not names & referred]
         tree.body = [line for line in tree.body if line not in unused]
     return ast.dump(tree)
 

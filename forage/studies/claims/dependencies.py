@@ -1,0 +1,432 @@
+"""What a claim's result depends on, read from the source without running it: of the working tree or of any commit.
+
+Two answers. `fingerprint` is one hash over all modules that a claim's runs can import, so that it changes with any of
+them. `settings` has a digest for each thing that decides the meaning of the numbers: measures and helpers, seeds, the
+defaults of the parts and the statistics.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import hashlib
+import re
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from forage.studies.claims.provenance import experiment, is_text
+
+PACKAGES = ("forage",)
+"""The packages at the root of the repository whose modules count."""
+
+FOLDERS = ("forage.studies.claims.papers", "forage.claims")
+"""The packages in which claims' files lie, and those in which they lay before."""
+
+WHOLE = ("forage.studies.claims", "forage.claims", "forage.evaluation")
+"""Packages whose definitions count whole in `settings`; of all others, defaults count."""
+
+TRAINING = ("forage.studies.claims.running", "forage.claims.running")
+"""The module that trains and measures a claim's arms, and where it lay before."""
+
+TABLES = ("registry", "catalogue", "ids")
+"""Modules that hold tables of names, beside the packages of the ports."""
+
+JUDGING = (
+    *(f"{package}.claim:{name}" for package in WHOLE[:2] for name in ("effects", "judged", "verdict")),
+    "forage.evaluation.statistics:score",
+)
+"""The definitions by which scores become verdicts and intervals."""
+
+BESIDE = tuple(f"forage.config.defaults:default_{port}" for port in ("behaviour", "memory", "starts"))
+"""The definitions that put parts beside an agent where nothing is named."""
+
+CARRIES_OUT = ("forage.config.", "forage.runs.", "forage.cli.")
+"""Packages that carry out what is asked: no default of their classes counts in `settings`."""
+
+MADE = "forage.environments."
+"""The package whose functions' defaults count in `settings`: they make environments."""
+
+
+class Snapshot:
+    """The source files of the packages, at a commit or as they lie in the working tree."""
+
+    def __init__(self, blobs: dict[str, str], read: Callable[[list[str]], dict[str, str]]) -> None:
+        self.blobs = blobs  # git's id of each module's file, by the module's name
+        self._read = read
+        self._neighbours: dict[str, frozenset[str]] = {}
+        self._definitions: dict[str, tuple[dict[str, str], list[str]]] = {}
+
+    def load(self, modules: Iterable[str]) -> None:
+        """Read the files of these modules at once; one by one takes a process each."""
+        wanted = sorted({self.blobs[module] for module in modules} - TEXTS.keys())
+        if wanted:
+            TEXTS.update(self._read(wanted))
+
+    def text(self, module: str) -> str:
+        """Return the source of a module."""
+        self.load([module])
+        return TEXTS[self.blobs[module]]
+
+    @functools.cached_property
+    def named(self) -> dict[str, str]:
+        """`module:Class` of everything that has a name: parts, wrappers, environments and suites."""
+        return find_named(self)
+
+    def neighbours(self, module: str) -> frozenset[str]:
+        """Return the modules that one imports, or names in strings."""
+        if module not in self._neighbours:
+            blob = self.blobs[module]
+            reached = set(imported(blob))
+            strings = usual(blob) | (words(blob) if helps(module) else set())
+            for word in strings:  # of ids with a suite's prefix, the suite
+                target = self.named.get(word) or self.named.get(word.partition(":")[0], "")
+                reached.add(target.partition(":")[0])
+            reached |= {one.rpartition(".")[0] for one in reached}  # a package's own file is imported first
+            self._neighbours[module] = frozenset(one for one in reached if one in self.blobs)
+        return self._neighbours[module]
+
+    def definition(self, target: str) -> tuple[dict[str, str], list[str]]:
+        """Return the digests of `module:name`, and what it refers to."""
+        if target not in self._definitions:
+            self._definitions[target] = define(self, target)
+        return self._definitions[target]
+
+    def module_of(self, claim: str) -> str | None:
+        """Return the module of a claim's file, where there is one."""
+        found = (f"{folder}.{claim.replace('-', '_')}" for folder in FOLDERS)
+        return next((module for module in found if module in self.blobs), None)
+
+
+TEXTS: dict[str, str] = {}
+"""The text of each file that was read, by git's id of it: most are the same in many commits."""
+
+
+def module_name(path: str) -> str:
+    """Return the name of the module at a path below the repository's root."""
+    return path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+
+
+def working_tree(root: Path) -> Snapshot:
+    """Return the packages as they lie below `root`."""
+    blobs = {}
+    for package in PACKAGES:
+        for path in (root / package).rglob("*.py"):
+            data = path.read_bytes()
+            blob = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+            blobs[module_name(path.relative_to(root).as_posix())] = blob
+            TEXTS.setdefault(blob, data.decode())
+    return Snapshot(blobs, lambda wanted: {})
+
+
+@functools.cache
+def at_commit(root: Path, commit: str) -> Snapshot | None:
+    """Return the packages at a commit; `None` where git does not know it."""
+    listed = git_bytes(root, "ls-tree", "-r", "-z", commit, "--", *PACKAGES)
+    if not listed:
+        return None
+    blobs = {}
+    for line in listed.decode().split("\0"):
+        about, _, path = line.partition("\t")
+        if path.endswith(".py"):
+            blobs[module_name(path)] = about.split()[2]
+    return Snapshot(blobs, lambda wanted: {blob: data.decode() for blob, data in read_blobs(root, wanted).items()})
+
+
+def read_blobs(root: Path, blobs: list[str]) -> dict[str, bytes]:
+    """Return the contents of git's objects, in one process."""
+    said = git_bytes(root, "cat-file", "--batch", text="\n".join(blobs) + "\n")
+    found, at = {}, 0
+    while at < len(said):
+        head, at = said[at : (end := said.index(b"\n", at))].split(), end + 1
+        if head[1] != b"missing":
+            found[head[0].decode()] = said[at : at + int(head[2])]
+            at += int(head[2]) + 1
+    return found
+
+
+def git_bytes(root: Path, *words: str, text: str = "") -> bytes:
+    """Return git's answer; empty where there is none, or it refuses."""
+    try:
+        said = subprocess.run(["git", "-C", str(root), *words], input=text.encode(), capture_output=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return b""
+    return b"" if said.returncode else said.stdout
+
+
+# Imports
+
+IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]+)|import[ \t]+([^\n]+))", re.M)
+FOR_TYPES = re.compile(r"^([ \t]*)if (?:typing\.)?TYPE_CHECKING:\n(?:\1[ \t]+[^\n]*\n|[ \t]*\n)*", re.M)
+STRING = re.compile(r"Constant\(value='([\w:./-]+)'\)")  # in a dump of a syntax tree
+USUAL = re.compile(r"""^[ \t]+usual_\w+[^=\n]*=[ \t]*["']([\w-]+)["']""", re.M)
+NAMED = re.compile(r""""([\w:./-]+)":\s*(?:(?:Entry|Suite)\(\s*)?"([\w.]+):(\w+)\"""")
+
+
+@functools.cache
+def imported(blob: str) -> frozenset[str]:
+    """Return the modules that a file may import, wherever in it, with the names that it takes from packages."""
+    text = FOR_TYPES.sub("", TEXTS[blob])
+    found = {module for module, name, _ in imports(text)} | {f"{module}.{name}" for module, name, _ in imports(text)}
+    return frozenset(found)
+
+
+def imports(text: str) -> Iterator[tuple[str, str, str]]:
+    """Return the imports from the packages in a source: the module, the name taken from it, and its name there."""
+    for module, names, plain in IMPORT.findall(text):
+        taken = re.sub(r"#[^\n]*", "", names or plain).strip("() \t\n").split(",")
+        for one in filter(None, map(str.strip, taken)):
+            name, _, other = one.partition(" as ")
+            place, name = (module, name.strip()) if module else (name.strip(), "")
+            if place.partition(".")[0] in PACKAGES:
+                yield place, name, other.strip() or name
+
+
+def find_named(snapshot: Snapshot) -> dict[str, str]:
+    """Return `module:Class` of everything that has a name: parts, wrappers, environments and suites."""
+    holders = [m for m in snapshot.blobs if m.count(".") == 1 or m.rpartition(".")[2] in TABLES]
+    snapshot.load(holders)
+    found: dict[str, str] = {}
+    for holder in sorted(holders):
+        for name, module, cls in named(snapshot.blobs[holder]):
+            places = (f"{holder}.{module}", f"{PACKAGES[0]}.environments.{module}", module)
+            if place := next((one for one in places if one in snapshot.blobs), None):
+                found[name] = f"{place}:{cls}"
+    return found
+
+
+@functools.cache
+def named(blob: str) -> tuple[tuple[str, str, str], ...]:
+    """Return the rows of a file's tables of names: a name, a module and a class."""
+    return tuple(NAMED.findall(TEXTS[blob]))
+
+
+@functools.cache
+def usual(blob: str) -> frozenset[str]:
+    """Return the parts that the agents of a file have beside them where nothing is named."""
+    return frozenset(USUAL.findall(TEXTS[blob]))
+
+
+def words_at(snapshot: Snapshot, module: str) -> frozenset[str]:
+    """Return the short strings of a claim's file."""
+    snapshot.load([module])
+    return words(snapshot.blobs[module])
+
+
+@functools.cache
+def words(blob: str) -> frozenset[str]:
+    """Return the short strings of a claim's file that are part of its experiment."""
+    return frozenset(STRING.findall(experiment(TEXTS[blob])))
+
+
+def modules(snapshot: Snapshot, claim: str) -> set[str]:
+    """Return every module that the runs of a claim can import, wherever in a file the import stands.
+
+    Those are what its file and the module that trains its arms import, and what these import, and so on; and the
+    parts, environments and suites that the claim's file, its helpers and agents' `usual_...` fields name in strings.
+    """
+    file = snapshot.module_of(claim)
+    if file is None:
+        return set()
+    found: set[str] = set()
+    new = {file, *(module for module in TRAINING if module in snapshot.blobs)}
+    while new:
+        found |= new
+        snapshot.load(new)
+        new = {other for module in new for other in snapshot.neighbours(module)} - found
+    return found
+
+
+def helps(module: str) -> bool:
+    """Return whether a module is a claim's file or a helper of such files."""
+    return module.rpartition(".")[0] in (*WHOLE[:2], *FOLDERS) and module not in TRAINING
+
+
+def fingerprint(snapshot: Snapshot, claim: str) -> str:
+    """Return a hash over all modules that a claim's runs can import; empty where its file is not there."""
+    found = sorted(modules(snapshot, claim))
+    # Of the place of a file nothing depends: of its name below its package, and of what stands in it.
+    told = "\n".join(f"{module} {snapshot.blobs[module]}" for module in found)
+    return hashlib.sha256(told.encode()).hexdigest()[:16] if found else ""
+
+
+# Settings
+
+
+class Module(NamedTuple):
+    """The definitions of a file."""
+
+    tree: ast.Module
+    defined: dict[str, ast.stmt]  # functions, classes and constants, by name
+    taken: dict[str, str]  # what it imports from the packages: a module or `module:name`, by the name that it has here
+
+
+@functools.cache
+def parsed(blob: str) -> Module:
+    """Return the definitions of a file, by git's id of it."""
+    defined: dict[str, ast.stmt] = {}
+    tree = ast.parse(TEXTS[blob])
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            defined[node.name] = node
+        elif isinstance(node, ast.Assign):
+            defined |= {target.id: node for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            defined[node.target.id] = node
+    taken = {here: f"{module}:{name}" for module, name, here in imports(TEXTS[blob]) if name}
+    return Module(tree, defined, taken)
+
+
+def settings(snapshot: Snapshot, claim: str) -> dict[str, str]:
+    """Return a digest of each setting that decides the meaning of a claim's scores, by its name.
+
+    `area`, a measure, a helper or a constant, counts whole; `PPO.epochs` is the default of a part's field, wherever
+    among its bases it is set; `river_swim(size)` the default of an argument.
+    """
+    file = snapshot.module_of(claim)
+    if file is None:
+        return {}
+    named = (snapshot.named.get(word, "") for word in words_at(snapshot, file))
+    read = names_in(snapshot, file, parsed_at(snapshot, file).tree)
+    # What the file defines itself is its experiment, which is compared as a whole.
+    return follow(snapshot, [*(one for one in read if not one.startswith(f"{file}:")), *named, *BESIDE])
+
+
+def statistics(snapshot: Snapshot) -> dict[str, str]:
+    """Return a digest of each definition by which scores become verdicts and intervals, by its name."""
+    return follow(snapshot, JUDGING)
+
+
+def follow(snapshot: Snapshot, targets: Iterable[str]) -> dict[str, str]:
+    """Return the digests of definitions, each `module:name`, and of all that these refer to."""
+    left, seen = list(targets), set()
+    found: dict[str, str] = {}
+    while left:
+        if (target := left.pop()) not in seen:
+            seen.add(target)
+            here, more = snapshot.definition(target)
+            found |= here
+            left += more
+    return dict(sorted(found.items()))
+
+
+def define(snapshot: Snapshot, target: str) -> tuple[dict[str, str], list[str]]:
+    """Return the digests of `module:name`, and what it refers to."""
+    place = find(snapshot, target)
+    if place is None:
+        return {}, []
+    (module, node), name = place, target.partition(":")[2]
+    whole = module.startswith(WHOLE) or target in BESIDE
+    pieces: dict[str, tuple[str, ast.AST]] = {}
+    if module.startswith(CARRIES_OUT) and not whole:
+        return {}, []
+    if isinstance(node, ast.FunctionDef) and not whole:
+        arguments = defaults(node) if module.startswith(MADE) else ()
+        pieces |= {f"{name}({argument})": (module, value) for argument, value in arguments}
+    elif isinstance(node, ast.ClassDef):
+        pieces |= {f"{name}.{field}": piece for field, piece in fields(snapshot, module, node).items()}
+        if whole:
+            methods = [one for one in node.body if isinstance(one, ast.FunctionDef)]
+            pieces |= {f"{name}.{one.name}": (module, one) for one in methods}
+    else:
+        pieces[name] = module, node
+    found, more = {}, []
+    for key, (where, piece) in pieces.items():
+        found[key] = short(without_words(piece))
+        more += referred(snapshot, where, piece)
+    return found, more
+
+
+def short(text: str) -> str:
+    """Return a short hash of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def digest_of(value: object) -> str:
+    """Return the digest that a default of this value has; lists are read as tuples, as JSON has no others."""
+    value = tuple(value) if isinstance(value, list) else value
+    return short(ast.dump(ast.parse(repr(value), mode="eval").body))
+
+
+def find(snapshot: Snapshot, target: str) -> tuple[str, ast.stmt] | None:
+    """Return the module in which a name is defined, and the definition, through modules that only pass it on."""
+    module, _, name = target.partition(":")
+    while module in snapshot.blobs:
+        here = parsed_at(snapshot, module)
+        if name in here.defined:
+            return module, here.defined[name]
+        module, _, name = here.taken.get(name, "").partition(":")
+    return None
+
+
+def parsed_at(snapshot: Snapshot, module: str) -> Module:
+    """Return the definitions of a module."""
+    snapshot.load([module])
+    return parsed(snapshot.blobs[module])
+
+
+def fields(snapshot: Snapshot, module: str, node: ast.ClassDef) -> dict[str, tuple[str, ast.expr]]:
+    """Return the defaults of a class's fields, those of its bases included: the module and the value of each."""
+    found: dict[str, tuple[str, ast.expr]] = {}
+    for base in reversed(node.bases):
+        base = base.value if isinstance(base, ast.Subscript) else base
+        place = find(snapshot, target_of(snapshot, module, base.id)) if isinstance(base, ast.Name) else None
+        if place and isinstance(place[1], ast.ClassDef):
+            found |= fields(snapshot, place[0], place[1])
+    for line in node.body:
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.value is not None:
+            name, fixed = line.target.id, "ClassVar" in ast.dump(line.annotation)
+            found |= {} if fixed and not name.startswith("usual_") else {name: (module, line.value)}
+    return found
+
+
+def target_of(snapshot: Snapshot, module: str, name: str) -> str:
+    """Return `module:name` of a name that a module uses; empty for names from elsewhere."""
+    here = parsed_at(snapshot, module)
+    return f"{module}:{name}" if name in here.defined else here.taken.get(name, "")
+
+
+def referred(snapshot: Snapshot, module: str, node: ast.AST) -> list[str]:
+    """Return `module:name` of all that a piece of source refers to: by name, and parts in strings."""
+    strings = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    named = [snapshot.named[string] for string in strings if string in snapshot.named]
+    return [*names_in(snapshot, module, node), *named]
+
+
+def names_in(snapshot: Snapshot, module: str, node: ast.AST) -> list[str]:
+    """Return `module:name` of all names that a piece of source reads."""
+    found = []
+    for one in ast.walk(node):
+        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load):
+            found.append(target_of(snapshot, module, one.id))
+        elif isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name):  # `files.write`, of a module `files`
+            found.append(f"{target_of(snapshot, module, one.value.id).replace(':', '.')}:{one.attr}")
+    return [target for target in found if target]
+
+
+def defaults(node: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
+    """Return the arguments of a function that have a default, with it."""
+    plain = [*node.args.posonlyargs, *node.args.args]
+    yield from zip((one.arg for one in plain[len(plain) - len(node.args.defaults) :]), node.args.defaults, strict=True)
+    yield from (
+        (one.arg, value) for one, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if value
+    )
+
+
+def without_words(node: ast.AST) -> str:
+    """Return a piece of source without docstrings and types."""
+    if isinstance(node, ast.expr):
+        return ast.dump(node)
+    node = copy.deepcopy(node)
+    for one in ast.walk(node):
+        if isinstance(one, ast.FunctionDef):
+            one.returns = None
+        elif isinstance(one, ast.arg):
+            one.annotation = None
+        elif isinstance(one, ast.AnnAssign):
+            one.annotation = ast.Constant("")
+        if isinstance(body := getattr(one, "body", None), list):
+            one.body = [line for line in body if not is_text(line)]  # type: ignore
+    return ast.dump(node)
