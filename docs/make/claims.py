@@ -1,13 +1,12 @@
 """Publishes claims: `python docs/make/claims.py [NAME ...]` takes what `forage claim NAME` found into docs/claims.
 
 Results are kept as data (results/NAME.json) with a picture each; the table and the pages are made from these, so that
-they can be made again without running anything. `python docs/make/claims.py --draw` draws all pictures again. A claim
-that fails stays.
+they can be made again without running anything. `python docs/make/claims.py --draw` draws all pictures again;
+`--since NAME` lists the modules that have changed since a result. A claim that fails stays.
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 import shutil
@@ -21,10 +20,12 @@ import numpy as np
 import scipy.stats
 
 from forage.evaluation.comparison import welch_p
+from forage.evaluation.statistics import Score, score
 from forage.studies.claims import running
 from forage.studies.claims.claim import Also, Effect, Rule, effects, environments, evaluated, verdict
+from forage.studies.claims.dependencies import at_commit, modules, working_tree
 from forage.studies.claims.picture import draw
-from forage.studies.claims.provenance import experiment, file_of, git
+from forage.studies.claims.published import breach, changed_since, code_of, published, scores, settings_here
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "claims"
@@ -48,7 +49,9 @@ changed for all: until 2026-11-23 it was a percentile bootstrap, too narrow for 
 came out ahead in 13 % with 5 and 8 % with 10). All results were judged again, from the same scores;
 *level-generalisation*, which held, became undecided, and no other verdict changed.
 
-Each result is of the code that its page names, mostly older than today's. Each verdict stands by itself, with no
+Each result is of the code that its page names by commit and fingerprint, mostly older than today's; where a measure, a
+default or another setting has changed since, the page says which. [How a claim is run
+again](../trust.md#claims): by one commit, on seeds that it never had. Each verdict stands by itself, with no
 correction for their number: where arms are equally good, about one *holds* in forty is chance.
 {corrected}
 
@@ -61,67 +64,8 @@ HISTORY = json.loads((PAGES / "history.json").read_text())
 """What of a claim changed after a first result, and what was found before: by hand, from the repository's log."""
 
 
-FORMER = ("forage/claims",)
-"""Folders in which claims' files lay before."""
-
-BEFORE = json.loads((PAGES / "before.json").read_text())
-"""Results from before results named the commit of their claim's file: their code, and the commit that published them.
-
-Of those that had been replaced by then the last commit of that time stands in for their own.
-"""
-
-
-def against_the_rule(result: dict[str, Any], earlier: Sequence[dict[str, Any]] = ()) -> str:
-    """Return how a result breaks the rule on commits and seeds, in a sentence, or nothing.
-
-    A result names the commit of the claim's file it was run with. An experiment that changes takes other seeds than any
-    result from before the change had: `earlier` are the claim's earlier results.
-    """
-    name = result["claim"]
-    if not result.get("claim_commit") and not exempt(result):
-        return f"{name}'s result does not name the commit of its claim's file; run it from the repository."
-    then, now = experiment_of(result), experiment(file_of(name).read_text())
-    if then and then != now and set(result["seeds"]) & set(running.load(name).laptop.seeds):
-        return f"{name} has changed since its result, whose seeds it still has; give it fresh ones."
-    for one in earlier:
-        before = experiment_of(one)
-        if then and before and before != then and set(one["seeds"]) & set(result["seeds"]):
-            return f"{name} was changed after a result, and run again on the same seeds; give it fresh ones."
-    return ""
-
-
-def exempt(result: dict[str, Any]) -> bool:
-    """Return whether a result was made before results named a commit."""
-    return BEFORE["results"].get(result["claim"], {}).get("code") == result["versions"]["code"]
-
-
-def experiment_of(result: dict[str, Any]) -> str:
-    """Return the experiment that a result is of; empty where git does not know it, as in a shallow clone."""
-    published = BEFORE["results"][result["claim"]]["published"] if exempt(result) else BEFORE["commit"]
-    commit = result.get("claim_commit") or published
-    path = file_of(result["claim"])
-    if path.name not in changed_since(commit):
-        return experiment(path.read_text())
-    for folder in (path.parent.relative_to(ROOT).as_posix(), *FORMER):
-        if source := git(ROOT, "show", f"{commit}:{folder}/{path.name}"):
-            return experiment(source)
-    return ""
-
-
-@functools.cache
-def changed_since(commit: str) -> set[str]:
-    """Return the names of claims' files that differ from a commit's; all of them where git does not know it."""
-    if not git(ROOT, "cat-file", "-t", commit):
-        return {file_of(name).name for name in running.names()}
-    folders = (file_of("any").parent.relative_to(ROOT).as_posix(), *FORMER)
-    return {Path(line).name for line in git(ROOT, "diff", "--name-only", commit, "--", *folders).splitlines()}
-
-
-def earlier_results(name: str) -> list[dict[str, Any]]:
-    """Return a claim's results from before the one that lies there, as git has them."""
-    path = f"docs/claims/results/{name}.json"
-    commits = git(ROOT, "log", "--format=%H", "--", path).split()
-    return [json.loads(text) for commit in commits if (text := git(ROOT, "show", f"{commit}:{path}"))]
+SETTINGS = PAGES / "settings.json"
+"""The settings that claims depend on, as they were when the pages were made, and what has changed since each result."""
 
 
 def publish(name: str) -> bool:
@@ -131,7 +75,8 @@ def publish(name: str) -> bool:
         return False
     (PAGES / "results").mkdir(parents=True, exist_ok=True)
     result = json.loads((source / "result.json").read_text())
-    if broken := against_the_rule(result, earlier_results(name)):
+    earlier = [one.result for one in published().get(name, []) if scores(one.result) != scores(result)]
+    if broken := breach(result, earlier, running.load(name).laptop.seeds):
         sys.exit(broken)
     (PAGES / "results" / f"{name}.json").write_text(json.dumps(result, separators=(",", ":")) + "\n")
     shutil.copyfile(source / "picture.png", PAGES / f"{name}.png")
@@ -149,12 +94,25 @@ def judged_again(result: dict[str, Any]) -> dict[str, Any]:
     if claim.judge is None:
         claim = claim._replace(treatment=result["treatment"], baselines=tuple(baselines(result)))
     found = effects(claim, arrays({label: arm["values"] for label, arm in result["arms"].items()}))
-    again = {**words, "effects": as_data(found), "verdict": verdict(found)}
+    again = {**words, "arms": scored(result["arms"]), "effects": as_data(found), "verdict": verdict(found)}
     if "also" in result:
         known = {also.measured: also for also in claim.also}
         shown = [(one, known.get(one["measured"], Also(evaluated, one["measured"]))) for one in result["also"]]
         again["also"] = [one | {"effects": as_data(also.effects(claim, arrays(one["values"])))} for one, also in shown]
     return result | again
+
+
+def scored(arms: dict[str, Any]) -> dict[str, Any]:
+    """Return the arms with their scores and intervals, by today's statistics."""
+    totals = {label: score(np.array(arm["values"])) for label, arm in arms.items()}
+    return {
+        label: arm | {"score": totals[label].value, "interval": interval(totals[label])} for label, arm in arms.items()
+    }
+
+
+def interval(total: Score) -> list[float] | None:
+    """Return the ends of a score's interval, where it has one."""
+    return None if total.low is None or total.high is None else [total.low, total.high]
 
 
 def pending(result: dict[str, Any]) -> bool:
@@ -239,9 +197,11 @@ def page(result: dict[str, Any]) -> str:
         f"{f', the claim of commit {commit[:12]}' if (commit := result.get('claim_commit')) else ''}. "
         f"Data: [results/{name}.json](results/{name}.json).",
     ]
-    lines += history(name)
+    lines += [code_line(result), *history(name)]
     if pending(result):
         lines.append("- **Changed since**: `forage claim` runs another experiment now, which has no result yet.")
+    if names := stored_settings()["changed"].get(name):
+        lines.append(f"- **Settings changed since**: {', '.join(f'`{one}`' for one in names)}.")
     paper = running.load(name).paper
     lines.append(
         f"- **The paper's environment and length** (`--scale paper`): {paper.environment}, {paper.seeds} seeds of "
@@ -249,6 +209,40 @@ def page(result: dict[str, Any]) -> str:
         + (f", and cannot be: it lacks {paper.lacks}." if paper.lacks else ".")
     )
     return "\n".join(lines) + "\n"
+
+
+def code_line(result: dict[str, Any]) -> str:
+    """Say which code a result is of."""
+    code = code_of(result)
+    assert code is not None
+    of = "" if code.exact else ", the nearest to what ran, which was not committed"
+    return (
+        f"- **Code**: commit {code.commit[:12]}{of}. The {code.modules} modules that its runs can import have the "
+        f"fingerprint {code.fingerprint}; `python docs/make/claims.py --since {result['claim']}` lists those that have "
+        "changed."
+    )
+
+
+def stored_settings() -> dict[str, Any]:
+    """Return the settings as they are stored."""
+    return json.loads(SETTINGS.read_text())
+
+
+def store_settings(results: Sequence[dict[str, Any]]) -> None:
+    """Store the settings of today, and for each result those that have changed since."""
+    stored, now = stored_settings(), settings_here([result["claim"] for result in results])
+    changed = {one["claim"]: changed_since(one, now.found[one["claim"]], stored["same"]) for one in results}
+    parts = {
+        "now": rows(now.all()),
+        "changed": rows({name: found for name, found in changed.items() if found}),
+        "same": "[\n" + ",\n".join(f"  {json.dumps(one)}" for one in stored["same"]) + "\n ]",
+    }
+    SETTINGS.write_text("{\n" + ",\n".join(f' "{name}": {text}' for name, text in parts.items()) + "\n}\n")
+
+
+def rows(table: dict[str, Any]) -> str:
+    """Return a dictionary as JSON with a line for each entry."""
+    return "{\n" + ",\n".join(f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in table.items()) + "\n }"
 
 
 def table(found: dict[str, Any], heading: str) -> list[str]:
@@ -332,12 +326,28 @@ def counted(readme: str, results: list[dict[str, Any]]) -> str:
     return readme
 
 
+def since(name: str) -> str:
+    """List the modules that a claim's runs import and that have changed since its result."""
+    result = json.loads((PAGES / "results" / f"{name}.json").read_text())
+    code, here = code_of(result), working_tree(ROOT)
+    there = at_commit(ROOT, code.commit) if code else None
+    if code is None or there is None:
+        return f"git does not know the commit of {name}'s result; fetch the whole history."
+    found = sorted(one for one in modules(there, name) if there.blobs[one] != here.blobs.get(one))
+    lines = [f"{one}{'' if one in here.blobs else ' (not here any more)'}" for one in found]
+    return "\n".join([f"Changed since commit {code.commit[:12]}, by which {name} was run: {len(lines)}", *lines])
+
+
 def main() -> None:
+    if sys.argv[1:2] == ["--since"]:
+        print("\n\n".join(since(name) for name in sys.argv[2:]))
+        return
     for name in [word for word in sys.argv[1:] if word != "--draw"] or running.names():
         if not publish(name) and name in sys.argv:
             sys.exit(f"{name} has not been run; forage claim {name} does it.")
     known = running.names()
     results = [up_to_date(path) for path in sorted((PAGES / "results").glob("*.json")) if path.stem in known]
+    store_settings(results)
     for result in results:
         (PAGES / f"{result['claim']}.md").write_text(page(result))
     (PAGES / "README.md").write_text(overview(results))

@@ -17,7 +17,7 @@ from forage.runs import training
 from forage.runs.run import Run, read_json, write_json
 from forage.studies.claims import running
 from forage.studies.claims.claim import Also, Arm, Effect, Rule, Scale, area, effects, judged, late, verdict
-from forage.studies.claims.provenance import commit_of, file_of, uncommitted
+from forage.studies.claims.provenance import commit_of, experiment, file_of
 
 small.keep_compiled()
 NEEDS = {"central-critic": "jaxmarl", "value-decomposition": "jaxmarl"}
@@ -70,31 +70,8 @@ def pages():
     return module
 
 
-def test_results_name_their_claims_commit_and_changed_claims_take_fresh_seeds(pages):
-    for path in sorted((pages.PAGES / "results").glob("*.json")):
-        result = json.loads(path.read_text())
-        earlier = [] if pages.exempt(result) else pages.earlier_results(path.stem)
-        assert pages.against_the_rule(result, earlier) == ""
-
-
-def test_what_breaks_the_rule_of_commits_and_seeds(pages, monkeypatch):
+def test_pages_show_what_was_run_until_a_changed_claim_has_run(pages):
     stored = json.loads((pages.PAGES / "results" / "sac-temperature.json").read_text())
-    again = stored | {"versions": stored["versions"] | {"code": "newer"}}
-    assert "does not name the commit" in pages.against_the_rule(again)
-    named = again | {"claim_commit": "today"}
-    monkeypatch.setattr(pages, "changed_since", lambda commit: set() if commit == "today" else {"sac_temperature.py"})
-    source = file_of("sac-temperature").read_text()
-    monkeypatch.setattr(pages, "git", lambda *words: source.replace("1e-3", "2e-3"))
-    assert pages.against_the_rule(named) == ""
-    assert "whose seeds it still has" in pages.against_the_rule(named | {"claim_commit": "older"})
-    assert "whose seeds it still has" in pages.against_the_rule(stored)  # those from before the rule, too
-    assert "on the same seeds" in pages.against_the_rule(named, [stored])
-    assert pages.against_the_rule(named, [stored | {"seeds": [7, 8]}]) == ""
-    # Words are no part of the experiment, nor is what only they refer to.
-    reworded = source.replace("small networks", "nets").replace('days")', 'days", lacks=LACKS)')
-    monkeypatch.setattr(pages, "git", lambda *words: f'"""Another."""\nLACKS = "a robot"\n{reworded}')
-    assert reworded != source and pages.against_the_rule(named, [stored]) == ""
-    # Until a changed claim has run, its page shows what was run, in the words of that time.
     older = stored | {
         "seeds": [7, 8],
         "statement": "So it was.",
@@ -108,25 +85,30 @@ def test_what_breaks_the_rule_of_commits_and_seeds(pages, monkeypatch):
     assert "**Changed since**" in pages.page(shown) and "**Changed since**" not in pages.page(stored)
 
 
+def test_words_are_no_part_of_an_experiment():
+    source = file_of("sac-temperature").read_text()
+    reworded = source.replace("small networks", "nets").replace('days")', 'days", lacks=LACKS)')
+    assert reworded != source
+    assert experiment(f'"""Another."""\nLACKS = "a robot"\n{reworded}') == experiment(source)
+    assert experiment(source.replace("1e-3", "2e-3")) != experiment(source)
+
+
 def test_the_commit_of_a_claims_file(tmp_path, monkeypatch):
     path = tmp_path / "a.py"
     path.write_text("a = 1\n")
-    assert (commit_of(path), uncommitted(path)) == ("", False)  # where there is no git, nothing is refused
+    assert commit_of(path) == ""  # where there is no git
 
     def git(*words):
         names = ["-c", "user.name=a", "-c", "user.email=a@b"]
         subprocess.run(["git", "-C", str(tmp_path), *names, *words], check=True, capture_output=True)
 
     git("init")
-    assert (commit_of(path), uncommitted(path)) == ("", False)  # nor where git knows nothing of the package
+    assert commit_of(path) == ""  # nor where git knows nothing of the package
     git("add", "a.py")
-    assert uncommitted(path)
     git("commit", "-m", "a")
-    assert len(commit_of(path)) == 40 and not uncommitted(path)
-    path.write_text("a = 2\n")
-    assert uncommitted(path)
-    monkeypatch.setattr(running, "file_of", lambda name: path)
-    with pytest.raises(ForageError, match=r"a.py has changes that are not committed; commit them before"):
+    assert len(commit_of(path)) == 40
+    monkeypatch.setattr(running, "uncommitted_modules", lambda name: ["forage/a.py", "forage/b.py"])
+    with pytest.raises(ForageError, match=r"forage/a.py and 1 more have changes that are not committed; commit them b"):
         running.run(EXAMPLE, "laptop", tmp_path)
 
 
@@ -138,6 +120,9 @@ def test_pages_say_what_the_rule_says_of_the_results(pages):
         assert again["verdict"] == result["verdict"]
         for stored, found in zip(result["effects"], again["effects"], strict=True):
             assert stored == pytest.approx(found), f"run python docs/make/claims.py: {result['claim']} is stale"
+        for label, arm in result["arms"].items():
+            found = [again["arms"][label]["score"], *(again["arms"][label]["interval"] or ())]
+            assert [arm["score"], *(arm["interval"] or ())] == pytest.approx(found), f"{result['claim']} is stale"
         assert (pages.PAGES / f"{result['claim']}.md").read_text() == pages.page(result)
     assert (pages.PAGES / "README.md").read_text() == pages.overview(results)
     readme = (ROOT / "README.md").read_text()
@@ -360,6 +345,20 @@ def test_a_run_that_was_evaluated_before_its_end_is_gone_on_with(tmp_path, littl
     assert running.run("gsde", "smoke", tmp_path / "stopped", "quiet")["effects"] == whole["effects"]
 
 
+def test_arms_that_other_code_began_are_set_aside(tmp_path, capsys):
+    def lies_there(name):
+        return (tmp_path / name / "config.json").exists()
+
+    (tmp_path / "white").mkdir()
+    for file in ("config.json", "evaluation.json"):
+        (tmp_path / "white" / file).write_text("{}")
+    for fingerprint in ("one", "one", "two"):
+        assert lies_there("white")
+        running.begin(tmp_path, {"ran": {"fingerprint": fingerprint}}, ["white", "gsde"], "plain")
+    assert not lies_there("white") and lies_there("white-before-1")
+    assert "white was made by other code; it is kept as white-before-1." in capsys.readouterr().out
+
+
 def test_arms_have_directories_of_their_own(tmp_path, monkeypatch):
     claim = running.load(EXAMPLE)
     arm = claim.arms[claim.treatment]
@@ -369,7 +368,7 @@ def test_arms_have_directories_of_their_own(tmp_path, monkeypatch):
 
 
 def test_bad_input(tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "uncommitted", lambda path: False)  # even while somebody works on it
+    monkeypatch.setattr(running, "uncommitted_modules", lambda name: [])  # even while somebody works on it
     with pytest.raises(ForageError, match=r"Unknown claim 'gae-lamda'.*gae-lambda"):
         running.run("gae-lamda")
     with pytest.raises(ForageError, match="laptop, smoke, paper, not 'huge'"):

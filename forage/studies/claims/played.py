@@ -20,8 +20,9 @@ from forage.core.compiling import QUICK, known
 from forage.core.ports import Environment
 from forage.data import files
 from forage.data.logged import Transitions
+from forage.runs.provenance import code_hash
 
-FOLDER = Path("runs") / "claims" / "data"
+FOLDER = Path("runs") / "claims" / "data" / code_hash()  # other code may play and learn otherwise
 
 PlayedBy = Callable[[Float[Array, " observation"]], Array]
 """From an observation to the action of a rule."""
@@ -71,7 +72,8 @@ def played(environment: str, rule: PlayedBy, random: Sequence[float], seed: int 
 
     `random`: for each episode, the share of its actions that are uniform instead.
     """
-    told = f"{environment} {inspect.getsource(rule)} {tuple(random)} {seed}"  # pyrefly: ignore[bad-argument-type]
+    sources = [inspect.getsource(one) for one in (rule, episodes)]  # pyrefly: ignore[bad-argument-type]
+    told = f"{environment} {sources} {tuple(random)} {seed}"
     mark = hashlib.sha256(told.encode()).hexdigest()[:8]
     file = FOLDER / f"{environment.partition('-')[0].lower().replace(':', '-')}-{mark}.npz"
     if not file.exists():

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,8 @@ from forage.runs.run import Run, read_json, write_json
 from forage.studies.claims import names
 from forage.studies.claims.claim import Also, Claim, Measure, Scale, effects, environments, verdict
 from forage.studies.claims.picture import draw
-from forage.studies.claims.provenance import commit_of, file_of, uncommitted
+from forage.studies.claims.provenance import commit_of, file_of
+from forage.studies.claims.published import code_here, published, reused, uncommitted_modules
 
 SCALES = ("laptop", "smoke", "paper")
 SMOKE_CAPACITY = 10_000
@@ -57,8 +58,8 @@ def run(
     """Run a claim, or resume it where it was stopped. Return what result.json holds.
 
     `scale`: `laptop` (minutes to an hour on two cores), `smoke` (seconds; its verdict means nothing) or `paper`, the
-    paper's own setting, which is refused without an accelerator unless `anyway`. At other scales than `smoke` the
-    claim's file must be committed, where there is git: the result names the commit, and shows what was fixed before.
+    paper's own setting, which is refused without an accelerator unless `anyway`. At other scales than `smoke` all
+    that its runs import must be committed, where there is git: the result names the commit, by which it can be checked.
     """
     claim = load(name)
     if scale not in SCALES:
@@ -73,13 +74,21 @@ def run(
             f"At the paper's scale {name} trains {there}, which needs {paper.needs}; there is no accelerator here, and "
             f"--anyway starts it all the same."
         )
-    if scale != "smoke" and uncommitted(file_of(name)):
-        raise ForageError(f"{file_of(name)} has changes that are not committed; commit them before {name} is run.")
-    claim_commit = commit_of(file_of(name))
+    if scale != "smoke" and (changed := uncommitted_modules(name)):
+        more = f" and {len(changed) - 1} more have" if len(changed) > 1 else " has"
+        raise ForageError(f"{changed[0]}{more} changes that are not committed; commit them before {name} is run.")
     path = Path(directory) if directory is not None else Path("runs") / "claims" / f"{name}-{scale}"
     places = {slug(label): label for label in claim.arms}
     if len(places) != len(claim.arms):
         raise ForageError(f"Arms of {name} share a directory: {', '.join(claim.arms)} have only {', '.join(places)}.")
+    made_by = {"claim_commit": commit_of(file_of(name)), "ran": code_here(name)._asdict()}
+    if scale != "smoke":
+        begin(path, made_by, places, display)
+    earlier = (
+        [one.result for one in published().get(name, [])] if scale == "laptop" and made_by["ran"]["commit"] else []
+    )
+    if said := reused(size.seeds, made_by["ran"]["fingerprint"], earlier):
+        progress.make(display).note(f"What {name} finds now is not to be published: it would be of {said}.")
     runs, seconds = {}, {}
     for number, label in enumerate(claim.arms, 1):
         progress.make(display).note(f"{name}, arm {number} of {len(claim.arms)}: {label}")
@@ -87,12 +96,23 @@ def run(
         runs[label] = trained(claim, label, size, scale, path / slug(label), display)
         seconds[label] = round(max(runs[label].rows[-1]["seconds"], time.monotonic() - started), 1)
     values = {label: measured(claim.measure, run) for label, run in runs.items()}
-    result = described(name, claim, scale, size, runs, values, seconds) | {"claim_commit": claim_commit}
+    result = described(name, claim, scale, size, runs, values, seconds) | made_by
     write_json(path / "result.json", result)
     draw(path / "picture.png", result, environments(claim) if scale != "paper" else {})
     for done in runs.values():  # with replay they are gigabytes, and there is nothing to go on with
         shutil.rmtree(done.directory / "checkpoints", ignore_errors=True)
     return result
+
+
+def begin(path: Path, made_by: dict[str, Any], places: Iterable[str], display: str) -> None:
+    """Keep which code a claim is run with; set aside what other code left there, as all arms must be of one."""
+    kept = path / "code.json"
+    if kept.exists() and read_json(kept)["ran"]["fingerprint"] != made_by["ran"]["fingerprint"]:
+        for place in (*places, *(f"{place}-before" for place in places)):
+            if Run.begun(path / place):
+                aside = set_aside(path / place)
+                progress.make(display).note(f"{path / place} was made by other code; it is kept as {aside.name}.")
+    write_json(kept, made_by)
 
 
 def size_of(claim: Claim, scale: str) -> Scale:

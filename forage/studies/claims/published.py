@@ -1,0 +1,282 @@
+"""The rule that published results keep, checked against git: which code a result is of, and which seeds it may have.
+
+A result names the commit that it ran with and the fingerprint of the modules that its runs import; both are looked up
+in the history. A claim that is run again with other code takes seeds that none of its results had.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from forage.studies.claims import dependencies
+from forage.studies.claims.provenance import experiment, git
+
+ROOT = Path(__file__).parents[3]
+"""The repository's root, in a checkout."""
+
+RESULTS = "docs/claims/results"
+BEFORE = "docs/claims/before.json"
+
+
+class Code(NamedTuple):
+    """The code of a result."""
+
+    commit: str  # empty outside of a checkout
+    fingerprint: str  # of the modules that the claim's runs import
+    modules: int = 0  # the number of these
+    exact: bool = True  # the commit has just this code; else it is the nearest that has the experiment
+
+
+def code_here(claim: str) -> Code:
+    """Return the code that a claim would run with now."""
+    tree = dependencies.working_tree(ROOT)
+    commit = git(ROOT, "rev-parse", "HEAD").strip() if tracked() else ""
+    return Code(commit, dependencies.fingerprint(tree, claim), len(dependencies.modules(tree, claim)))
+
+
+def tracked() -> bool:
+    """Return whether the packages are files of a git repository, and not only installed below one."""
+    return bool(git(ROOT, "ls-files", *dependencies.PACKAGES))
+
+
+def uncommitted_modules(claim: str) -> list[str]:
+    """Return the files that a claim's runs import and that differ from the last commit; none outside of a checkout."""
+    if not tracked():
+        return []
+    lines = git(ROOT, "status", "--porcelain", "--untracked-files=all", "--", *dependencies.PACKAGES).splitlines()
+    changed = {line[3:].rpartition(" -> ")[2].strip('"') for line in lines}
+    imported = dependencies.modules(dependencies.working_tree(ROOT), claim)
+    return sorted(path for path in changed if dependencies.module_name(path) in imported or path.endswith("/"))
+
+
+# Before results named the code they ran with
+
+
+@functools.cache
+def before() -> dict[str, Any]:
+    """Return what is known of results from before they named their code: `results` by claim, and those run again."""
+    return json.loads((ROOT / BEFORE).read_text())
+
+
+def code_of(result: Mapping[str, Any]) -> Code | None:
+    """Return the code of a result; `None` where nothing names it."""
+    if "ran" in result:
+        return Code(**result["ran"])
+    found = before()["results"].get(result["claim"])
+    if found is None or found["code"] != result["versions"]["code"]:
+        return None
+    return Code(**{name: found[name] for name in Code._fields if name in found})
+
+
+# The rule
+
+
+def breach(
+    result: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]] = (), seeds: Sequence[int] | None = None
+) -> str:
+    """Return how a result breaks the rule, in a sentence, or nothing.
+
+    `earlier`: the claim's results before it; `seeds`: those that the claim would run on now, by default the result's.
+    """
+    name = result["claim"]
+    code = code_of(result)
+    if code is None or not code.commit:
+        return f"{name}'s result does not name the commit of its code; run it from the repository."
+    if said := wrong_commit(result, code):
+        return said
+    snapshot = dependencies.at_commit(ROOT, code.commit)
+    assert snapshot is not None  # as the history has it
+    if (found := dependencies.fingerprint(snapshot, name)) != code.fingerprint:
+        return (
+            f"{name}'s result is not of commit {code.commit[:12]}: what its runs import has the fingerprint "
+            f"{found or 'of nothing'} there, and the result {code.fingerprint}."
+        )
+    seeds = result["seeds"] if seeds is None else seeds
+    now = experiment_here(name)
+    if now and now != experiment_at(code.commit, name) and set(seeds) & set(result["seeds"]):
+        fresh = unused([*seeds, *result["seeds"]])
+        return f"{name} has changed since its result, whose seeds it still has; give it fresh ones, such as {fresh}."
+    if known_again(result):
+        return ""
+    said = reused(result["seeds"], code.fingerprint, earlier)
+    return f"{name} was run again by other code on {said}." if said else ""
+
+
+def reused(seeds: Sequence[int], fingerprint: str, earlier: Sequence[Mapping[str, Any]]) -> str:
+    """Say which seeds results by other code had before, and which are fresh; nothing where none had them."""
+    for one in earlier:
+        former = code_of(one)
+        both = set(one["seeds"]) & set(seeds)
+        if both and (former is None or former.fingerprint != fingerprint):
+            fresh = unused([*seeds, *(seed for other in earlier for seed in other["seeds"])])
+            return f"seeds that it had before, such as {min(both)}; give it fresh ones, such as {fresh}"
+    return ""
+
+
+def wrong_commit(result: Mapping[str, Any], code: Code) -> str:
+    """Return what is wrong with the commits that a result names, in a sentence, or nothing."""
+    name, mark = result["claim"], code.commit[:12]
+    for commit in filter(None, (code.commit, result.get("claim_commit"))):
+        if commit not in commits():
+            return (
+                f"{name}'s result names commit {commit[:12]}, which the history does not have; land the code first, "
+                f"then run the claim from there."
+            )
+    if (named := result.get("claim_commit")) and experiment_at(named, name) != experiment_at(code.commit, name):
+        return f"{name}'s result names commit {named[:12]} for its claim, which has another experiment than {mark}."
+    if not experiment_at(code.commit, name):
+        return f"{name}'s result names commit {mark}, which does not have the claim's file."
+    return ""
+
+
+def known_again(result: Mapping[str, Any]) -> bool:
+    """Return whether a result is of those that had the seeds of one before, from a time without this rule."""
+    return before()["again"].get(result["claim"]) == result["versions"]["code"]
+
+
+def unused(seeds: Iterable[int]) -> str:
+    """Return the first ten seeds that no result of a claim had, in words."""
+    first = max(3999, *seeds) + 1
+    return f"{first} to {first + 9}"
+
+
+@functools.cache
+def commits() -> frozenset[str]:
+    """Return every commit of the history that leads here."""
+    return frozenset(git(ROOT, "rev-list", "HEAD").split())
+
+
+def is_shallow() -> bool:
+    """Return whether this clone lacks a part of the history, or is none."""
+    return git(ROOT, "rev-parse", "--is-shallow-repository").strip() != "false"
+
+
+@functools.cache
+def experiment_at(commit: str, claim: str) -> str:
+    """Return a claim's experiment at a commit; empty where the commit or the file is not there."""
+    snapshot = dependencies.at_commit(ROOT, commit)
+    module = snapshot and snapshot.module_of(claim)
+    return experiment(snapshot.text(module)) if snapshot and module else ""
+
+
+@functools.cache
+def experiment_of_blob(blob: str, text: str) -> str:
+    """Return the experiment in a file, once for each that is the same."""
+    return experiment(text)
+
+
+def experiment_here(claim: str) -> str:
+    """Return a claim's experiment in the working tree; empty where there is no such claim any more."""
+    paths = (ROOT / folder.replace(".", "/") / f"{claim.replace('-', '_')}.py" for folder in dependencies.FOLDERS)
+    path = next((path for path in paths if path.exists()), None)
+    return experiment(path.read_text()) if path else ""
+
+
+# Results of the history
+
+
+class Published(NamedTuple):
+    """A result as a commit published it."""
+
+    commit: str
+    date: str
+    result: dict[str, Any]
+
+
+def published() -> dict[str, list[Published]]:
+    """Return all results that were ever published, by claim, oldest first; the last is the one that lies there now.
+
+    One that was judged again from the same scores is no other.
+    """
+    log = git(
+        ROOT,
+        "log",
+        "--topo-order",
+        "--reverse",
+        "--format=@%H %cs",
+        "--raw",
+        "--no-abbrev",
+        "--no-renames",
+        "--",
+        RESULTS,
+    )
+    rows: list[tuple[str, str, str, str]] = []
+    commit = date = ""
+    for line in log.splitlines():
+        if line.startswith("@"):
+            commit, date = line[1:].split()
+        elif line.startswith(":"):
+            about, _, path = line.partition("\t")
+            if not (blob := about.split()[3]).startswith("0000000"):
+                rows.append((Path(path).stem, commit, date, blob))
+    texts = dependencies.read_blobs(ROOT, sorted({row[3] for row in rows}))
+    found: dict[str, list[Published]] = {}
+    for name, commit, date, blob in rows:
+        one = Published(commit, date, json.loads(texts[blob]))
+        if all(scores(one.result) != scores(other.result) for other in found.setdefault(name, [])):
+            found[name].append(one)
+    return found
+
+
+def scores(result: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what a result was judged from, to tell it from others."""
+    arms = {label: tuple(round(value, 6) for value in arm["values"]) for label, arm in result["arms"].items()}
+    return result["versions"]["code"], tuple(sorted(arms.items()))
+
+
+# Changes since
+
+
+class Settings(NamedTuple):
+    """The settings of all claims with results, here and now."""
+
+    found: dict[str, dict[str, str]]  # by claim
+    statistics: dict[str, str]
+
+    def all(self) -> dict[str, list[str]]:
+        """Return the digests of each setting; a name may be that of several."""
+        said: dict[str, set[str]] = {}
+        for one in (*self.found.values(), self.statistics):
+            for name, digest in one.items():
+                said.setdefault(name, set()).add(digest)
+        return {name: sorted(digests) for name, digests in sorted(said.items())}
+
+
+def settings_here(claims: Iterable[str]) -> Settings:
+    """Return the settings that results depend on, as they are in the working tree."""
+    tree = dependencies.working_tree(ROOT)
+    return Settings({name: dependencies.settings(tree, name) for name in claims}, dependencies.statistics(tree))
+
+
+def stale(stored: Mapping[str, list[str]], now: Mapping[str, list[str]]) -> list[str]:
+    """Return the settings that were changed or removed since they were stored. New ones change nothing."""
+    return [name for name, digests in stored.items() if set(digests) - set(now.get(name, ()))]
+
+
+def changed_since(result: Mapping[str, Any], now: Mapping[str, str], same: Iterable[Mapping[str, str]]) -> list[str]:
+    """Return the settings that have changed since a result, as far as it depends on them.
+
+    `same`: pairs of digests of a setting that mean the same. The default of an agent's field that every arm sets
+    otherwise is none that the result depends on.
+    """
+    code = code_of(result)
+    snapshot = dependencies.at_commit(ROOT, code.commit) if code else None
+    if snapshot is None:
+        return []
+    pairs = {(one["setting"], one["then"], one["now"]) for one in same}
+    return [
+        name
+        for name, digest in dependencies.settings(snapshot, result["claim"]).items()
+        if digest != now.get(name) and (name, digest, now.get(name)) not in pairs and relies(result, name, digest)
+    ]
+
+
+def relies(result: Mapping[str, Any], name: str, digest: str) -> bool:
+    """Return whether some arm had a field's default, as far as the result tells."""
+    field = name.partition(".")[2]
+    had = [arm["agent"][field] for arm in result["arms"].values() if field and field in arm.get("agent", {})]
+    return not had or any(dependencies.digest_of(value) == digest for value in had)

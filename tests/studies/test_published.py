@@ -1,0 +1,286 @@
+"""Published results are of the code that they name, and what they depend on has not changed without a word."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from forage.studies.claims import dependencies, published, running
+from forage.studies.claims.dependencies import at_commit, fingerprint, modules, settings, statistics, working_tree
+
+ROOT = Path(__file__).parents[2]
+RESULTS = sorted((ROOT / published.RESULTS).glob("*.json"))
+
+
+@pytest.fixture
+def whole():
+    """Skip where git does not have the whole history, as in an archive; fail there where the gate runs for all."""
+    if published.is_shallow():
+        said = "this clone lacks the history that results are checked against: git fetch --unshallow"
+        if os.environ.get("CI"):
+            pytest.fail(said)
+        pytest.skip(said)
+
+
+def test_results_are_of_the_commits_that_they_name(whole):
+    history = published.published()
+    for path in RESULTS:
+        result = json.loads(path.read_text())
+        others = [one.result for one in history.get(path.stem, [])]
+        earlier = [one for one in others if published.scores(one) != published.scores(result)]
+        assert published.breach(result, earlier, running.load(path.stem).laptop.seeds) == ""
+
+
+def test_settings_that_results_depend_on_are_as_the_pages_say():
+    stored = json.loads((ROOT / "docs" / "claims" / "settings.json").read_text())
+    now = published.settings_here([path.stem for path in RESULTS])
+    changed = published.stale(stored["now"], now.all())
+    assert not changed, f"{', '.join(changed)} changed; run python docs/make/claims.py, which says so on the pages"
+
+
+@pytest.mark.thorough
+def test_pages_name_the_settings_that_have_changed_since_their_results(whole):
+    stored = json.loads((ROOT / "docs" / "claims" / "settings.json").read_text())
+    now = published.settings_here([path.stem for path in RESULTS])
+    found = {
+        path.stem: changed
+        for path in RESULTS
+        if (changed := published.changed_since(json.loads(path.read_text()), now.found[path.stem], stored["same"]))
+    }
+    assert stored["changed"] == found
+
+
+# A small repository
+
+FILES = {
+    "agents/__init__.py": 'PARTS = {"clever": "clever:Clever"}\n',
+    "agents/clever.py": "from forage.agents.base import Base\nclass Clever(Base):\n    rate: float = 0.1\n",
+    "agents/base.py": "class Base:\n    epochs: int = 4\n    rate: float = 0.5\n    usual_memory: str = 'short'\n",
+    "agents/idle.py": "IDLE = 1\n",
+    "memory/__init__.py": 'PARTS = {"short": "short:Short"}\n',
+    "memory/short.py": "class Short:\n    capacity: int = 10\n",
+    "evaluation/statistics.py": "def score(values):\n    return middle(values)\ndef middle(values):\n    return 1\n",
+    "studies/claims/claim.py": (
+        "from __future__ import annotations\nfrom typing import TYPE_CHECKING\n"
+        "from forage.evaluation.statistics import score\nif TYPE_CHECKING:\n    from forage.agents.idle import IDLE\n\n"
+        'SEEDS = (1, 2)\ndef area(run):\n    """Say it."""\n    return run + 1\n'
+        "def effects(values):\n    return verdict(values)\ndef verdict(values):\n    return values\n"
+        "class Scale:\n    seeds = SEEDS\n"
+    ),
+    "studies/claims/played.py": "def played(rule):\n    return rule() + 1\ndef swing():\n    return 2\n",
+    "studies/claims/running.py": "def run():\n    from forage.loop.turn import turn\n    return turn()\n",
+    "loop/turn.py": "def turn():\n    return 1\n",
+    "studies/claims/papers/one.py": (
+        "from forage.studies.claims import played\nfrom forage.studies.claims.claim import SEEDS, area\n"
+        'CLAIM = Claim(arms={"a": Arm("clever")}, measure=area, data=played.played(played.swing), seeds=SEEDS,\n'
+        '              note="So it is.")\n'
+    ),
+}
+
+
+class Repository:
+    """A repository with one claim, its parts and helpers, and one published result."""
+
+    def __init__(self, root):
+        self.root = root
+        for name, text in FILES.items():
+            self.write(name, text)
+        self.git("init", "--quiet")
+        self.first = self.commit()
+
+    def git(self, *words):
+        names = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        said = subprocess.run(["git", "-C", str(self.root), *names, *words], check=True, capture_output=True, text=True)
+        return said.stdout.strip()
+
+    def write(self, name, text):
+        path = self.root / "forage" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def replace(self, name, then, now):
+        path = self.root / "forage" / name
+        assert then in path.read_text()
+        path.write_text(path.read_text().replace(then, now))
+
+    def commit(self):
+        self.git("add", ".")
+        self.git("commit", "--quiet", "--message", "a")
+        for one in (published.commits, published.experiment_at):
+            one.cache_clear()
+        return self.git("rev-parse", "HEAD")
+
+    def result(self, commit, seeds=(1, 2), **more):
+        ran = {"commit": commit, "fingerprint": fingerprint(at_commit(self.root, commit), "one")}
+        arms = {"a": {"values": [1.0], "agent": {"part": "clever", "rate": 0.1}}}
+        made = {"claim": "one", "seeds": list(seeds), "versions": {"code": "x"}, "arms": arms, "ran": ran}
+        return made | {"claim_commit": self.first} | more
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    made = Repository(tmp_path)
+    monkeypatch.setattr(published, "ROOT", tmp_path)
+    monkeypatch.setattr(published, "before", lambda: {"results": {}, "again": {}})
+    return made
+
+
+def test_what_a_claims_runs_import(repository):
+    here = working_tree(repository.root)
+    names = {name.removeprefix("forage.") for name in modules(here, "one")}
+    # The agent by its name, its base, the memory that it names, and what is imported within a function.
+    assert {"agents.clever", "agents.base", "memory.short", "loop.turn", "studies.claims.played"} <= names
+    assert "agents.idle" not in names  # for types alone
+    there = at_commit(repository.root, repository.first)
+    assert fingerprint(there, "one") == fingerprint(here, "one") != ""
+    assert fingerprint(here, "other") == ""
+
+
+BREAKS = {
+    "measure": ("studies/claims/claim.py", "run + 1", "run + 2", "area"),
+    "helper": ("studies/claims/played.py", "rule() + 1", "rule() + 2", "played"),
+    "helper's rule": ("studies/claims/played.py", "return 2", "return 3", "swing"),
+    "seeds": ("studies/claims/claim.py", "(1, 2)", "(1, 3)", "SEEDS"),
+    "default": ("agents/clever.py", "0.1", "0.2", "Clever.rate"),
+    "inherited default": ("agents/base.py", "epochs: int = 4", "epochs: int = 5", "Clever.epochs"),
+    "default of a part that is not named": ("memory/short.py", "10", "20", "Short.capacity"),
+    "statistics": ("evaluation/statistics.py", "return 1", "return 2", "middle"),
+}
+
+
+@pytest.mark.parametrize("what", BREAKS)
+def test_a_change_of_a_setting_is_seen(repository, what):
+    file, then, now, name = BREAKS[what]
+    stored, tree = published.settings_here(["one"]).all(), working_tree(repository.root)
+    before = fingerprint(tree, "one")
+    repository.replace(file, then, now)
+    assert published.stale(stored, published.settings_here(["one"]).all()) == [name]
+    assert fingerprint(working_tree(repository.root), "one") != before
+    # Run again on the same seeds, it is not published; on others it is.
+    old = repository.result(repository.first)
+    commit = repository.commit()
+    again = repository.result(commit, claim_commit=commit)
+    assert (
+        "was run again by other code on seeds that it had before, such as 1; give it fresh ones, such as 4000 to"
+        in (published.breach(again, [old]))
+    )
+    assert published.breach(repository.result(commit, (8, 9)), [old], (8, 9)) == ""
+    assert published.breach(old, []) == ""  # it stays what it was
+    # What only judges is judged again, and changes no run.
+    since = published.changed_since(old, settings(working_tree(repository.root), "one"), [])
+    assert since == ([] if what == "statistics" else [name])
+
+
+def test_what_is_no_change_of_a_setting(repository):
+    stored = published.settings_here(["one"]).all()
+    repository.replace("studies/claims/claim.py", "Say it.", "Say it otherwise.")
+    repository.replace("studies/claims/claim.py", "def area(run):", "def area(run: float) -> float:")
+    repository.replace("agents/clever.py", "= 0.1", "= 0.1\n    later: int = 1")
+    repository.replace("loop/turn.py", "1", "2")
+    now = published.settings_here(["one"]).all()
+    assert published.stale(stored, now) == [] and "Clever.later" in now
+    old = repository.result(repository.first)
+    assert published.changed_since(old, settings(working_tree(repository.root), "one"), []) == []
+    # But the code is other code: run again, the claim takes fresh seeds.
+    commit = repository.commit()
+    assert "on seeds that it had before" in published.breach(repository.result(commit, claim_commit=commit), [old])
+
+
+def test_a_default_that_every_arm_sets_otherwise_is_not_relied_on(repository):
+    old = repository.result(repository.first)
+    old["arms"]["a"]["agent"]["rate"] = 0.3
+    repository.replace("agents/clever.py", "0.1", "0.2")
+    assert published.changed_since(old, settings(working_tree(repository.root), "one"), []) == []
+
+
+def test_two_versions_that_mean_the_same(repository):
+    old = repository.result(repository.first)
+    then = settings(working_tree(repository.root), "one")["area"]
+    repository.replace("studies/claims/claim.py", "run + 1", "1 + run")
+    now = settings(working_tree(repository.root), "one")
+    assert published.changed_since(old, now, []) == ["area"]
+    pair = {"setting": "area", "then": then, "now": now["area"]}
+    assert published.changed_since(old, now, [pair]) == []
+
+
+def test_a_result_names_a_commit_that_has_its_code(repository):
+    fine = repository.result(repository.first)
+    assert published.breach(fine) == ""
+    assert "does not name the commit of its code" in published.breach(fine | {"ran": fine["ran"] | {"commit": ""}})
+    unknown = "0123456789" * 4
+    assert "names commit 012345678901, which the history does not have" in published.breach(
+        fine | {"ran": fine["ran"] | {"commit": unknown}}
+    )
+    assert "which the history does not have" in published.breach(fine | {"claim_commit": unknown})
+    repository.replace("agents/base.py", "4", "6")
+    second = repository.commit()
+    assert f"is not of commit {second[:12]}: " in published.breach(fine | {"ran": fine["ran"] | {"commit": second}})
+    # From before the experiment: of the code, and of the claim's file.
+    repository.replace("studies/claims/papers/one.py", "note=", "steps=5, note=")
+    third = repository.commit()
+    now = repository.result(third, (8, 9), claim_commit=third)
+    assert published.breach(now) == ""
+    assert "has another experiment" in published.breach(now | {"ran": now["ran"] | {"commit": second}})
+    older = {"claim_commit": second, "ran": now["ran"] | {"commit": second}}
+    assert "is not of commit" in published.breach(now | older)
+    assert "for its claim, which has another experiment" in published.breach(now | {"claim_commit": repository.first})
+    # Words are no part of the experiment; an experiment that was changed takes fresh seeds, run or not.
+    assert "has changed since its result, whose seeds it still has; give it fresh ones" in published.breach(fine)
+    assert published.breach(fine, [], (8, 9)) == ""
+    # A commit of a branch that was left is none of this history.
+    repository.git("checkout", "--quiet", "--detach")
+    repository.replace("loop/turn.py", "1", "3")
+    left = repository.commit()
+    aside = repository.result(left, (10, 11), claim_commit=left)
+    repository.git("checkout", "--quiet", third)
+    published.commits.cache_clear()
+    assert "land the code first" in published.breach(aside)
+
+
+def test_a_claims_file_is_found_where_it_lay_before(repository):
+    papers = repository.root / "forage" / "studies" / "claims" / "papers"
+    old = repository.root / "forage" / "claims"
+    old.mkdir()
+    (papers / "one.py").rename(old / "one.py")
+    moved = repository.commit()
+    assert published.experiment_at(moved, "one") == published.experiment_at(repository.first, "one") != ""
+    assert fingerprint(at_commit(repository.root, moved), "one")
+
+
+def test_all_that_a_run_imports_must_be_committed(repository):
+    assert published.uncommitted_modules("one") == []
+    assert published.code_here("one").commit == repository.first
+    repository.replace("agents/base.py", "4", "6")
+    repository.replace("agents/idle.py", "1", "2")
+    repository.write("memory/new.py", "NEW = 1\n")
+    assert published.uncommitted_modules("one") == ["forage/agents/base.py"]  # what it does not import may differ
+
+
+def test_results_of_the_history(repository):
+    folder = repository.root / published.RESULTS
+    folder.mkdir(parents=True)
+
+    def publish(value, verdict):
+        arms = {"a": {"values": [value]}}
+        made = {"claim": "one", "versions": {"code": "x"}, "arms": arms, "verdict": verdict}
+        (folder / "one.json").write_text(json.dumps(made))
+        return repository.commit()
+
+    first, _, third = publish(1.0, "holds"), publish(1.0, "undecided"), publish(2.0, "fails")
+    found = published.published()["one"]
+    assert [(one.commit, one.result["verdict"]) for one in found] == [(first, "holds"), (third, "fails")]
+
+
+def test_a_digest_of_a_value_is_that_of_the_default():
+    import ast
+
+    for text, value in (("0.1", 0.1), ("1e-3", 0.001), ("-1.0", -1.0), ("(64, 64)", [64, 64]), ("'adam'", "adam")):
+        node = ast.parse(text, mode="eval").body
+        assert dependencies.short(dependencies.without_words(node)) == dependencies.digest_of(value)
+
+
+def test_the_statistics_that_judge():
+    found = statistics(working_tree(ROOT))
+    assert {"welch_difference", "score", "interquartile_mean", "effects", "judged", "verdict"} <= found.keys()
