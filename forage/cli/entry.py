@@ -90,7 +90,13 @@ def main(arguments: list[str] | None = None) -> None:
 def as_command(work: Callable[[], int | None]) -> NoReturn:
     """Run `work` and exit: its code, 2 and one sentence after an error, 130 when interrupted."""
     try:
-        sys.exit(work())
+        try:
+            code = work()
+        except SystemExit as error:
+            if error.code:
+                raise
+            raise ForageError(left(error)) from error
+        sys.exit(code)
     except ForageError as error:
         said = " ".join(str(error).split())
         print(said if said.endswith((".", "?")) else f"{said.rstrip(':')}.", file=sys.stderr)
@@ -99,6 +105,17 @@ def as_command(work: Callable[[], int | None]) -> NoReturn:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(1)
+
+
+def left(error: SystemExit) -> str:
+    """Describe who has called `sys.exit` as if all were well, which no command does by itself."""
+    import traceback
+
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"The command was not over when {frame.filename}, line {frame.lineno}, called sys.exit; raise an error there, "
+        f"or end an episode."
+    )
 
 
 def run(arguments: list[str]) -> int:

@@ -32,6 +32,7 @@ forage train --from RUN [[AGENT] ENVIRONMENT] [OPTIONS]
   --workers N            processes of each seed that step environments on the host; --worker-threads N of each;
                          ray:N for actors of a Ray cluster; --first-come: none waits for others within a rollout
   --ahead N              workers act too and play whole rollouts, with parameters N updates old; 1: while it is learned
+  --step-timeout S       seconds that a worker may take over one step (600); one that takes longer is replaced
   --hosts N --coordinator NAME:PORT   share the run with N - 1 other processes or machines (forage join), from this one
   --visits                  count where the agent goes on the environment's map, and when it is first paid
   --checkpoint-seconds S    how often to save
@@ -90,6 +91,7 @@ def run(positional: list[str], words: options.Words) -> None:
         "workers": str,
         "worker_threads": int,
         "ahead": int,
+        "step_timeout": float,
         "hosts": int,
         "coordinator": str,
         "stop_at": float,
@@ -157,6 +159,7 @@ def run(positional: list[str], words: options.Words) -> None:
             "worker-threads",
             "first-come",
             "ahead",
+            "step-timeout",
             "hosts",
             "coordinator",
             "checkpoint-seconds",

@@ -34,6 +34,7 @@ SETTINGS: dict[str, Any] = {
     "worker_threads": int,
     "first_come": bool,
     "ahead": int,
+    "step_timeout": float,
     "hosts": int,
     "coordinator": str,
     "stop_at": float,

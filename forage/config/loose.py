@@ -13,9 +13,9 @@ from forage.core.ports import Agent, Environment, Part
 WORDS = (
     "agent", "environment", "steps", "seeds", "behaviour", "rewards", "memory", "tasks", "starts", "agent_options",
     "environment_options", "wrap", "sweep", "data", "evaluation_actions", "evaluation_episodes", "evaluation_every",
-    "visits", "opponent", "directory", "devices", "workers", "worker_threads", "first_come", "ahead", "hosts",
-    "coordinator", "checkpoint_seconds", "display", "track", "callbacks", "stop_at", "keep", "keep_every", "start_from",
-    "with_memory",
+    "visits", "opponent", "directory", "devices", "workers", "worker_threads", "first_come", "ahead",
+    "step_timeout", "hosts", "coordinator", "checkpoint_seconds", "display", "track", "callbacks", "stop_at", "keep",
+    "keep_every", "start_from", "with_memory",
 )  # fmt: skip
 """What `forage.train` takes itself."""
 

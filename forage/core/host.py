@@ -26,6 +26,18 @@ class Misfit(Exception):
         return self.args[1]
 
 
+class Quit(ForageError):
+    """An environment called `sys.exit(code)`, which would end the run as if all were well."""
+
+    def __init__(self, name: str, when: str, code: Any):
+        said = "" if code is None else repr(code)
+        super().__init__(
+            f"{name} called sys.exit({said}) at {when}; let an environment end an episode with terminated, and raise "
+            f"an error where it cannot go on."
+        )
+        self.code = code
+
+
 LIFE_LOST = "life_lost"
 """The name in `Step.info` of what is 1 where a step lost a life or ended the game, 0 elsewhere."""
 
@@ -190,8 +202,11 @@ class HostEnvironment(abc.ABC):
         """Return whether `take` and `put` work here, so that an episode can begin where another has been."""
         return False
 
-    def take(self, index: int) -> bytes:
-        """Return the state that environment `index` is in, for `put`; not between `send` and `receive`."""
+    def take(self, index: int) -> bytes | None:
+        """Return the state that environment `index` is in, for `put`; not between `send` and `receive`.
+
+        `None` where that state is lost, so that the next step is (`lost`).
+        """
         return self._guard("saving a state", self._take, index)
 
     def put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
@@ -267,7 +282,7 @@ class HostEnvironment(abc.ABC):
     def _begin(self, index: int, seed: int, number: int | None, hint: float) -> PyTree[np.ndarray]:
         raise ForageError(f"{self.name} does not begin alike for the same seed; use --starts reset.")
 
-    def _take(self, index: int) -> bytes:
+    def _take(self, index: int) -> bytes | None:
         raise ForageError(f"{self.name} cannot go back to a state; let its episodes begin with --starts reset.")
 
     def _put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
@@ -280,7 +295,10 @@ class HostEnvironment(abc.ABC):
         """
         if self._sent is not None:
             raise ForageError(f"{self.name} cannot be saved between send() and receive(); call receive() first.")
-        return self._snapshot()
+        try:
+            return self._snapshot()
+        except SystemExit as error:
+            raise Quit(self.name, "a snapshot", error.code) from error
 
     def restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
         """Continue from a `snapshot`, possibly of another process, and return the observations to act on.
@@ -341,8 +359,10 @@ class HostEnvironment(abc.ABC):
             return function(*args)
         except ForageError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             which = "" if self._at is None else f" in environment {self.first + self._at}"
+            if isinstance(error, SystemExit):
+                raise Quit(self.name, f"{_when(when)}{which}", error.code) from error
             if isinstance(error, Misfit):
                 raise ForageError(f"{self.name} {error.what} at {_when(when)}{which}; {error.should}.") from error
             said = f"{type(error).__name__}: {str(error) or 'no message'}"

@@ -7,6 +7,7 @@ import difflib
 import importlib
 import importlib.util
 import inspect
+import multiprocessing
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -49,6 +50,16 @@ class HostFactory:
 
     def build(self, num_envs: int) -> HostEnvironment:
         """Make `num_envs` of it. Raises `ForageError` where it or what it needs is not there."""
+        try:
+            return self._build(num_envs)
+        except SystemExit as error:
+            if getattr(multiprocessing.current_process(), "_inheriting", False):
+                raise  # of a script without a main guard, as `adapters/gymnasium/calls.py` has it
+            from forage.core.host import Quit
+
+            raise Quit(self.id, "its making", error.code) from error
+
+    def _build(self, num_envs: int) -> HostEnvironment:
         prefix, _, rest = self.id.partition(":")
         if self.maker is not None:
             cls, target = _load(SUITES["gymnasium"].target), self.maker

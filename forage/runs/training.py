@@ -73,6 +73,7 @@ def train(
     worker_threads: int = 1,
     first_come: bool = False,
     ahead: int | None = None,
+    step_timeout: float | None = None,
     hosts: int = 1,
     coordinator: str = "",
     checkpoint_seconds: float = 30.0,
@@ -107,6 +108,8 @@ def train(
     cluster, which may be on other machines. With `first_come` none of them waits for others within a rollout, and what
     comes out is the same. With `ahead=N` they choose actions too and play whole rollouts, with parameters that are
     always N updates old once there have been N, so that with N of 1 or more they play while the learner learns.
+    `step_timeout`: the seconds that a worker may take over one step, 600 unless said; one that takes longer is said to,
+    killed and replaced, and its step is lost.
     `hosts`: processes that share the run with all their devices, of a native environment. This one leads; `coordinator`
     is where it listens (`"machine:4711"`), and `forage join` is called on the others.
     `display`: `auto`, `live`, `plain`, `json`, `notes`, `quiet` or a `Progress`.
@@ -136,7 +139,7 @@ def train(
         raise ForageError(f"Steps from one evaluation to the next are 1 or more, not {evaluation_every:,}.")
     if devices is not None and devices < 1:
         raise ForageError(f"A run is on 1 device or more, not {devices}.")
-    around = Workers.of(workers, worker_threads, first_come, ahead)
+    around = Workers.of(workers, worker_threads, first_come, ahead, step_timeout)._replace(note=shown.note)
     leading = lead(hosts, coordinator, shown.note)
     if not checkpoint_seconds >= 0:
         raise ForageError(f"Seconds between checkpoints are 0 or more, not {checkpoint_seconds:g}.")
@@ -202,6 +205,7 @@ def train(
     }
     if around.count:
         settings |= {"workers": workers, "worker_threads": worker_threads, "first_come": first_come, "ahead": ahead}
+        settings |= {} if step_timeout is None else {"step_timeout": step_timeout}
     if inheritance is not None:
         settings["parent"] = inheritance.record()
     memory = innermost(setup.memory)
@@ -269,8 +273,8 @@ def resume(
     other = differences(read_json(run.directory / "versions.json"))
     differs(other)
     setup, extension = extended(run, from_config(run.config, environment, data=data, **parts), steps)
-    usual = {"workers": 0, "worker_threads": 1, "first_come": False, "ahead": None}
-    spread = Workers.of(*(run.config.get(name, value) for name, value in usual.items()))
+    usual = {"workers": 0, "worker_threads": 1, "first_come": False, "ahead": None, "step_timeout": None}
+    spread = Workers.of(*(run.config.get(name, value) for name, value in usual.items()))._replace(note=shown.note)
     runner = runner_on(leading, setup, shape, spread)
     if then not in (None, len(runner.devices)):
         differs(f"its members on {then} devices (here {len(runner.devices)})")

@@ -30,7 +30,7 @@ from forage.core.types import GONE
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.teams.two_step import TwoStep
-from forage.loop.cluster.players import SHARED_MEMORY, check_room
+from forage.loop.cluster.block import SHARED_MEMORY, Block
 from forage.loop.cluster.pool import MOST_REPLACED
 from forage.loop.cluster.workers import Workers
 from forage.loop.host.loop import Way
@@ -457,8 +457,8 @@ def test_what_workers_cannot_play_is_said() -> None:
     with pytest.raises(ForageError, match="is stepped on the device, where no workers are needed"):
         forage.train("impala", "CartPole-v1", ahead=1, **spread)
     if SHARED_MEMORY.is_dir():
-        with pytest.raises(ForageError, match=r"take 1,099,512 MB of shared memory, .* give a smaller --ahead"):
-            check_room("Table", [jax.ShapeDtypeStruct((1 << 40,), np.uint8)])
+        with pytest.raises(ForageError, match=r"Rollouts takes 1,099,512 MB of shared memory, .* give fewer environm"):
+            Block([jax.ShapeDtypeStruct((1 << 40,), np.uint8)], what="Rollouts")
     with pytest.raises(ForageError, match="cannot be sent to worker processes"):
         rate = forage.core.schedule.Schedule("own", lambda share: 1e-3 * (1 - share))  # type: ignore[attr-defined]
         forage.train("impala", CARTPOLE, ahead=1, learning_rate=rate, **spread)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
 import time
+from collections import deque
+from collections.abc import Callable, Sequence
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import jax
@@ -13,12 +22,17 @@ import numpy as np
 import pytest
 
 import forage
+from forage.cli.entry import as_command
 from forage.config.setup import make_setup
 from forage.core import checkpoint
 from forage.core.errors import ForageError
 from forage.core.types import GONE
 from forage.environments import HostFactory
+from forage.loop.cluster import reaper, worker
 from forage.loop.cluster.pool import MOST_REPLACED, WITHIN, Pool
+from forage.loop.cluster.process import Gone, Guard, Worker
+from forage.loop.cluster.silence import Silence
+from forage.loop.cluster.slots import Slots
 from forage.loop.cluster.workers import Workers
 from tests.tiers import gated
 
@@ -263,3 +277,253 @@ def test_what_workers_cannot_do_is_said() -> None:
         forage.train("sac", "gymnasium:Pendulum-v1", steps=2000, num_envs=2, **spread)
     with pytest.raises(ForageError, match="leave out --first-come"):
         forage.train("ppo", "gymnasium:CartPole-v1", steps=64, starts="go-explore", **spread)
+
+
+class Mortal(Worker):
+    """A worker in this process that dies whenever `fate` says so of what it is asked."""
+
+    fate: ClassVar[Callable[[Mortal, str], bool]] = lambda worker, asked: False
+    begun: ClassVar[int] = 0
+
+    def reach(self) -> None:
+        Mortal.begun += 1
+        told = [(lane.num_envs, lane.first) for lane in self.lanes]
+        self.own = [worker.Lane(self.build, *one) for one in told]
+        self.answers: list[deque[bytes]] = [deque() for _ in self.slots]
+        self.dead = False
+
+    def check(self, asked: str) -> None:
+        self.dead = self.dead or type(self).fate(self, asked)
+        if self.dead:
+            raise Gone
+
+    def tell(self, message: bytes, place: int = 0) -> None:
+        line = place if self.apart else 0
+        if len(message) == worker.NUMBER.size:
+            self.check("step")
+            for lane in [self.own[line]] if self.apart else self.own:
+                self.check(f"step of lane {lane.first}")
+                lane.step(*worker.NUMBER.unpack(message))
+            self.answers[line].append(message)
+            return
+        lane, *asked = pickle.loads(message)
+        self.check(asked[1] if asked[0] == worker.CALL else asked[0])
+        self.answers[line].append(worker.answered(self.own[lane], lane, *asked))
+
+    def hear(self, place: int = 0) -> bytes:
+        self.check("answer")
+        return self.answers[place if self.apart else 0].popleft()
+
+    @staticmethod
+    def listening(workers: Sequence[Any]) -> Callable[[float | None], list[tuple[Any, int]]]:
+        return lambda seconds: [(one, line) for one in workers for line in range(one.lines)
+                                if one.dead or one.answers[line]]  # fmt: skip
+
+    def waits(self, line: int) -> Any | None:
+        return None
+
+    def end(self) -> None:
+        for lane in self.own:
+            lane.close()
+        self.own = []
+
+
+class MortalPool(Pool):
+    process = Mortal  # type: ignore[assignment]
+
+
+class MortalSlots(Slots):
+    process = Mortal  # type: ignore[assignment]
+
+
+def dies_once_of(question: str, of: int = 0) -> Callable[[Mortal, str], bool]:
+    """Return a fate: the worker whose first environment is number `of` dies when it is first asked this."""
+    left = [True]
+    return lambda one, asked: asked == question and one.lanes[0].first == of and bool(left and left.pop())
+
+
+COUNTING = HostFactory("counting", {"snapshots": True}, maker=Counting)
+QUESTIONS: list[tuple[str, Callable[[Pool], Any]]] = [
+    ("info_seen", lambda pool: pool.info_seen),
+    ("snapshot", lambda pool: pool.snapshot()),
+    ("take", lambda pool: pool.take(1)),
+    ("put", lambda pool: pool.put(0, None)),
+    ("conversations", lambda pool: setattr(pool, "in_words", True) or pool.conversations()),
+    ("examine", lambda pool: pool.examine()),
+    ("played", lambda pool: pool.played()),
+]
+
+
+@pytest.mark.parametrize("kind", [MortalPool, MortalSlots])
+@pytest.mark.parametrize(("question", "ask"), QUESTIONS, ids=[name for name, _ in QUESTIONS])
+def test_a_worker_that_dies_of_any_question_is_replaced_and_the_next_step_is_lost(
+    kind: type[Pool], question: str, ask: Callable[[Pool], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    pool = kind(COUNTING.build, 4, 2, 2, note=said.append)
+    try:
+        pool.reset(0)
+        action = np.ones(4, np.int32)
+        pool.step(action)
+        monkeypatch.setattr(Mortal, "fate", dies_once_of(question))
+        found = ask(pool)
+        assert pool.replaced == 1 and len(said) == 1 and "environments 0 to 1 of counting" in said[0]
+        if question == "take":
+            assert found is None and pool.take(2) is not None
+        saved = pool.snapshot()
+        for again in (False, True):  # and so in what goes on from a snapshot
+            if again:
+                assert pool.restore(saved)["count"].ravel().tolist() == [0, 0, 1, 1]
+            result = pool.step(action)
+            assert pool.lost is not None and pool.lost.tolist() == [True, True, False, False]
+            assert result.step.truncated.tolist() == [True, True, False, False]
+            assert result.step.reward.tolist() == [0, 0, 1, 1]
+            assert result.observation["count"].ravel().tolist() == [0, 0, 2, 2]
+            result = pool.step(action)
+            assert pool.lost is None and result.observation["count"].ravel().tolist() == [1, 1, 3, 3]
+        pool.reset(1)
+        assert pool.step(action).step.truncated.tolist() == [False] * 4 and pool.lost is None
+    finally:
+        pool.close()
+
+
+@pytest.mark.parametrize("kind", [MortalPool, MortalSlots])
+def test_a_worker_dies_in_reset_restore_or_its_own_beginning(kind: type[Pool], monkeypatch: pytest.MonkeyPatch) -> None:
+    action = np.ones(4, np.int32)
+    for question in (worker.MAKE, worker.OPEN):
+        monkeypatch.setattr(Mortal, "fate", dies_once_of(question, 2))
+        pool = kind(COUNTING.build, 4, 2, 2)
+        pool.reset(0)
+        saved = pool.step(action) and pool.snapshot()
+        assert pool.replaced == 1 and pool.lost is None
+        for question in ("reset", "restore"):
+            monkeypatch.setattr(Mortal, "fate", dies_once_of(question))
+            pool.reset(0) if question == "reset" else pool.restore(saved)
+            assert pool.step(action).observation["count"].ravel().tolist() == [1 + (question == "restore")] * 4
+            assert pool.lost is None
+        pool.close()
+    monkeypatch.setattr(Mortal, "fate", lambda one, asked: asked == worker.MAKE)
+    with pytest.raises(ForageError, match="A worker was lost before it had made its environments, 3 times; without"):
+        kind(COUNTING.build, 4, 2)
+
+
+def test_all_workers_die_at_once_and_one_dies_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, action = MortalPool(COUNTING.build, 4, 2, 2), np.ones(4, np.int32)
+    try:
+        pool.reset(0)
+        left = {0, 2}
+
+        def all_once(one: Mortal, asked: str) -> bool:  # in the second lane's step: that of the first counts
+            return asked == f"step of lane {one.lanes[1].first}" and one.lanes[0].first in left and not left.discard(
+                one.lanes[0].first
+            )  # fmt: skip
+
+        monkeypatch.setattr(Mortal, "fate", all_once)
+        result = pool.step(action)
+        assert pool.lost is not None and pool.lost.tolist() == [False, True, False, True]
+        assert result.step.reward.tolist() == [1, 0, 1, 0] and result.step.truncated.all() and pool.replaced == 2
+        monkeypatch.setattr(Mortal, "fate", lambda one, asked: asked == "info_seen")
+        with pytest.raises(ForageError, match=r"was lost each of 3 times that its environments were asked to info_se"):
+            pool.info_seen  # noqa: B018
+        monkeypatch.setattr(Mortal, "fate", lambda one, asked: asked in ("step", "reset"))
+        pool.taken += 1
+        with pytest.raises(ForageError, match="has been replaced 10 times within one step, and the last one was lost"):
+            pool.step(action)
+    finally:
+        pool.close()
+
+
+def test_a_worker_that_owes_an_answer_is_killed_in_time() -> None:
+    killed: list[tuple[int, float]] = []
+
+    class Owing(Worker):
+        state: Any = 0
+
+        def waits(self, line: int) -> Any | None:
+            return self.state
+
+        def kill(self) -> None:
+            killed.append((self.lanes[0].first, self.overdue))
+
+    one, other = Owing(CARTPOLE.build, [1], 0), Owing(CARTPOLE.build, [1], 1)
+    silence = Silence([one, other], 5.0)
+    for number in range(8):  # looks, two seconds apart
+        other.state = number // 2
+        silence.look(2.0)
+    assert killed == [(0, 5.0)]  # once, and nobody who answers
+    other.state = None
+    one.overdue, one.starting = 0.0, True
+    one.sittings += 1  # a new one, that has ten minutes to make its environments
+    for _ in range(4):
+        silence.look(2.0)
+    assert len(killed) == 1
+    one.state = None  # nothing is due
+    one.starting = False
+    silence.look(10.0)
+    silence.look(10.0)
+    assert len(killed) == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="only there are environments of others shown")
+def test_what_a_worker_has_started_ends_with_it() -> None:
+    mark = f"test-{os.getpid()}."
+    started = [
+        subprocess.Popen(["sleep", "60"], env=os.environ | {reaper.MARK: f"{mark}{own}"}, start_new_session=True)
+        for own in ("1.", "2.", "1.")
+    ]
+    leader = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    until = time.monotonic() + 10
+    while len(reaper.marked(mark)) < 3 and time.monotonic() < until:
+        time.sleep(0.001)
+    reaper.kill(f"{mark}1.", [leader.pid])
+    assert [process.wait(10) for process in (started[0], started[2], leader)] == [-signal.SIGKILL] * 3
+    assert started[1].poll() is None
+    # The guard: what is left is killed once nobody holds the other end of its pipe.
+    guard = Guard()
+    guard.mark = mark
+    guard.hear_of("+", started[1].pid)
+    guard.hear_of("-", started[1].pid)
+    assert guard.process is not None and guard.process.stdin is not None
+    guard.process.stdin.close()
+    assert started[1].wait(10) == -signal.SIGKILL and guard.process.wait(10) == 0
+    guard.close()
+
+
+def test_too_little_memory_or_too_few_files_are_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def no_files(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "posix_fallocate", full, raising=False)
+        told = r"A step of 4 environments of counting in workers takes 0.0 MB of shared memory, and /dev/shm has .* "
+        with pytest.raises(ForageError, match=told + r"MB \(No space left on device\); give fewer environments, or mo"):
+            MortalPool(COUNTING.build, 4, 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(multiprocessing.get_context("spawn"), "Pipe", no_files)
+        told = r"A worker could not be started \(Too many open files\); give fewer workers .* ulimit -n, which is \d"
+        with pytest.raises(ForageError, match=told):
+            Pool(CARTPOLE.build, 4, 2)
+
+
+class Quitting(Counting):
+    """Calls `sys.exit` at an action, as programs with a window do when that is closed."""
+
+    def step(self, action: Any) -> Any:
+        if action == 2:
+            sys.exit(0)
+        return super().step(action)
+
+
+def test_an_environment_that_calls_sys_exit_ends_no_run_as_if_all_were_well() -> None:
+    alone = HostFactory("quitting", maker=Quitting).build(2)
+    alone.reset(0)
+    with pytest.raises(ForageError, match=r"quitting called sys.exit\(0\) at step 1 in environment 1; let an envi"):
+        alone.step(np.array([0, 2], np.int32))
+    with pytest.raises(ForageError, match=r"counting called sys.exit\('no'\) at its making"):
+        HostFactory("counting", maker=lambda: sys.exit("no")).build(1)
+    with pytest.raises(SystemExit) as ended:
+        as_command(lambda: sys.exit(0))
+    assert ended.value.code == 2

@@ -34,11 +34,16 @@ class RayWorker(Worker):
     shares_memory = False
     actor: Any = None
 
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self.asked: list[Any] = []
+        self.came = 0  # answers
+
     def reach(self) -> None:
         ray = connected()
         actor = ray.remote(num_cpus=1 / PER_CPU, max_restarts=0, scheduling_strategy="SPREAD")(Actor)
         told = [(lane.num_envs, lane.first) for lane in self.lanes]
-        self.asked: list[Any] = []
+        self.asked = []
         self.begun = False
         self.actor = actor.remote(pickle.dumps(self.build), told)
 
@@ -46,14 +51,14 @@ class RayWorker(Worker):
         self.asked.append(self.actor.call.remote(message))
 
     def hear(self, place: int = 0) -> bytes:
-        return self.wait_for(self.asked.pop(0))
+        return self.next_answer()
 
     def begin_step(self, number: int, shared: Exchange, slot: int = 0) -> None:
         action = jax.tree.map(lambda x: np.array(x[self.rows]), shared.action)
         self.asked.append(self.actor.step.remote(number, action))
 
     def end_step(self, number: int, shared: Exchange, slot: int = 0) -> str:
-        failed, found = self.wait_for(self.asked.pop(0))
+        failed, found = self.next_answer()
         jax.tree.map(lambda to, new: np.copyto(to[self.rows], new), shared, found)
         return failed
 
@@ -72,12 +77,15 @@ class RayWorker(Worker):
 
         return ready
 
-    def wait_for(self, answer: Any) -> Any:
-        """Return what an actor answers. Raise `Gone` where it has died, and `ForageError` where it never came."""
+    def next_answer(self) -> Any:
+        """Return the answer to what was asked first.
+
+        Raise `Gone` where the actor has died, and `ForageError` where it never came.
+        """
         import ray
 
         try:
-            said = ray.get(answer, timeout=None if self.begun else SECONDS_TO_BEGIN)
+            said = ray.get(self.asked[0], timeout=None if self.begun else SECONDS_TO_BEGIN)
         except ray.exceptions.GetTimeoutError:
             raise ForageError(
                 f"The Ray cluster had no room for a worker within {SECONDS_TO_BEGIN:.0f} seconds; it takes {PER_CPU} "
@@ -86,7 +94,21 @@ class RayWorker(Worker):
         except (ray.exceptions.RayActorError, ray.exceptions.RaySystemError):
             raise Gone from None
         self.begun = True
+        self.came += 1
+        del self.asked[0]
         return said
+
+    def waits(self, line: int) -> Any | None:
+        import ray
+
+        asked = self.asked[:1]
+        return None if not asked or ray.wait(asked, timeout=0)[0] else self.came
+
+    def kill(self) -> None:
+        import ray
+
+        with contextlib.suppress(Exception):  # it may be dead, and so may the cluster
+            ray.kill(self.actor)
 
     def end(self) -> None:
         """End the actor: ask it to, and kill it where it does not listen."""
@@ -94,10 +116,10 @@ class RayWorker(Worker):
             return
         import ray
 
-        with contextlib.suppress(Exception):  # it may be dead, and so may the cluster
-            ray.get(self.actor.close.remote(), timeout=SECONDS_TO_END)
-        with contextlib.suppress(Exception):
-            ray.kill(self.actor)
+        if not self.overdue:
+            with contextlib.suppress(Exception):  # it may be dead, and so may the cluster
+                ray.get(self.actor.close.remote(), timeout=SECONDS_TO_END)
+        self.kill()
         self.actor = None
 
 

@@ -4,26 +4,41 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
+import shutil
 from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from forage.core.errors import ForageError
+
 ALIGNED = 64  # bytes, a line of the processor's cache: two processes do not write to one
+SHARED_MEMORY = Path("/dev/shm")  # the file system that Linux keeps shared memory in
 
 
 class Block:
     """A tree of arrays in shared memory. Whoever makes it also frees it; others open it by its name."""
 
-    def __init__(self, shapes: PyTree[jax.ShapeDtypeStruct], name: str | None = None):
-        """Make a block of zeros, or open the one of this name."""
+    def __init__(
+        self,
+        shapes: PyTree[jax.ShapeDtypeStruct],
+        name: str | None = None,
+        what: str = "The workers' exchange",
+        advice: str = "fewer environments",
+    ):
+        """Make a block of zeros, or open the one of this name.
+
+        Raise `ForageError` where the system has no room for it. The sentence begins with `what` and gives `advice`.
+        """
         leaves, structure = jax.tree.flatten(shapes)
         sizes = [math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for leaf in leaves]
         starts = np.cumsum([0, *(-(-size // ALIGNED) * ALIGNED for size in sizes)]).tolist()
         self.mine = name is None
-        self.memory = SharedMemory(name, create=self.mine, size=max(starts[-1], 1))
+        self.memory = reserve(max(starts[-1], 1), what, advice) if name is None else SharedMemory(name)
         arrays = [
             np.ndarray(leaf.shape, leaf.dtype, self.memory.buf, start)
             for leaf, start in zip(leaves, starts, strict=False)
@@ -41,4 +56,45 @@ class Block:
             self.memory.close()
         if self.mine:
             self.mine = False
-            self.memory.unlink()
+            with contextlib.suppress(FileNotFoundError):  # somebody else has removed its name
+                self.memory.unlink()
+
+
+def reserve(size: int, what: str, advice: str) -> SharedMemory:
+    """Return new shared memory whose pages are all there. Raise `ForageError` where there is no room for them.
+
+    The system hands pages out when they are first written, and ends a process by SIGBUS that writes where none is left.
+    So they are asked for here, and nobody else can take them later.
+    """
+    memory = None
+    try:
+        memory = SharedMemory(create=True, size=size)
+        if hasattr(os, "posix_fallocate"):  # elsewhere shared memory is swapped out and has no file system of its own
+            file = os.open(SHARED_MEMORY / memory.name, os.O_RDWR)
+            try:
+                os.posix_fallocate(file, 0, size)
+            finally:
+                os.close(file)
+    except OSError as error:
+        if memory is not None:
+            memory.close()
+            memory.unlink()
+        raise ForageError(lacking(size, what, advice, error)) from None
+    return memory
+
+
+def lacking(size: int, what: str, advice: str, error: OSError) -> str:
+    """Describe why shared memory cannot be had, and what would work."""
+    try:
+        free = f"{SHARED_MEMORY} has {megabytes(shutil.disk_usage(SHARED_MEMORY).free)}"
+    except OSError:
+        free = f"{SHARED_MEMORY} cannot be used"
+    return (
+        f"{what} takes {megabytes(size)} of shared memory, and {free} ({error.strerror or error}); give {advice}, or "
+        f"more of that memory (docker run --shm-size {-(-2 * size // 2**20) + 64}m)."
+    )
+
+
+def megabytes(size: int) -> str:
+    """Return a number of bytes as megabytes, small ones with a digit behind the point."""
+    return f"{size / 1e6:,.0f} MB" if size >= 1e7 else f"{size / 1e6:,.1f} MB"

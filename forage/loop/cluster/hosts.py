@@ -15,16 +15,20 @@ from __future__ import annotations
 
 import atexit
 import base64
+import contextlib
+import errno
 import io
+import ipaddress
 import json
 import os
 import re
+import selectors
 import socket
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -39,6 +43,8 @@ from forage.loop.device.runner import DeviceRunner
 PATIENCE = 600_000  # milliseconds of one wait; whoever waits longer waits again
 GOODBYE = 20  # seconds that the first process waits for others that do not end
 REMEMBERED = 100  # messages that stay in the store
+LONGEST_LINE = 4096  # bytes of how a host introduces itself
+MOST_STRANGERS = 64  # connections that have said nothing yet
 CALLS = ("begin", "advance", "prepare", "evaluate", "next_rollout", "save", "agent_states", "search", "attempt",
     "attempt_evaluation", "adopt", "retire")  # fmt: skip
 """Methods of a runner that run programs on all devices, or fetch what lies on them, and take plain numbers."""
@@ -69,7 +75,10 @@ def connect(hosts: Hosts, note: Callable[[str], None] = lambda text: None, secon
         raise ForageError("Hosts find each other before JAX is used; begin such a run in a new process.") from None
     # JAX itself would abort where somebody does not come, or has another release.
     (await_others if hosts.number == 0 else report_to_first)(hosts, found[1].strip("[]"), int(found[2]), note, seconds)
-    jax.distributed.initialize(hosts.address, hosts.count, hosts.number, shutdown_timeout_seconds=GOODBYE)
+    here = hosts.address if hosts.number == 0 and is_loopback(found[1].strip("[]")) else None  # else on all networks
+    jax.distributed.initialize(
+        hosts.address, hosts.count, hosts.number, coordinator_bind_address=here, shutdown_timeout_seconds=GOODBYE
+    )
     jax.devices()  # which all hosts have to ask for at once
 
 
@@ -80,37 +89,118 @@ def card(hosts: Hosts) -> dict[str, Any]:
 
 def await_others(hosts: Hosts, name: str, port: int, note: Callable[[str], None], seconds: float) -> None:
     """Wait until all others have come, and tell them so. Those that cannot join are told why, and not waited for."""
+    listener = listen(name, port)
+    came: dict[int, socket.socket] = {}
+    heard: dict[socket.socket, bytes] = {}  # by who has connected: the line that it has begun
+    until = time.monotonic() + seconds
+    note(f"Waits for {hosts.count - 1} more at {hosts.address}, {seconds:.0f} seconds at most.")
+    with listener, selectors.DefaultSelector() as ready:
+        ready.register(listener, selectors.EVENT_READ)
+        try:
+            while len(came) < hosts.count - 1:
+                left = until - time.monotonic()
+                if left <= 0:
+                    missing = [str(number) for number in range(1, hosts.count) if number not in came]
+                    raise ForageError(f"Host {', '.join(missing)} did not come within {seconds:.0f} seconds.")
+                for key, _ in ready.select(left):
+                    if key.fileobj is listener:
+                        with contextlib.suppress(OSError):  # it has left again, or we have no more files
+                            other, _ = listener.accept()
+                            other.setblocking(False)
+                            heard[other] = b""
+                            ready.register(other, selectors.EVENT_READ)
+                            silent = [one for one in heard if one not in came.values()]
+                            if len(silent) > MOST_STRANGERS:
+                                dismiss(silent[0], heard, ready)
+                        continue
+                    other = cast(socket.socket, key.fileobj)
+                    line = next_line(other, heard)
+                    if other in came.values():  # who has nothing more to say
+                        if line is not None:
+                            came = {number: one for number, one in came.items() if one is not other}
+                            dismiss(other, heard, ready)
+                        continue
+                    if line is None:
+                        continue
+                    number, wrong = introduced(hosts, line, came)
+                    if number:
+                        came[number], heard[other] = other, b""
+                    else:
+                        dismiss(other, heard, ready, wrong)
+            for other in came.values():
+                other.settimeout(10.0)
+                with contextlib.suppress(OSError):  # it is gone, and JAX says so
+                    other.sendall(b"{}\n")
+        finally:
+            for other in heard:
+                other.close()
+
+
+def listen(name: str, port: int) -> socket.socket:
+    """Return a socket that listens at a name's own address, or at all where that is not one of this machine's.
+
+    Raise `ForageError` where that cannot be.
+    """
     try:
-        listener = socket.create_server(("", port))
+        try:
+            family, _, _, _, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)[0]
+            return socket.create_server(address, family=family)
+        except socket.gaierror:
+            return socket.create_server(("", port))
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL:
+                raise
+            return socket.create_server(("", port))
     except OSError as error:
         raise ForageError(
             f"Port {port} cannot be listened at ({error.strerror}); name another one with --coordinator."
         ) from None
-    came: dict[int, socket.socket] = {}
-    until = time.monotonic() + seconds
-    note(f"Waits for {hosts.count - 1} more at {hosts.address}, {seconds:.0f} seconds at most.")
-    with listener:
-        while len(came) < hosts.count - 1:
-            listener.settimeout(max(0.1, until - time.monotonic()))
-            try:
-                other, _ = listener.accept()
-            except TimeoutError:
-                missing = [str(number) for number in range(1, hosts.count) if number not in came]
-                raise ForageError(f"Host {', '.join(missing)} did not come within {seconds:.0f} seconds.") from None
-            other.settimeout(10.0)
-            try:
-                said = json.loads(other.makefile().readline())
-                wrong = misfit(hosts, said, came)
-                if not wrong:
-                    came[said["number"]] = other
-                    continue
-                other.sendall(json.dumps({"error": wrong}).encode() + b"\n")
-            except (OSError, ValueError, KeyError, TypeError):  # somebody else, who knows nothing of this
-                pass
-            other.close()
-        for other in came.values():
-            with other:
-                other.sendall(b"{}\n")
+
+
+def is_loopback(name: str) -> bool:
+    """Return whether a name is this machine's own, for nobody else."""
+    with contextlib.suppress(OSError, ValueError):
+        return all(ipaddress.ip_address(one[4][0]).is_loopback for one in socket.getaddrinfo(name, None))
+    return False
+
+
+def next_line(other: socket.socket, heard: dict[socket.socket, bytes]) -> bytes | None:
+    """Return the line that somebody has said, `b""` where there will be none, and `None` where it is not over yet."""
+    try:
+        said = other.recv(LONGEST_LINE)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+    heard[other] += said
+    line, end, _ = heard[other].partition(b"\n")
+    if end:
+        return line
+    return None if said and len(line) < LONGEST_LINE else b""
+
+
+def introduced(hosts: Hosts, line: bytes, came: Collection[int]) -> tuple[int, str]:
+    """Return the number of the host that has said a line, or 0 and why it cannot join; nothing to a stranger."""
+    try:
+        said = json.loads(line)
+        if type(said["number"]) is not int or type(said["hosts"]) is not int or not isinstance(said["jax"], str):
+            return 0, ""
+    except (ValueError, KeyError, TypeError, RecursionError):  # somebody else, who knows nothing of this
+        return 0, ""
+    wrong = misfit(hosts, said, came)
+    return (0, wrong) if wrong else (said["number"], "")
+
+
+def dismiss(
+    other: socket.socket, heard: dict[socket.socket, bytes], ready: selectors.BaseSelector, wrong: str = ""
+) -> None:
+    """Let somebody go who does not join, and tell it why if it is a host."""
+    ready.unregister(other)
+    heard.pop(other, None)
+    with contextlib.suppress(OSError):
+        if wrong:
+            other.sendall(json.dumps({"error": wrong}).encode() + b"\n")
+    other.close()
 
 
 def misfit(hosts: Hosts, said: dict[str, Any], came: Collection[int]) -> str:
@@ -132,7 +222,7 @@ def report_to_first(hosts: Hosts, name: str, port: int, note: Callable[[str], No
             with socket.create_connection((name, port), 5.0) as first:
                 first.settimeout(max(0.1, until - time.monotonic()))
                 first.sendall(json.dumps(card(hosts)).encode() + b"\n")
-                if answer := first.makefile().readline():
+                if answer := first.makefile().readline(LONGEST_LINE):
                     if wrong := json.loads(answer).get("error"):
                         raise ForageError(wrong)
                     return

@@ -50,6 +50,7 @@ class Shelf(NamedTuple):
     keys: Any  # [place, time, env, ...]: the numbers of random keys
     parameters: list[Any]  # leaves [place, ...] of what acting depends on
     stopped: Any  # [1]: whether nobody needs any more what is under way
+    progress: Any  # [env]: how many steps of each environment's lane have begun and ended, together
 
 
 class Leaf(NamedTuple):
@@ -116,7 +117,9 @@ class Player(Lane):
         shelf: Shelf = self.shelf_block.arrays
         self.stopped, self.parameters = shelf.stopped, shelf.parameters
         rows = slice(self.first, self.first + self.num_envs)
-        own = jax.tree.map(lambda x: x[:, :, rows], shelf._replace(parameters=[], stopped=()))
+        own = jax.tree.map(lambda x: x[:, :, rows], shelf._replace(parameters=[], stopped=(), progress=()))
+        self.progress = shelf.progress[rows]
+        self.progress[:] = 0
         self.keys, self.lost, self.visited = own.keys, own.lost, own.visited
         self.written = jax.tree.leaves(own.rollout._replace(version=()))
         _, self.length, self.all_envs = shelf.lost.shape
@@ -166,7 +169,9 @@ class Player(Lane):
             if lost:
                 step, source = self.nothing(), np.full_like(source, GONE)
             else:
+                self.progress += 1
                 result = self.environment.step(executed)
+                self.progress += 1
                 step, self.shown = result.step, result.observation
             self.ended = step.terminated | step.truncated
             self.keep(order.place, time, (seen, action, aux, source, memo), step)
@@ -223,7 +228,8 @@ class Player(Lane):
     def close(self) -> None:
         super().close()
         if hasattr(self, "shelf_block"):
-            self.keys = self.lost = self.visited = self.stopped = np.zeros(0)  # in place of views of the block
+            # In place of views of the block:
+            self.keys = self.lost = self.visited = self.stopped = self.progress = np.zeros(0)
             self.written, self.parameters = [], []
             self.shelf_block.close()
 
@@ -250,8 +256,10 @@ def orphaned() -> bool:
     return parent is not None and os.getppid() != parent.pid
 
 
-def play_main(build: Callable[[int], HostEnvironment], lanes: list[tuple[int, int]], pipes: list[Connection]) -> None:
+def play_main(
+    build: Callable[[int], HostEnvironment], lanes: list[tuple[int, int]], pipes: list[Connection], mark: str
+) -> None:
     """Run a worker whose lanes are players, on one thread of XLA each: workers are as many as there is room for."""
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
     os.environ["NPROC"] = "1"  # threads of XLA's own
-    main(build, lanes, pipes, Player)
+    main(build, lanes, pipes, mark, Player)

@@ -11,11 +11,8 @@ A worker that dies is replaced, and plays what it had not finished anew. The fir
 from __future__ import annotations
 
 import contextlib
-import math
 import pickle
-import shutil
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import jax
@@ -29,23 +26,25 @@ from forage.loop.cluster.player import LEARN, PLAY, REMEMBER, REMIND, Lesson, Or
 from forage.loop.cluster.pool import Pool, joined
 from forage.loop.cluster.process import Gone, Lane, Process, Worker
 
-SHARED_MEMORY = Path("/dev/shm")  # where a system has its arrays in a file system of their own
-
-
-def check_room(name: str, shapes: PyTree[jax.ShapeDtypeStruct]) -> None:
-    """Raise `ForageError` where shared memory cannot hold arrays: writing beyond its end would kill the process."""
-    wanted = sum(math.prod(x.shape) * np.dtype(x.dtype).itemsize for x in jax.tree.leaves(shapes))
-    if SHARED_MEMORY.is_dir() and wanted > (free := shutil.disk_usage(SHARED_MEMORY).free):
-        raise ForageError(
-            f"Rollouts of {name} that workers play take {wanted / 1e6:,.0f} MB of shared memory, and {SHARED_MEMORY} "
-            f"has {free / 1e6:,.0f} MB; give a smaller --ahead, fewer environments or shorter rollouts."
-        )
-
 
 class PlayerProcess(Process):
     """A process whose lanes are players."""
 
     main: ClassVar[Callable[..., None]] = staticmethod(play_main)
+
+    progress: Any = None
+    """Counts of what the environments of each have begun and ended, `[env]`, once they are taught."""
+
+    def steps(self, line: int) -> int | None:
+        """Return the count of a line; `None` while there is none."""
+        return None if self.progress is None else int(self.progress[self.lanes[line].first])
+
+    def waits(self, line: int) -> Any | None:
+        came = super().waits(line)
+        return None if came is None else (came, self.steps(line))
+
+    def is_slow(self, line: int) -> bool:
+        return super().is_slow(line) or self.steps(line) == 0  # how to act is compiled before the first step
 
 
 class Players(Pool):
@@ -54,15 +53,14 @@ class Players(Pool):
     apart: ClassVar[bool] = True
     process: ClassVar[type[Process]] = PlayerProcess
 
-    def __init__(
-        self, build: Callable[[int], HostEnvironment], num_envs: int, workers: int, threads: int = 1, ray: bool = False
-    ):
+    def __init__(self, build: Callable[[int], HostEnvironment], num_envs: int, *how: Any, **named: Any):
+        """Start workers as a `Pool` does."""
         self.told_how: tuple[bytes, str] | None = None
         self.shelf_block: Block | None = None
         self.orders: dict[int, Order] = {}  # by number, from 1 on: those that not all lanes are known to have played
         self.asked = 0  # orders
         self.failed: dict[int, str] = {}  # what was wrong in an environment, by order
-        super().__init__(build, num_envs, workers, threads, ray)
+        super().__init__(build, num_envs, *how, **named)
         self.done = dict.fromkeys(self.lanes, 0)  # the newest order that each has played
 
     @property
@@ -72,15 +70,23 @@ class Players(Pool):
         return self.shelf_block.arrays
 
     def teach(self, lesson: Lesson) -> None:
-        """Tell all players how to act. Raise `ForageError` where one dies of it, or the shelf has no room."""
-        check_room(self.name, lesson.shelf)
-        self.shelf_block = Block(lesson.shelf)
+        """Tell all players how to act. Raise `ForageError` where the shelf has no room in memory."""
+        advice = "a smaller --ahead, fewer environments, shorter rollouts"
+        self.shelf_block = Block(lesson.shelf, what=f"Rollouts of {self.name} that workers play", advice=advice)
         self.told_how = pickle.dumps(lesson), self.shelf_block.name
+        for worker in self.workers:
+            worker.starting = True
+            worker.progress = self.shelf.progress  # type: ignore[attr-defined]
         for lane in self.lanes:
             with contextlib.suppress(Gone):  # which is heard at once
                 lane.tell(LEARN, *self.told_how)
-        for lane in self.lanes:
-            self._begun(lane)
+        for worker in self.workers:
+            try:
+                for lane in worker.lanes:
+                    lane.answer()
+                worker.starting = False
+            except Gone:
+                self._renewed(worker)
 
     def _open(self, lane: Lane) -> None:
         super()._open(lane)
@@ -99,7 +105,8 @@ class Players(Pool):
         self.orders[self.asked] = order
         for lane in self.lanes:
             with contextlib.suppress(Gone):  # it is replaced when it is waited for
-                lane.tell(PLAY, order)
+                lane.tell(PLAY, order._replace(anew=lane in self.anew))
+        self.anew.clear()
         return self.asked
 
     def hear(self, number: int) -> None:
@@ -140,6 +147,7 @@ class Players(Pool):
                 while self.done[lane] < self.asked:
                     self._next(lane)
         self._renewed(worker)
+        self.anew.update(lane for lane in worker.lanes if self.done[lane] == self.asked)
         for lane in worker.lanes:
             for number in range(self.done[lane] + 1, self.asked + 1):
                 with contextlib.suppress(Gone):
@@ -157,7 +165,7 @@ class Players(Pool):
                         self._next(lane)
             except Gone:
                 self.done |= dict.fromkeys(worker.lanes, self.asked)
-                self._renewed(worker)
+                self._replace_between(worker)
         self.orders.clear()
         self.failed.clear()
         self.shelf.stopped[0] = False
@@ -170,17 +178,21 @@ class Players(Pool):
         for lane in self.lanes:
             self._until(lane, self.asked)
         self._check_played(self.asked)
-        parts = []
-        for lane in self.lanes:
-            lane.tell(REMEMBER)
-            parts.append(lane.answer())
-        return joined(parts)
+        return joined([self._sure(lane, REMEMBER) for lane in self.lanes])
 
     def remind(self, hidden: PyTree[np.ndarray], ended: np.ndarray) -> None:
         """Have players go on with what they remembered."""
         for lane in self.lanes:
-            lane.tell(REMIND, jax.tree.map(lambda x, rows=lane.rows: x[rows], hidden), ended[lane.rows])
-            lane.answer()
+            self._sure(lane, REMIND, jax.tree.map(lambda x, rows=lane.rows: x[rows], hidden), ended[lane.rows])
+
+    def _sure(self, lane: Lane, *what: Any) -> Any:
+        """Tell a lane something between two rollouts, and return its answer, its worker's or the next one's."""
+
+        def ask() -> Any:
+            lane.tell(*what)
+            return lane.answer()
+
+        return self._persist(lane, what[0], ask)
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
         self.recall()
@@ -191,7 +203,8 @@ class Players(Pool):
         return super()._restore(snapshot)
 
     def _ask(self, lane: Lane, name: str, *arguments: Any) -> Any:
-        self._until(lane, self.asked)  # answers come in the order of what was asked
+        for other in lane.worker.lanes:  # answers come in the order of what was asked
+            self._until(other, self.asked)
         return super()._ask(lane, name, *arguments)
 
     def _send(self, action: PyTree[np.ndarray]) -> None:
@@ -201,6 +214,8 @@ class Players(Pool):
         if self.shelf_block is not None:
             self.shelf.stopped[0] = True  # so that all listen
         super().close()
+        for worker in self.workers:
+            worker.progress = None  # type: ignore[attr-defined]  # a view of the shelf
         if self.shelf_block is not None:
             self.shelf_block.close()
             self.shelf_block = None

@@ -4,8 +4,9 @@ A batch is cut into lanes, one for each thread of each worker, which hold neighb
 together. A step is sent to all workers and waited for; environments are seeded by their place in the whole batch, so
 what comes back is, bit by bit, what one process would have made of those that seed each environment by itself.
 
-A worker that dies is replaced. What its environments were doing is lost, and said to be: the step is no transition
-(`lost`), and new episodes begin there.
+A worker that dies is replaced, whatever it was asked for, and so is one that does not answer in time, which is killed.
+What its environments were doing is lost, and said to be: the step that they were in, or between two steps the next one,
+is no transition (`lost`), and new episodes begin there.
 """
 
 from __future__ import annotations
@@ -27,11 +28,19 @@ from forage.core.host import Conversation, HostEnvironment, HostStep
 from forage.core.types import Step
 from forage.loop.cluster.actors import RayWorker, check_ray
 from forage.loop.cluster.block import Block
-from forage.loop.cluster.process import Gone, Lane, Process, Worker
+from forage.loop.cluster.process import Gone, Guard, Lane, Process, Worker
+from forage.loop.cluster.silence import Silence
 from forage.loop.cluster.worker import OPEN, Exchange, exchange
 
 PER_CORE = 8  # workers that a machine is asked to bear, at most
 MOST_REPLACED, WITHIN = 100, 1000  # workers, and steps within which so many deaths mean that something else is wrong
+IN_A_ROW = 10  # deaths of one worker without a step between them, which mean the same
+TRIES = 3  # times that a worker may die of one question
+PATIENCE = 600.0  # seconds in which a worker answers, unless a person says how many
+
+
+def unsaid(text: str) -> None:
+    """Say nothing."""
 
 
 class Pool(HostEnvironment):
@@ -43,28 +52,47 @@ class Pool(HostEnvironment):
     process: ClassVar[type[Process]] = Process
     """The workers, where they are processes of this machine."""
 
+    examines: bool = False
+    """Its episodes are those that evaluation plays."""
+
     def __init__(
-        self, build: Callable[[int], HostEnvironment], num_envs: int, workers: int, threads: int = 1, ray: bool = False
+        self,
+        build: Callable[[int], HostEnvironment],
+        num_envs: int,
+        workers: int,
+        threads: int = 1,
+        ray: bool = False,
+        step_timeout: float = PATIENCE,
+        note: Callable[[str], None] = unsaid,
     ):
         """Start `workers` processes with `threads` lanes each. `build` makes a batch; it is sent to the processes.
 
-        `ray`: they are actors of a Ray cluster, which may be on other machines. Raise `ForageError` where there are
-        more lanes than environments, and where `build` cannot be sent.
+        `ray`: they are actors of a Ray cluster, which may be on other machines. `step_timeout`: seconds within which a
+        worker answers, or is replaced. `note` says who was replaced, and why. Raise `ForageError` where there are more
+        lanes than environments, and where `build` cannot be sent.
         """
         check(build, num_envs, workers, threads, ray)
         sizes = [len(part) for part in np.array_split(np.arange(num_envs), workers * threads)]
         each = [sizes[i * threads : (i + 1) * threads] for i in range(workers)]
         firsts = np.cumsum([0, *map(sum, each[:-1])]).tolist()
         kind = RayWorker if ray else self.process
-        self.workers: list[Worker] = [kind(build, *own, self.apart) for own in zip(each, firsts, strict=True)]
+        self.guard = Guard()
+        self.workers: list[Worker] = [
+            kind(build, *own, self.apart, self.guard) for own in zip(each, firsts, strict=True)
+        ]
         self.lanes = [lane for worker in self.workers for lane in worker.lanes]
         self.replaced, self.seed, self.taken = 0, 0, 0
         self.deaths: deque[int] = deque(maxlen=MOST_REPLACED)  # the steps in which the newest were
+        self.row: dict[Worker, tuple[int, int]] = {}  # the step in which each died last, and how often in that one
+        self.anew: set[Lane] = set()  # whose worker was replaced between two steps, so that the next step is lost
+        self.note = note
         self._lost: Bool[np.ndarray, " env"] | None = None
         self.block: Block | None = None
+        self.silence = Silence(self.workers, step_timeout)
         try:
             for worker in self.workers:
                 worker.start()
+            self.silence.start()
             told, *_ = [self._begun(lane) for lane in self.lanes]
             spec = told["spec"]
             super().__init__(
@@ -77,9 +105,9 @@ class Pool(HostEnvironment):
                 spec.num_agents,
             )
             self.told, self.shapes = told, exchange(spec, num_envs)
-            self.block = Block(self.shapes)
-            for lane in self.lanes:
-                self._open(lane)
+            self.block = Block(self.shapes, what=f"A step of {num_envs} environments of {spec.name} in workers")
+            for worker in self.workers:
+                self._opened(worker)
         except BaseException:
             self.close()
             raise
@@ -92,22 +120,50 @@ class Pool(HostEnvironment):
         assert self.block is not None
         return self.block.arrays
 
-    @staticmethod
-    def _begun(lane: Lane) -> dict[str, Any]:
+    def _begun(self, lane: Lane) -> dict[str, Any]:
+        """Return what a lane says of the environments that it made, which its worker may have to be started for anew.
+
+        Raise `ForageError` where that dies again and again.
+        """
+        worker, how = lane.worker, ""
+        for last in [False] * (TRIES - 1) + [True]:
+            try:
+                found = lane.answer()
+            except Gone:
+                how = worker.how_it_ended()
+                if last:
+                    break
+                self.replaced += 1
+                worker.end()
+                worker.start()
+                for earlier in worker.lanes[: lane.place]:  # those have been heard
+                    with contextlib.suppress(Gone):
+                        earlier.answer()
+            else:
+                worker.starting = lane is not worker.lanes[-1]
+                return found
+        raise ForageError(
+            f"A worker {how} before it had made its environments, {TRIES} times; without workers the same run says why."
+        )
+
+    def _opened(self, worker: Worker) -> None:
+        """Have a worker's lanes open what all share, the worker's that replaces it where it is gone."""
         try:
-            return lane.answer()
+            for lane in worker.lanes:
+                self._open(lane)
         except Gone:
-            raise ForageError(
-                "A worker ended before it had made its environments; without workers the same run says why."
-            ) from None
+            self._renewed(worker)
 
     def _open(self, lane: Lane) -> None:
         assert self.block is not None
         lane.tell(OPEN, self.shapes, self.block.name if lane.worker.shares_memory else None)
         lane.answer()
+        if self.examines:
+            lane.ask("examine")
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
         self.seed, self._lost = seed, None
+        self.anew.clear()
         self.shared.number[:] = 0  # steps are counted anew, and no lane has taken the first
         return joined([self._reset_lanes(worker, seed) for worker in self.workers])
 
@@ -122,8 +178,10 @@ class Pool(HostEnvironment):
         jax.tree.map(np.copyto, self.shared.action, action)
         self._lost = None
         self.taken += 1
-        self._gone: list[Worker] = []
+        self._gone = [worker for worker in self.workers if worker.lanes[0] in self.anew]
         for worker in self.workers:
+            if worker in self._gone:
+                continue
             try:
                 worker.begin_step(self._steps + 1, self.shared)
             except Gone:
@@ -161,14 +219,14 @@ class Pool(HostEnvironment):
         return HostStep(step, jax.tree.map(begun, led_to, shared.observation))
 
     def _lose(self, worker: Worker) -> None:
-        """Replace a worker that ended in the middle of a step, and begin new episodes in its environments.
+        """Begin new episodes in the environments of a worker that ended in the middle of a step, or before it.
 
         Lanes that had finished keep their step, whose episodes are cut there; that of the others is lost.
         """
         shared = self.shared
         silent = [lane for lane in worker.lanes if shared.number[lane.first] != self._steps]
         lost = np.zeros(self.num_envs, bool) if self._lost is None else self._lost
-        for lane, began in zip(worker.lanes, self._renewed(worker), strict=True):
+        for lane, began in zip(worker.lanes, self._begin_anew(worker), strict=True):
             rows = lane.rows
 
             def put(to: np.ndarray, new: np.ndarray, rows: slice = rows) -> None:
@@ -184,37 +242,82 @@ class Pool(HostEnvironment):
             shared.truncated[rows] = ~shared.terminated[rows]
         self._lost = lost
 
+    def _begin_anew(self, worker: Worker) -> list[PyTree[np.ndarray]]:
+        """Begin episodes in a worker that is gone, or that was replaced since the last step. Return what lanes show."""
+        was_replaced = self.anew.issuperset(worker.lanes)
+        self.anew.difference_update(worker.lanes)
+        if was_replaced:
+            with contextlib.suppress(Gone):
+                return [lane.ask("reset", self._own_seed()) for lane in worker.lanes]
+        return self._renewed(worker)
+
+    def _own_seed(self) -> int:
+        """Return the seed of the newest replacement."""
+        return int(np.random.SeedSequence([self.seed, self.replaced]).generate_state(1)[0] >> 1)
+
     def _renewed(self, worker: Worker, seed: int | None = None) -> list[PyTree[np.ndarray]]:
         """Replace a worker, again where the new one dies as it begins. Return what its lanes show after a reset.
 
         Without a seed they begin from one that this replacement has for itself.
         """
         while True:
-            if len(self.deaths) == MOST_REPLACED and self.taken - self.deaths[0] < WITHIN:
-                raise ForageError(
-                    f"{MOST_REPLACED} workers of {self.name} have died within {WITHIN:,} steps and been replaced; its "
-                    f"environments take their process down, so look at them without workers."
-                )
+            how = worker.how_it_ended()
+            self._check_deaths(worker, how)
             self.replaced += 1
             self.deaths.append(self.taken)
+            if worker.overdue or self.replaced.bit_count() == 1:  # the 1st, the 2nd, the 4th, ...
+                self.note(
+                    f"A worker {how} and is replaced ({self.replaced:,} so far); what environments {worker.rows.start} "
+                    f"to {worker.rows.stop - 1} of {self.name} were doing is lost, and episodes begin there."
+                )
             worker.end()
             worker.start()
-            own = np.random.SeedSequence([self.seed, self.replaced]).generate_state(1)[0] >> 1
             with contextlib.suppress(Gone):
                 for lane in worker.lanes:
                     lane.answer()
+                worker.starting = False
+                for lane in worker.lanes:
                     self._open(lane)
-                return [lane.ask("reset", int(own) if seed is None else seed) for lane in worker.lanes]
+                return [lane.ask("reset", self._own_seed() if seed is None else seed) for lane in worker.lanes]
+
+    def _check_deaths(self, worker: Worker, how: str) -> None:
+        """Raise `ForageError` where so many workers have died that it is their environments that end them."""
+        step, times = self.row.get(worker, (-1, 0))
+        self.row[worker] = self.taken, times + 1 if step == self.taken else 1
+        longer = " or give a longer --step-timeout" if worker.overdue else ""
+        if self.row[worker][1] > IN_A_ROW:
+            raise ForageError(
+                f"A worker of {self.name} has been replaced {IN_A_ROW} times within one step, and the last one {how}; "
+                f"look at its environments without workers{longer}."
+            )
+        if len(self.deaths) == MOST_REPLACED and self.taken - self.deaths[0] < WITHIN:
+            raise ForageError(
+                f"{MOST_REPLACED} workers of {self.name} have died within {WITHIN:,} steps and been replaced, and the "
+                f"last one {how}; its environments take their process down, so look at them without workers{longer}."
+            )
+
+    def _replace_between(self, worker: Worker) -> None:
+        """Replace a worker that is gone between two steps, of which the next is lost then."""
+        self._renewed(worker)
+        self.anew.update(worker.lanes)
 
     def _ask(self, lane: Lane, name: str, *arguments: Any) -> Any:
-        """Ask a lane for what no other could tell, so its worker has to be there."""
-        try:
-            return lane.ask(name, *arguments)
-        except Gone:
-            raise ForageError(
-                f"A worker of {self.name} ended when its environments were asked to {name}; forage resume goes on "
-                f"from the last checkpoint."
-            ) from None
+        """Ask a lane something between two steps, of the worker that replaces its own where that is gone."""
+        return self._persist(lane, name, lambda: lane.ask(name, *arguments))
+
+    def _persist(self, lane: Lane, name: str, ask: Callable[[], Any]) -> Any:
+        """Return what `ask` does. Raise `ForageError` where each worker dies of it."""
+        how = ""
+        for _ in range(TRIES):
+            try:
+                return ask()
+            except Gone:
+                how = lane.worker.how_it_ended()
+                self._replace_between(lane.worker)
+        raise ForageError(
+            f"A worker of {self.name} {how} each of {TRIES} times that its environments were asked to {name}; look at "
+            f"them without workers."
+        )
 
     def _at_home(self, index: int) -> tuple[Lane, int]:
         """Return the lane of an environment, and its place there."""
@@ -252,9 +355,10 @@ class Pool(HostEnvironment):
     def returns(self) -> bool:
         return self.told["returns"]
 
-    def _take(self, index: int) -> bytes:
+    def _take(self, index: int) -> bytes | None:
         lane, own = self._at_home(index)
-        return self._ask(lane, "take", own)
+        state = self._ask(lane, "take", own)
+        return None if lane in self.anew else state
 
     def _put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
         lane, own = self._at_home(index)
@@ -289,6 +393,7 @@ class Pool(HostEnvironment):
         return self._ask(lane, "branch", own, tokens)
 
     def examine(self) -> None:
+        self.examines = True
         for lane in self.lanes:
             self._ask(lane, "examine")
 
@@ -307,7 +412,9 @@ class Pool(HostEnvironment):
         parts = [self._ask(lane, "snapshot") for lane in self.lanes]
         if any(part is None for part in parts):
             return None
-        return b"".join([struct.pack("<I", len(parts)), *(struct.pack("<Q", len(p)) + p for p in parts)])
+        whole = b"".join([struct.pack("<I", len(parts)), *(struct.pack("<Q", len(p)) + p for p in parts)])
+        # Behind the parts, where there are any: the lanes whose next step is lost.
+        return whole + (bytes(lane in self.anew for lane in self.lanes) if self.anew else b"")
 
     def _restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
         (count,), at, parts = struct.unpack_from("<I", snapshot), 4, []
@@ -320,11 +427,23 @@ class Pool(HostEnvironment):
             (size,) = struct.unpack_from("<Q", snapshot, at)
             parts.append(snapshot[at + 8 : at + 8 + size])
             at += 8 + size
-        return joined([self._ask(lane, "restore", part) for lane, part in zip(self.lanes, parts, strict=True)])
+        shown = [self._restored(worker, parts) for worker in self.workers]
+        self.anew = {lane for lane, anew in zip(self.lanes, snapshot[at:], strict=False) if anew}
+        return joined(shown)
+
+    def _restored(self, worker: Worker, parts: Sequence[bytes]) -> PyTree[np.ndarray]:
+        """Return what a worker shows, or one that replaces it, once its lanes go on from their parts of a snapshot."""
+        own = [(lane, parts[self.lanes.index(lane)]) for lane in worker.lanes]
+        ask = lambda: [lane.ask("restore", part) for lane, part in own]  # noqa: E731
+        return joined(self._persist(worker.lanes[0], "restore", ask))
 
     def close(self) -> None:
+        self.silence.stop()
+        for worker in self.workers:
+            worker.ask_to_end()
         for worker in self.workers:
             worker.end()
+        self.guard.close()
         if self.block is not None:
             self.block.close()
             self.block = None

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import multiprocessing
+import os
 import pickle
+import secrets
 import select
+import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -15,6 +22,7 @@ import numpy as np
 
 from forage.core.errors import ForageError
 from forage.core.host import HostEnvironment
+from forage.loop.cluster import reaper
 from forage.loop.cluster.worker import CALL, CLOSE, FAILED, MAKE, NUMBER, Exchange, main
 
 SECONDS_TO_END = 5.0  # that a worker is given when all is over
@@ -29,9 +37,24 @@ class Worker:
 
     shares_memory = True
 
-    def __init__(self, build: Callable[[int], HostEnvironment], sizes: Sequence[int], first: int, apart: bool = False):
-        """Give each lane its number of environments. `apart`: a lane may step while others do not."""
-        self.build, self.apart = build, apart
+    def __init__(
+        self,
+        build: Callable[[int], HostEnvironment],
+        sizes: Sequence[int],
+        first: int,
+        apart: bool = False,
+        guard: Guard | None = None,
+    ):
+        """Give each lane its number of environments. `apart`: a lane may step while others do not.
+
+        `guard`: ends what the worker leaves behind when this process is gone, where it is a process of this machine.
+        """
+        self.build, self.apart, self.guard = build, apart, guard
+        self.starting = False  # until all lanes have made their environments
+        self.gone = False  # found to have ended by itself
+        self.overdue = 0.0  # the seconds within which it did not answer, so that it was killed
+        self.sittings = 0  # times that it was started
+        self.changing = threading.Lock()  # held while it is ended or started, and while it is killed for its silence
         starts = np.cumsum([first, *sizes[:-1]]).tolist()
         self.lanes = [Lane(self, place, rows) for place, rows in enumerate(zip(starts, sizes, strict=True))]
         self.heard: dict[int, tuple[str, Any]] = {}  # answers of lanes that nobody has asked for yet
@@ -42,8 +65,10 @@ class Worker:
 
     def start(self) -> None:
         """Start it, whose lanes make their environments side by side, without waiting for it."""
-        self.heard = {}
-        self.reach()
+        with self.changing:
+            self.heard, self.gone, self.overdue, self.starting = {}, False, 0.0, True
+            self.sittings += 1
+            self.reach()
         with contextlib.suppress(Gone):  # which is heard when they are asked what they made
             for lane in reversed(self.lanes):  # the first is made on the thread that hands out the others' work
                 lane.tell(MAKE)
@@ -81,8 +106,75 @@ class Worker:
         """
         raise NotImplementedError
 
-    def end(self) -> None:
+    @property
+    def lines(self) -> int:
+        """Return how many ways there are to ask it something and hear the answer."""
+        return len(self.slots)
+
+    def waits(self, line: int) -> Any | None:
+        """Return what tells one wait for an answer on a line from the next, such as the answers so far.
+
+        `None` where no answer is due, or one lies there.
+        """
         raise NotImplementedError
+
+    def is_slow(self, line: int) -> bool:
+        """Return whether what is due on a line may take longer than a step: its environments are being made."""
+        return self.starting
+
+    def fell_silent(self, sitting: int, seconds: float) -> None:
+        """Kill it, unless it was started anew meanwhile, as it did not answer within so many seconds."""
+        with self.changing:
+            if self.sittings == sitting and not self.overdue:
+                self.overdue = seconds
+                self.kill()
+
+    def kill(self) -> None:
+        """End it at once, whatever it is at."""
+        raise NotImplementedError
+
+    def how_it_ended(self) -> str:
+        """Describe the end of one that is gone."""
+        return f"did not answer within {self.overdue:g} seconds" if self.overdue else "was lost"
+
+    def ask_to_end(self) -> None:
+        """Ask it to end, without waiting for it."""
+
+    def end(self) -> None:
+        """End it: ask it to, and kill it where it does not listen."""
+        raise NotImplementedError
+
+
+class Guard:
+    """A small process that ends the workers of a pool, and the programs they started, once this process is gone."""
+
+    def __init__(self) -> None:
+        self.mark = f"{os.getpid()}-{secrets.token_hex(8)}."
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def hear_of(self, sign: str, process: int) -> None:
+        """Say that a worker has begun (`+`) or is over (`-`)."""
+        if os.name != "posix":  # Windows knows neither groups of processes nor their environments
+            return
+        if self.process is None:
+            words = [sys.executable, "-I", "-S", reaper.__file__, self.mark]
+            quiet = subprocess.DEVNULL
+            self.process = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True
+            )
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError):  # somebody has killed it
+            self.process.stdin.write(f"{sign}{process}\n".encode())
+            self.process.stdin.flush()
+
+    def close(self) -> None:
+        """Let it go, once all workers are over."""
+        if self.process is not None:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()  # type: ignore[union-attr]
+            self.process.kill()
+            self.process.wait()
+            self.process = None
 
 
 class Process(Worker):
@@ -96,34 +188,65 @@ class Process(Worker):
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
         self.pipes: list[Connection] = []
+        self.due: list[int] = []  # answers that have not come, by pipe
+        self.came: list[int] = []  # answers that have
+        self.guard = self.guard or Guard()
+
+    @property
+    def mark(self) -> str:
+        """Return the mark of what this worker starts."""
+        assert self.guard is not None
+        return f"{self.guard.mark}{self.lanes[0].first}.{self.sittings}."
 
     def reach(self) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would copy locks that JAX's threads hold
-        pairs = [context.Pipe() for _ in self.slots]
         told = [(lane.num_envs, lane.first) for lane in self.lanes]
-        self.process = context.Process(
-            target=self.main, args=(self.build, told, [far for _, far in pairs]), daemon=True
-        )
-        self.process.start()
-        for _, far in pairs:
-            far.close()  # so that the end of the process is the end of the pipe
+        pairs: list[tuple[Connection, Connection]] = []
+        try:
+            pairs += (context.Pipe() for _ in self.slots)
+            far = [far for _, far in pairs]
+            self.process = context.Process(target=self.main, args=(self.build, told, far, self.mark), daemon=True)
+            self.process.start()
+            assert self.guard is not None and self.process.pid is not None
+            self.guard.hear_of("+", self.process.pid)
+        except OSError as error:
+            for near, _ in pairs:
+                near.close()
+            if self.process is not None and self.process.pid is None:
+                self.process = None
+            raise ForageError(unstarted(error)) from None
+        finally:
+            for _, far_end in pairs:
+                far_end.close()  # so that the end of the process is the end of the pipe
         self.pipes = [near for near, _ in pairs]
-
-    def pipe(self, place: int) -> Connection:
-        """Return the pipe to the lane at this place."""
-        return self.pipes[place if self.apart else 0]
+        self.due, self.came = [0] * len(pairs), [0] * len(pairs)
 
     def tell(self, message: bytes, place: int = 0) -> None:
+        line = place if self.apart else 0
+        self.due[line] += 1
         try:
-            self.pipe(place).send_bytes(message)
+            self.pipes[line].send_bytes(message)
         except OSError:
+            self.gone = True
             raise Gone from None
 
     def hear(self, place: int = 0) -> bytes:
+        line = place if self.apart else 0
         try:
-            return self.pipe(place).recv_bytes()
+            said = self.pipes[line].recv_bytes()
         except (EOFError, OSError):
+            self.gone = True
             raise Gone from None
+        self.came[line] += 1
+        self.due[line] -= 1
+        return said
+
+    def waits(self, line: int) -> Any | None:
+        if not self.due[line] or self.pipes[line].poll():
+            return None
+        if is_over(self.process):  # a program that it has started may hold the other end of the pipe
+            self.kill()
+        return self.came[line]
 
     @staticmethod
     def listening(workers: Sequence[Any]) -> Callable[[float | None], list[tuple[Any, int]]]:
@@ -135,20 +258,88 @@ class Process(Worker):
             poll.register(file, select.POLLIN)
         return lambda seconds: [files[file] for file, _ in poll.poll(None if seconds is None else 1000 * seconds)]
 
-    def end(self) -> None:
-        """End the process: ask it to, and kill it where it does not listen."""
-        for place, pipe in enumerate(self.pipes):
-            with contextlib.suppress(Gone):
-                self.tell(pickle.dumps((place, CLOSE)), place)
-            pipe.close()
-        self.pipes = []
-        if self.process is not None:
-            self.process.join(SECONDS_TO_END)
-            if self.process.is_alive():
+    def kill(self) -> None:
+        if self.process is not None and self.process.pid is not None:
+            if os.name == "posix":
+                reaper.kill(self.mark, [self.process.pid])
+            else:
                 self.process.kill()
-                self.process.join()
+
+    def how_it_ended(self) -> str:
+        if self.overdue or self.process is None:
+            return super().how_it_ended()
+        self.process.join(SECONDS_TO_END)
+        code = self.process.exitcode
+        if code is None:
+            return super().how_it_ended()
+        return f"was ended by {signal_name(-code)}" if code < 0 else f"ended itself with exit code {code}"
+
+    def ask_to_end(self) -> None:
+        """Ask it to end, without waiting for it."""
+        for place, pipe in enumerate(self.pipes):
+            if not self.gone and not is_full(pipe):  # else it learns by the end of the pipe, once it listens
+                with contextlib.suppress(Gone):
+                    self.tell(pickle.dumps((place, CLOSE)), place)
+            pipe.close()
+        self.due, self.pipes = [], []
+
+    def end(self) -> None:
+        self.ask_to_end()
+        with self.changing:
+            if self.process is None:
+                return
+            number = self.process.pid
+            if not self.gone:
+                self.process.join(SECONDS_TO_END)
+            if self.gone or self.process.exitcode != 0:  # it has not closed what its environments had started
+                self.kill()
+            self.process.join()
             self.process.close()
             self.process = None
+        if self.guard is not None and number is not None:
+            self.guard.hear_of("-", number)
+
+
+def is_full(pipe: Connection) -> bool:
+    """Return whether a message would wait, as the other side does not read."""
+    return os.name == "posix" and not select.select([], [pipe], [], 0.0)[1]
+
+
+def is_over(process: BaseProcess | None) -> bool:
+    """Return whether a process has ended, without taking note of it."""
+    if process is None or process.pid is None or not hasattr(os, "waitid"):
+        return False
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except OSError:
+        return True
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def unstarted(error: OSError) -> str:
+    """Describe why a worker could not be started, and what would work."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return (
+            f"A worker could not be started ({error.strerror}); give fewer workers or worker threads, or raise the "
+            f"limit with ulimit -n{allowed_files()}."
+        )
+    return f"A worker could not be started ({error.strerror or error}); give fewer workers."
+
+
+def allowed_files() -> str:
+    """Return how many files this process may open, as an end of a sentence; nothing where that is not known."""
+    try:
+        import resource
+    except ImportError:
+        return ""
+    return f", which is {resource.getrlimit(resource.RLIMIT_NOFILE)[0]:,} here"
 
 
 class Lane:

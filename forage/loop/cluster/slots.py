@@ -59,10 +59,9 @@ class Slots(Pool):
 
     apart: ClassVar[bool] = True
 
-    def __init__(
-        self, build: Callable[[int], HostEnvironment], num_envs: int, workers: int, threads: int = 1, ray: bool = False
-    ):
-        super().__init__(build, num_envs, workers, threads, ray)
+    def __init__(self, build: Callable[[int], HostEnvironment], num_envs: int, *how: Any, **named: Any):
+        """Start workers as a `Pool` does."""
+        super().__init__(build, num_envs, *how, **named)
         self.slots = [Slot(worker, i, lanes) for worker in self.workers for i, lanes in enumerate(worker.slots)]
         for slot in self.slots:
             slot.open(self.shared)
@@ -81,7 +80,7 @@ class Slots(Pool):
             slot.number, slot.under_way = int(slot.numbers[0]) + 1, True
             self.told_to += 1
             self.taken = self.told_to // len(self.slots)
-            if slot.worker in self.dead:
+            if slot.worker in self.dead or slot.lanes[0] in self.anew:
                 continue
             try:
                 slot.worker.begin_step(slot.number, shared, slot.place)
@@ -124,7 +123,10 @@ class Slots(Pool):
     def _heard(self) -> tuple[list[Arrived], str]:
         """Return what those show that have answered by now, of which there is one at least; and what went wrong."""
         found, failed = [], ""
-        for worker, place in self.ready(0 if self.dead else None):
+        for slot in self.slots if self.anew else ():
+            if slot.under_way and slot.lanes[0] in self.anew:
+                found += self._begun_anew(slot)
+        for worker, place in self.ready(0 if self.dead or found else None):
             slot = self.own[worker][place]
             try:
                 failed = worker.end_step(slot.number, self.shared, place) or failed
@@ -138,6 +140,28 @@ class Slots(Pool):
                 found += self._replaced(worker)
             self.dead, self.ready = [], type(self.workers[0]).listening(self.workers)
         return found, failed
+
+    def _begun_anew(self, slot: Slot) -> list[Arrived]:
+        """Return what a slot shows whose worker was replaced before it was told its step, which is lost.
+
+        Nothing, where that worker is gone as well.
+        """
+        self.anew.difference_update(slot.lanes)
+        try:
+            observation = joined([lane.ask("reset", self._own_seed()) for lane in slot.lanes])
+        except Gone:
+            self.dead += [slot.worker] if slot.worker not in self.dead else []
+            return []
+        slot.under_way = False
+        return [self._lost_step(slot, observation)]
+
+    def _lost_step(self, slot: Slot, observation: PyTree[np.ndarray]) -> Arrived:
+        """Return a step of which nothing is known but that an episode begins behind it."""
+        written = slot.copied()
+        nothing: Any = {name: np.full_like(values, np.nan) for name, values in written.info.items()}
+        over: Any = np.zeros_like(written.terminated)
+        step = Step(observation, np.zeros_like(written.reward), over, ~over, nothing)
+        return Arrived(slot.rows, HostStep(step, observation), observation, lost=True)
 
     def _shown(self, slot: Slot) -> Arrived:
         """Return what a slot has written."""
@@ -159,20 +183,18 @@ class Slots(Pool):
         A step that one had taken, but had not told, counts, and its episode is cut there; one under way is lost.
         """
         began, found = self._renewed(worker), []
+        self.anew.difference_update(worker.lanes)
         for slot in self.own[worker]:
             observation = joined([began[lane.place] for lane in slot.lanes])
             if not slot.under_way:
                 found.append(Arrived(slot.rows, None, observation))
                 continue
             slot.under_way = False
-            lost = bool(self.shared.number[slot.rows.start] != slot.number)
+            if self.shared.number[slot.rows.start] != slot.number:
+                found.append(self._lost_step(slot, observation))
+                continue
             shown = self._shown(slot).result
             assert shown is not None
-            step: Any = shown.step
-            if lost:
-                nothing: Any = {name: np.full_like(values, np.nan) for name, values in step.info.items()}
-                over: Any = np.zeros_like(step.terminated)
-                step = Step(observation, np.zeros_like(step.reward), over, ~over, nothing)
-            step = step._replace(truncated=~step.terminated)
-            found.append(Arrived(slot.rows, HostStep(step, observation), observation, lost))
+            step = shown.step._replace(truncated=~shown.step.terminated)
+            found.append(Arrived(slot.rows, HostStep(step, observation), observation))
         return found

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import pickle
 import queue
 import signal
 import struct
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import gymnasium
 import jax
@@ -25,8 +27,9 @@ from jaxtyping import PyTree
 
 from forage.core import spaces
 from forage.core.errors import ForageError
-from forage.core.host import HostEnvironment, array_dtype
+from forage.core.host import HostEnvironment, Quit, array_dtype
 from forage.core.types import Spec
+from forage.loop.cluster import reaper
 from forage.loop.cluster.block import Block
 
 MAKE, CALL, OPEN, CLOSE = "make", "call", "open", "close"  # what a lane is told
@@ -137,7 +140,7 @@ class Lane:
     def close(self) -> None:
         environment = getattr(self, "environment", None)
         if environment is not None:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception, SystemExit):
                 environment.close()
         if self.block is not None:
             self.mine = None  # type: ignore[assignment]
@@ -186,7 +189,7 @@ class Worker:
         failed = ""
         try:
             lane.step(number)
-        except Exception as error:
+        except BaseException as error:
             failed = sentence(error)
         with self.lock:
             self.left -= 1
@@ -229,7 +232,7 @@ class Actor:
         for step in [thread.submit(take, lane) for thread, lane in zip(self.threads, self.lanes, strict=True)]:
             try:
                 step.result()
-            except Exception as error:
+            except BaseException as error:
                 failed = failed or sentence(error)
         return failed, jax.tree.map(lambda *x: np.concatenate(x), *(lane.mine for lane in self.lanes))
 
@@ -248,7 +251,7 @@ def answered(lane: Lane, place: int, *asked: Any) -> bytes:
     """Return what a lane answers, or what went wrong, with its place."""
     try:
         return pickle.dumps((place, DONE, lane.answer(*asked)))
-    except Exception as error:
+    except BaseException as error:
         return pickle.dumps((place, FAILED, sentence(error)))
 
 
@@ -258,17 +261,32 @@ def description(environment: HostEnvironment) -> dict[str, Any]:
     return told | {"spec": environment.spec, "saved": type(environment)._snapshot is not HostEnvironment._snapshot}
 
 
-def sentence(error: Exception) -> str:
-    """Return what went wrong as one sentence."""
+def sentence(error: BaseException) -> str:
+    """Return what went wrong as one sentence. Where somebody has called `sys.exit`, end the process."""
+    if isinstance(error, SystemExit | Quit):
+        leave(error.code)
     if isinstance(error, ForageError):
         return str(error)
-    return f"A worker failed with {type(error).__name__}: {str(error) or 'no message'}."
+    try:
+        said = str(error) or "no message"
+    except Exception:
+        said = "a message that cannot be shown"
+    return f"A worker failed with {type(error).__name__}: {said}."
+
+
+def leave(code: Any) -> NoReturn:
+    """End this process from any of its threads, as `sys.exit` does in the first one."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(0 if code is None else code & 0xFF if isinstance(code, int) else 1)
 
 
 def main(
     build: Callable[[int], HostEnvironment],
     lanes: list[tuple[int, int]],
     pipes: list[Connection],
+    mark: str,
     kind: type[Lane] = Lane,
 ) -> None:
     """Run the lanes of a worker, each `(num_envs, first)`, until the pipes close.
@@ -276,8 +294,7 @@ def main(
     With a pipe for each lane, each is a worker by itself, on a thread of its own: nobody hands messages on.
     """
     jax.config.update("jax_platforms", "cpu")  # an accelerator is the learner's
-    # Ctrl-C reaches all processes of a terminal. Who is worked for saves first, and then ends this one.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    stand_apart(pipes, mark)
     made = [kind(build, *lane) for lane in lanes]
     if len(pipes) == 1:
         Worker(made, pipes[0]).work()
@@ -288,3 +305,15 @@ def main(
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def stand_apart(pipes: list[Connection], mark: str) -> None:
+    """Let this process and the programs that it starts be found, and ended, together and apart from all others."""
+    # Ctrl-C reaches all processes of a terminal. Who is worked for saves first, and then ends this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.name == "posix":
+        with contextlib.suppress(OSError):
+            os.setpgid(0, 0)
+        for pipe in pipes:  # whose end is not known while a program holds it
+            os.set_inheritable(pipe.fileno(), False)
+    os.environ[reaper.MARK] = mark

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from forage.core.errors import ForageError
 from forage.core.host import HostEnvironment
 from forage.loop.cluster.players import Players
-from forage.loop.cluster.pool import Pool
+from forage.loop.cluster.pool import PATIENCE, Pool, unsaid
 from forage.loop.cluster.slots import Slots
 
 
@@ -20,9 +20,18 @@ class Workers(NamedTuple):
     ray: bool = False  # they are actors of a Ray cluster, and not processes of this machine
     first_come: bool = False  # within a rollout nobody waits for others, and who has stepped is served first
     ahead: int | None = None  # they act themselves, so many rollouts ahead of the learner; `None`: the learner acts
+    step_timeout: float = PATIENCE  # seconds within which one answers, or is replaced
+    note: Callable[[str], None] = unsaid  # says who was replaced, and why
 
     @classmethod
-    def of(cls, asked: int | str, threads: int = 1, first_come: bool = False, ahead: int | None = None) -> Workers:
+    def of(
+        cls,
+        asked: int | str,
+        threads: int = 1,
+        first_come: bool = False,
+        ahead: int | None = None,
+        step_timeout: float | None = None,
+    ) -> Workers:
         """Return the workers that are asked for: `4`, or `ray:4`. Raise `ForageError` for anything else."""
         kind, _, count = str(asked).rpartition(":")
         if kind not in ("", "ray") or not count.isdigit() or (kind and not int(count)):
@@ -33,12 +42,24 @@ class Workers(NamedTuple):
             raise ForageError("Who comes first is a matter of workers; give workers as well, or leave first_come out.")
         if ahead is not None:
             check_ahead(ahead, int(count), kind == "ray", first_come)
-        return cls(int(count), threads, kind == "ray", first_come, ahead)
+        if step_timeout is not None:
+            check_timeout(step_timeout, int(count))
+        patience = PATIENCE if step_timeout is None else step_timeout
+        return cls(int(count), threads, kind == "ray", first_come, ahead, patience)
 
     def around(self, build: Callable[[int], HostEnvironment]) -> Callable[[int], HostEnvironment]:
         """Return what builds a batch that these workers step."""
         kind = Slots if self.first_come else Pool if self.ahead is None else Players
-        return (lambda num_envs: kind(build, num_envs, *self[:3])) if self.count else build
+        how = self.count, self.threads, self.ray, self.step_timeout, self.note
+        return (lambda num_envs: kind(build, num_envs, *how)) if self.count else build
+
+
+def check_timeout(seconds: float, count: int) -> None:
+    """Raise `ForageError` for a limit that no step could keep, or that nobody is held to."""
+    if not seconds > 0:
+        raise ForageError(f"A step may take more than 0 seconds of a worker, not {seconds:g}; 60 is a usual limit.")
+    if not count:
+        raise ForageError("It is workers whose steps have a limit; give workers as well, or leave step_timeout out.")
 
 
 def check_ahead(ahead: int, count: int, ray: bool, first_come: bool) -> None:

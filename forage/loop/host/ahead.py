@@ -135,6 +135,7 @@ class Ahead(HostLoop):
             shelved(jax.ShapeDtypeStruct((*each, *words.shape), words.dtype)),
             [shelved(number) for number, needed in zip(numbers, self.needed, strict=True) if needed],
             jax.ShapeDtypeStruct((1,), np.bool_),
+            jax.ShapeDtypeStruct((self.environment.num_envs,), np.int64),
         )
         leaves = [
             Leaf(number, needed, generator_name(leaf) if is_key(leaf) else None, getattr(leaf, "weak_type", False))

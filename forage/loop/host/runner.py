@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -201,7 +202,7 @@ class HostRunner:
         """
         count = min(episodes, max(self.num_envs, loop.environment.evaluation_envs))
         if self._evaluation is not None and self._evaluation.num_envs != count:
-            self._evaluation.close()
+            closed(self._evaluation)
             self._evaluation = None
         if self._evaluation is None:
             self._evaluation = self.build(count)
@@ -221,7 +222,7 @@ class HostRunner:
     def retire(self) -> None:
         """Free the environments of training, before an evaluation after which there is none: some open only once."""
         while self._open:
-            self._open.pop().close()
+            closed(self._open.pop())
 
     def missing(self) -> dict[str, tuple[str, ...]]:
         """Return the names of the environments' own information that no episode ended with so far, and what there was
@@ -309,7 +310,7 @@ class HostRunner:
         """Go on with these members alone, and close the environments of the others."""
         for index, loop in enumerate(self.loops):
             if index not in rows:
-                loop.environment.close()
+                closed(loop.environment)
                 self._open = [environment for environment in self._open if environment is not loop.environment]
         self.loops = [self.loops[row] for row in rows]
         self.seeds = [self.seeds[row] for row in rows]
@@ -333,8 +334,14 @@ class HostRunner:
         """Free the environments. Nothing can be called afterwards."""
         self.retire()
         if self._evaluation is not None:
-            self._evaluation.close()
+            closed(self._evaluation)
             self._evaluation = None
+
+
+def closed(environment: HostEnvironment) -> None:
+    """Close an environment, whose own `sys.exit` there, as of programs with a window, does not end the run."""
+    with contextlib.suppress(SystemExit):
+        environment.close()
 
 
 def vary(learner: Learner, numbers: Numbers, members: int) -> list[Learner]:

@@ -333,7 +333,10 @@ class HostStarts:
         states = {index: self.environment.take(index) for index in set(source[moved].tolist())}
         observation = jax.tree.map(np.copy, observation) if moved.size else observation
         for index in moved.tolist():
-            seen = self.environment.put(index, states[int(source[index])])
+            state = states[int(source[index])]
+            if state is None:  # it is lost, and the episode stays where it is
+                continue
+            seen = self.environment.put(index, state)
             for batch, one in zip(jax.tree.leaves(observation), jax.tree.leaves(seen), strict=True):
                 batch[index] = one
         return observation
@@ -347,10 +350,14 @@ class HostStarts:
         """Tickets for where the environments are now, but for those whose episode is gone already."""
         if not self.environment.returns:  # nothing but resets is asked for there
             gone = np.ones_like(gone)
-        first = int(self.state.next)
+        first, gone = int(self.state.next), np.array(gone)
+        for index in np.flatnonzero(~gone).tolist():
+            state = self.environment.take(index)
+            if state is None:
+                gone[index] = True
+            else:
+                self.saved[first + index] = state
         number = np.where(gone, FRESH, first + np.arange(self.num_envs)).astype(np.int32)
-        for index in np.flatnonzero(~gone):
-            self.saved[first + int(index)] = self.environment.take(int(index))
         self.state = self.state._replace(next=np.int32(first + self.num_envs))  # pyrefly: ignore[bad-argument-type]
         seed = np.zeros_like(number) if self.world.seeded else ()
         prefix = np.zeros((len(number), self.world.written), np.int32) if self.world.written else ()
