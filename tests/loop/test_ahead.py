@@ -31,11 +31,13 @@ from forage.environments.adapters.on_host import OnHost
 from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.teams.two_step import TwoStep
 from forage.loop.cluster.block import SHARED_MEMORY, Block
+from forage.loop.cluster.player import LEARN, PLAY, REMEMBER, REMIND, Player
+from forage.loop.cluster.players import Players
 from forage.loop.cluster.pool import MOST_REPLACED
 from forage.loop.cluster.workers import Workers
 from forage.loop.host.loop import Way
 from forage.loop.host.runner import HostRunner
-from tests.loop.test_workers import Counting, Refusing, plain, same, same_agents
+from tests.loop.test_workers import COUNTING, Counting, Mortal, Refusing, dies_once_of, plain, same, same_agents
 from tests.tiers import gated
 
 CARTPOLE = "gymnasium:CartPole-v1"
@@ -324,6 +326,53 @@ def test_whenever_workers_die_rollouts_hang_together() -> None:
         pool.workers[0].process.kill()
         with pytest.raises(ForageError, match=r"100 workers of .* have died within 1,000 steps"):
             runner.advance(2)
+    finally:
+        runner.close()
+
+
+class MortalPlayer(Mortal):
+    progress: Any = None
+
+    def reach(self) -> None:
+        super().reach()
+        self.own = [Player(self.build, lane.num_envs, lane.first) for lane in self.lanes]
+
+
+class MortalPlayers(Players):
+    process = MortalPlayer  # type: ignore[assignment]
+
+
+@pytest.mark.thorough
+def test_a_player_that_dies_between_rollouts_loses_the_first_step_of_the_next(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(forage.loop.cluster.workers, "Players", MortalPlayers)  # type: ignore[attr-defined]
+    setup = setup_of("impala", COUNTING, rollout_length=4)
+    runner: Any = setup.runner(workers=Workers(2, ahead=1))
+    try:
+        seen = watched(runner)
+        runner.begin()
+        runner.advance(1)
+        for number, question in enumerate((REMEMBER, "snapshot", "info_seen", PLAY, REMIND, "restore"), 1):
+            monkeypatch.setattr(Mortal, "fate", dies_once_of(question))
+            runner.save(tmp_path / str(number), {"steps": runner.steps})
+            assert runner.missing() == {}
+            if number > 4:
+                runner.load(tmp_path / str(number))
+            runner.advance(2)
+            assert runner.loops[0].environment.replaced == number, question
+        rollout = jax.tree.map(lambda *x: np.concatenate(x), *seen)
+        lost, over = rollout.source == GONE, rollout.terminated | rollout.truncated
+        count, led_to = rollout.observation["count"][..., 0], rollout.next_observation["count"][..., 0]
+        np.testing.assert_array_equal(led_to[~lost], count[~lost] + 1)
+        follows = ~lost[1:]
+        np.testing.assert_array_equal(count[1:][follows], np.where(over, 0, led_to)[:-1][follows])
+        assert not lost[:, 2:].any() and over[lost].all() and (rollout.reward[lost] == 0).all()
+        assert lost.sum(0).tolist() == [5, 5, 0, 0]  # what dies in a restoration is restored as it was
+        monkeypatch.setattr(Mortal, "fate", dies_once_of(LEARN))  # as a run begins
+        other: Any = setup.runner(workers=Workers(2, ahead=1))
+        assert other.loops[0].environment.replaced == 1
+        other.close()
     finally:
         runner.close()
 

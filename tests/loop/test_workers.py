@@ -527,3 +527,75 @@ def test_an_environment_that_calls_sys_exit_ends_no_run_as_if_all_were_well() ->
     with pytest.raises(SystemExit) as ended:
         as_command(lambda: sys.exit(0))
     assert ended.value.code == 2
+
+
+class Stubborn(Counting):
+    """Starts a program of its own; at an action it never comes back, and at another it calls `sys.exit`."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        if not hasattr(self, "program"):
+            self.program = subprocess.Popen(["sleep", "300"], start_new_session=True)
+        return super().reset(seed=seed)
+
+    def step(self, action: Any) -> Any:
+        if action == 2 and self.own < 2:
+            sum(range(10**14))  # and no thread of the process can run meanwhile
+        if action == 1:
+            sys.exit(0)
+        return super().step(action)
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="only there are environments of others shown")
+@pytest.mark.parametrize("kind", [Pool, Slots])
+def test_who_hangs_or_calls_sys_exit_in_a_thread_is_replaced_with_all_it_started(kind: type[Pool]) -> None:
+    said: list[str] = []
+    pool = kind(HostFactory("stubborn", maker=Stubborn).build, 4, 2, 2, step_timeout=10.0, note=said.append)
+    try:
+        pool.reset(0)
+        mark = pool.guard.mark
+        before = set(reaper.marked(mark))
+        assert len(before) >= 4
+        for action in ([0, 0, 0, 2], [0, 0, 0, 1]):  # in a thread beside the worker's first
+            pool.step(np.array(action, np.int32))
+            assert pool.lost is not None and pool.lost[3] and not pool.lost[:2].any()
+        assert pool.replaced == 2 and "A worker did not answer within 10 seconds and is replaced" in said[0]
+        assert "A worker ended itself with exit code 0 and is replaced (2 so far)" in said[1]
+        pool.step(np.zeros(4, np.int32))
+        assert pool.lost is None and len(reaper.marked(mark)) == 4 and len(before & set(reaper.marked(mark))) == 2
+    finally:
+        pool.close()
+        reaper.kill(mark, [])
+
+
+ORPHANS = """
+import os, sys
+import numpy as np
+from forage.environments import HostFactory
+from forage.loop.cluster.pool import Pool
+from tests.loop.test_workers import Stubborn
+
+if __name__ == "__main__":
+    pool = Pool(HostFactory("stubborn", maker=Stubborn).build, 2, 2)
+    pool.reset(0)
+    pool.send(np.array([2, 0], np.int32))
+    print(pool.guard.mark, *[worker.process.pid for worker in pool.workers], flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="only there are environments of others shown")
+def test_nobody_is_left_where_a_run_is_killed_while_a_worker_hangs(tmp_path: Path) -> None:
+    (script := tmp_path / "orphans.py").write_text(ORPHANS)
+    path = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    run = subprocess.Popen([sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=path)
+    assert run.stdout is not None
+    mark, *workers = run.stdout.readline().split()
+    assert len(reaper.marked(mark)) == 2
+    run.kill()
+    run.communicate()
+    until = time.monotonic() + 60
+    while (left := [pid for pid in workers if Path(f"/proc/{pid}").exists()]) or reaper.marked(mark):
+        assert time.monotonic() < until, (left, reaper.marked(mark))
+        time.sleep(0.1)
