@@ -281,7 +281,7 @@ class GymnasiumEnvironment(HostEnvironment):
             self._exact = self._try_snapshots and saving.exact(self._make)
         return self._exact
 
-    def _take(self, index: int) -> bytes:
+    def _take(self, index: int) -> bytes | None:
         if not self.returns:
             return super()._take(index)
         seen = {path: array[index] for path, array in (self._observation or {}).items()}
