@@ -1,5 +1,7 @@
 """Robust policy improvement: baseline and selection by hand, whose value learns where, and what resumes."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,12 +10,13 @@ import small
 from between import SPEC, constant
 from small import compute
 
-from forage.agents.policy_gradient.rpi import RPI
+from forage.agents.policy_gradient.rpi import AFTER, BASELINE, RPI
 from forage.behaviours.own import Own
 from forage.behaviours.raps import RAPS
 from forage.config.saved import load_policy
 from forage.config.setup import make_setup
 from forage.core.types import AGENT, GONE, GUIDE, Batch, Clock, Experience, ForageError
+from forage.nn.normalise import RunningNorm
 from forage.nn.policy_values import Acted
 
 SIZES = {"num_envs": 2, "rollout_length": 4, "minibatches": 1, "epochs": 1, "hidden_sizes": (4,), "members": 2}
@@ -71,6 +74,32 @@ def test_a_value_learns_where_its_policy_acted_and_its_member_listens():
         each, [(0.25**2 + 1.0) / 4, 0.0], rtol=1e-6
     )  # the mean over members, one of whom is deaf
     np.testing.assert_allclose(bias, [(0.25 + 1.0) / 2, 0.0, 0.0, 0.0], rtol=1e-6)
+
+
+class Reading(NamedTuple):
+    """Values of two policies that are the first two numbers that they read, of which they are sure."""
+
+    def estimates(self, rows):
+        return rows[:, :2].T, jnp.zeros((2, len(rows)))
+
+
+def test_values_read_observations_that_are_normalised():
+    """A car's speed of 0.02, where speeds deviate by 0.01, is read as 2; without that a value hardly sees it."""
+    assert RPI().normalise_observation
+    norm = RunningNorm(jnp.float32(9), jnp.array([-0.5, 0.0, 0.0]), jnp.array([0.25, 1e-4, 1.0]))
+
+    def found():
+        state = ONE.init(jax.random.key(0), SPEC)._replace(norm=norm, values=Reading())
+        seen, after = jnp.array([-0.5, 0.02, 0.0]), jnp.array([0.5, 0.01, 0.0])
+        one = rollout(ONE.learner, AGENT)
+        one = one._replace(observation=jnp.tile(seen, (4, 2, 1)), next_observation=jnp.tile(after, (4, 2, 1)))
+        told, best = ONE.told(state, norm, one)
+        return told.rewards, best, ONE.selected(state, seen), ONE.selected(state, after)
+
+    rewards, best, *selected = compute(found)
+    np.testing.assert_allclose(rewards[BASELINE], 2.0, rtol=1e-4)  # the second value, where the first reads 0
+    np.testing.assert_allclose(rewards[AFTER], 2.0, rtol=1e-4)  # the first one: 1 above its mean, of deviation 0.5
+    assert (best == 1).all() and selected == [1, 0]
 
 
 SEEN, NO = jnp.ones((4, 2, 3)), jnp.zeros((4, 2), bool)

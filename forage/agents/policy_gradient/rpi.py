@@ -18,9 +18,11 @@ rollouts, where it acted, and the learner's from the last one. Who acts when is 
 
     argmax { m_1 + d_1, ..., m_K + d_K, m_{K+1} - d_{K+1} }
 
-Lambda, confidence and five members are the paper's, whose text could be read in notes on it alone; discount and step
-size of the values are those of the program of the same authors' method before (ripl/maps). Oracles act without noise
-here; there they may draw their actions. Without oracles this would be PPO, so it asks for some.
+Lambda, confidence and five members are the paper's, whose text could be read in notes on it alone; discount, step
+size of the values and normalised observations are those of the program of the same authors' method before (ripl/maps).
+Without these a value hardly sees small numbers, such as the speed of a car in MountainCarContinuous-v0: the best
+oracle's was wrong by half there, and the learner drove against a hill at full force. Oracles act without noise here;
+there they may draw their actions. Without oracles this would be PPO, so it asks for some.
 """
 
 from __future__ import annotations
@@ -80,6 +82,7 @@ class RPI(PPO):
         "kept_rollouts": Range(1),
     }
 
+    normalise_observation: bool = equinox.field(static=True, default=True)
     discount: float = 0.995
     gae_lambda: float = 0.9
     value_coefficient: float = 0.0  # weight of the loss of PPO's own value, which nothing asks here

@@ -8,11 +8,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from forage.rewards.scaling import Scale as Scaled
-from forage.studies.claims.claim import SEEDS, Arm, Claim, Paper, Scale, evaluated
+from forage.studies.claims.claim import FRESH, Arm, Claim, Paper, Scale, evaluated
 from forage.studies.claims.played import push
 
 SAME: dict[str, Any] = {"hidden_sizes": (64, 64), "num_envs": 8, "rollout_length": 256, "minibatches": 16, "epochs": 8}
-SAME |= {"learning_rate": 1e-3, "discount": 0.99, "gae_lambda": 0.9, "entropy_coefficient": 0.0}
+SAME |= {
+    "normalise_observation": True,
+    "learning_rate": 1e-3,
+    "discount": 0.99,
+    "gae_lambda": 0.9,
+    "entropy_coefficient": 0.0,
+}
 VALUES = {"value_sizes": (32, 32), "kept_rollouts": 8}
 
 
@@ -41,7 +47,7 @@ CLAIM = Claim(
     baselines=("PPO",),
     measure=evaluated,
     measured="return",
-    laptop=Scale(60_000, SEEDS[:5]),
+    laptop=Scale(60_000, FRESH[:5]),
     smoke=Scale(4096, (1000, 1001)),
     paper=Paper("gymnasium:HalfCheetah-v5", 1_000_000, 10, "a GPU and a day", lacks="the paper's saved teachers"),
     note="One car, and two rules in place of three policies saved on the way through training: one pumps energy at "
