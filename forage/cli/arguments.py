@@ -24,6 +24,7 @@ FLAGS = {
     "private",
     "with_memory",
     "all",
+    "lossy",
     "narrow",
 }
 PORTS = ("behaviour", "rewards", "memory", "tasks", "starts")

@@ -60,8 +60,11 @@ forage data convert IN [IN ...] OUT [OPTIONS]
                          name without a suffix is a folder of arrays, which need not fit into memory
   --env ENVIRONMENT      whose transitions they are, where the file does not say (--env.OPTION VALUE its options)
   --ends WHAT            of an end that the file does not explain: terminated, truncated, or N (steps until time is up)
-  --observation A,B,...  columns of a table; so are --action, --next-observation, --reward, --terminated, --truncated,
-                         --episode and --behaviour-probability. All of these can stand in IN's name with .toml instead
+  --observation A,B,...  columns of a table; so are --action, --next-observation, --reward, --terminated, --truncated
+                         and --behaviour-probability. All of these can stand in IN's name with .toml instead
+  --episode A,...        columns that name each row's episode, whose rows need not stand together (arrays of HDF5, too)
+  --time A               column that orders the rows of an episode: numbers, or dates such as 2024-01-31
+  --lossy                leave rows out that nothing follows, also if they are more than 1 in 100
 
 Examples
   forage data make Pendulum-v1 --steps 50k --output data/pendulum
@@ -77,8 +80,12 @@ Examples
 ACTIONS = ("make", "record", "convert", "label", "show")
 TRANSPORT: dict[str, Any] = {"height": float, "sharpness": float, "blur": float, "span": float}
 INVERSE: dict[str, Any] = {"updates": int, "past": int, "hidden_sizes": tuple[int, ...], "seed": int}
-COLUMNS = ("observation", "action", "next_observation", "reward", "terminated", "truncated", "episode")
-READING = ("ends", *COLUMNS, "behaviour_probability")  # as in `data/formats/reading.py`, which help does not import
+COLUMNS = ("observation", "action", "next_observation", "reward", "terminated", "truncated", "episode", "time")
+READING = (
+    "ends",
+    *COLUMNS,
+    "behaviour_probability",
+)  # with `lossy` as in `data/formats/reading.py`, which help does not import
 
 
 def run(positional: list[str], words: options.Words) -> None:
@@ -178,8 +185,11 @@ def convert(paths: list[str], words: options.Words) -> None:
     to = str(words.pop("to")) if "to" in words else None
     environment = str(words.pop("env")) if "env" in words else None
     env = {word[4:]: options.guess(words.pop(word)) for word in list(words) if word.startswith("env.")}
-    said = {name: str(words.pop(name)) for name in READING if name in words}
-    nothing_left(words, "data convert", ["to", "env", *(options.hyphens(name) for name in READING), "json", "quiet"])
+    said: dict[str, Any] = {name: str(words.pop(name)) for name in READING if name in words}
+    if "lossy" in words:
+        said["lossy"] = bool(words.pop("lossy"))
+    known = ["to", "env", *(options.hyphens(name) for name in READING), "lossy", "json", "quiet"]
+    nothing_left(words, "data convert", known)
     *inputs, output = paths
     header = work(inputs, output, to=to, environment=environment, env=env, **said)
     if kind == "json":
@@ -188,7 +198,7 @@ def convert(paths: list[str], words: options.Words) -> None:
         )
     elif kind != "quiet":
         mean, left = header.get("mean_return"), header.get("left_out")
-        said_mean = "" if mean is None else f", mean return {mean:.5g}"
+        said_mean = ", no whole one" if mean is None else f", mean return of the whole ones {mean:.5g}"
         said_left = f"; {left:,} left out, as nothing says what they led to" if left else ""
         print(
             f"{output}: {header['transitions']:,} transitions in {header['episodes']:,} episodes{said_mean}{said_left}"

@@ -426,14 +426,20 @@ class Agent(Part):
         """Return whether it learns from episodes as sequences.
 
         `Experience.return_to_go` is then the sum of rewards to the last transition that the data have of the episode,
-        by the agent's `discount` where it has one, and `Experience.time` is set; only data sets tell these.
+        by the agent's `discount` where it has one, and `Experience.time` and `Experience.complete` are set; only data
+        sets tell these.
         """
         return False
 
     @property
     def best_episodes(self) -> float:
-        """Return the share of a data set's episodes that it learns from, those of highest return; 1: all."""
+        """Return the share of a data set's whole episodes that it learns from, those of highest return; 1: all."""
         return 1.0
+
+    @property
+    def ranks_episodes(self) -> str:
+        """Return how to do without the best of a data set's whole episodes, or nothing if it does not need them."""
+        return "best=1" if self.best_episodes < 1 else ""
 
     @abc.abstractmethod
     def check(self, spec: Spec) -> None:

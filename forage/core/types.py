@@ -76,7 +76,7 @@ class Experience(NamedTuple):
     `version` is the number of updates that had made the policy that acted, kept only for agents with `Agent.version`.
     `return_to_go` is the discounted sum of the episode's rewards from this one on, which data sets tell, and a memory
     that `tells_returns`, kept only for agents with `Agent.returns` or `Agent.contexts`; `time` counts the steps before
-    it in the episode, for the latter.
+    it in the episode, and `complete` says whether the data have the whole episode, for the latter.
     """
 
     observation: PyTree[Array]
@@ -95,6 +95,7 @@ class Experience(NamedTuple):
     version: Int[Array, "*shape"] | tuple[()] = ()
     return_to_go: Float[Array, "*shape"] | tuple[()] = ()
     time: Int[Array, "*shape"] | tuple[()] = ()
+    complete: Bool[Array, "*shape"] | tuple[()] = ()
 
     @property
     def ended(self) -> Bool[Array, "*shape"]:

@@ -1,4 +1,4 @@
-"""Returns of the episodes of a data set: from each step on, and which episodes have the highest."""
+"""Returns of the episodes of a data set: from each step on, which episodes are whole, which have the highest."""
 
 from __future__ import annotations
 
@@ -60,11 +60,34 @@ def times(ended: Bool[np.ndarray, " transition"]) -> Int[np.ndarray, " transitio
     return index - np.maximum.accumulate(np.where(begins, index, 0))
 
 
+def are_whole(
+    terminated: Bool[np.ndarray, " episode"],
+    length: Int[np.ndarray, " episode"],
+    horizon: int | None,
+    cut: Bool[np.ndarray, " episode"] | None = None,
+) -> Bool[np.ndarray, " episode"]:
+    """Return which episodes the data hold to their end, so that their return is known.
+
+    `terminated`: whether the last transition of each terminates. `cut`: whether the recording stopped within each,
+    where the data say so. Otherwise an episode is whole if it terminates or has as many steps as the time limit
+    allows; without a `horizon` every truncation counts as the environment's own.
+    """
+    if cut is not None:
+        return ~cut
+    return terminated | (length >= (horizon or 0))
+
+
 def best(
-    reward: Float[np.ndarray, " transition"], ended: Bool[np.ndarray, " transition"], share: float
+    reward: Float[np.ndarray, " transition"],
+    ended: Bool[np.ndarray, " transition"],
+    share: float,
+    whole: Bool[np.ndarray, " episode"],
 ) -> Int[np.ndarray, " kept"]:
-    """Return the transitions of the share of episodes with the highest sums of rewards: at least one, earlier first."""
+    """Return the transitions of the share of whole episodes with the highest sums of rewards.
+
+    At least one episode is kept, and of equal ones the earlier. Episodes that are not whole are left out.
+    """
     episode = np.concatenate([[0], np.cumsum(ended)[:-1]])
-    totals = np.bincount(episode, weights=reward)
-    kept = np.argsort(-totals, kind="stable")[: max(1, round(share * len(totals)))]
+    totals = np.where(whole, np.bincount(episode, weights=reward), -np.inf)
+    kept = np.argsort(-totals, kind="stable")[: max(1, round(share * whole.sum()))]
     return np.flatnonzero(np.isin(episode, kept))

@@ -5,6 +5,7 @@
     terminated, truncated           [transition]; an episode's last transition is one of them
     episode                         [transition], 0 0 0 1 1 ...
     behaviour_probability           [transition], where it is known
+    cut                             [transition], true at the end of an episode that was not recorded as a whole
     header                          the JSON text: `format`, `spec`, and what else the writer says
 
 `numpy.load(FILE)` reads all of it, and `json.loads(str(archive["header"]))` the header.
@@ -25,7 +26,7 @@ from jaxtyping import PyTree
 
 from forage.core import checkpoint, spaces
 from forage.core.types import ForageError, Spec
-from forage.data.logged import EPISODE_FIELDS, Transitions
+from forage.data.logged import EPISODE_FIELDS, OPTIONAL_FIELDS, Transitions
 
 FORMAT = "forage-data-1"
 MOST_SHOWN = 16  # numbers of a row in a message
@@ -58,7 +59,7 @@ def write(path: Path, transitions: Transitions, header: Mapping[str, Any]) -> No
 def arrays_of(transitions: Transitions) -> dict[str, np.ndarray]:
     """Return the arrays of a data set by the names that they have in files."""
     arrays: dict[str, np.ndarray] = {}
-    for name in (*EPISODE_FIELDS, "episode", "behaviour_probability"):
+    for name in (*EPISODE_FIELDS, "episode", *OPTIONAL_FIELDS):
         if (value := getattr(transitions, name)) is not None:
             arrays |= named(name, value)
     return arrays
@@ -71,7 +72,7 @@ def transitions_of(path: Path, arrays: Mapping[str, np.ndarray], header: Mapping
         fields = {name: arrays[name] for name in EPISODE_FIELDS if "observation" not in name}
         for name in ("observation", "next_observation"):
             fields[name] = tree_of(name, space, arrays)
-        more = {name: arrays.get(name) for name in ("episode", "behaviour_probability")}
+        more = {name: arrays.get(name) for name in ("episode", *OPTIONAL_FIELDS)}
         return Transitions(**fields, **more)  # pyrefly: ignore[bad-argument-type]
     except ForageError as error:
         raise ForageError(f"{path} is not a data set to learn from: {error}") from error

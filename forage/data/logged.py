@@ -12,8 +12,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree
 
 from forage.core.types import Experience, ForageError
+from forage.data.episodes import are_whole
 
 EPISODE_FIELDS = ("observation", "action", "reward", "next_observation", "terminated", "truncated")
+OPTIONAL_FIELDS = ("behaviour_probability", "cut")  # of a data set that knows them
 MOST_STATES = 2000
 
 
@@ -29,6 +31,8 @@ class Transitions:
     - `behaviour_probability`: the probability with which the action was chosen, in (0, 1]. Estimators that weigh by
       importance need it.
     - `episode`: the number of each transition's episode, 0, 0, 0, 1, 1, ... Without it episodes follow from their ends.
+    - `cut`: true at the last transition of an episode that was not recorded as a whole. Without it the environment's
+      time limit tells which episodes are (`whole`).
 
     Raises `ForageError` for arrays that do not fit one another, numbers that are not finite, probabilities outside
     (0, 1] and episodes that are not whole.
@@ -42,6 +46,7 @@ class Transitions:
     truncated: Bool[np.ndarray, " transition"]
     behaviour_probability: Float[np.ndarray, " transition"] | None = None
     episode: Int[np.ndarray, " transition"] | None = None
+    cut: Bool[np.ndarray, " transition"] | None = None
 
     def __post_init__(self):
         put = functools.partial(object.__setattr__, self)
@@ -53,6 +58,8 @@ class Transitions:
             put(name, np.asarray(getattr(self, name), bool))
         if self.behaviour_probability is not None:
             put("behaviour_probability", np.asarray(self.behaviour_probability, np.float64))
+        if self.cut is not None:
+            put("cut", np.asarray(self.cut, bool))
         if self.episode is None:
             ended = self.terminated | self.truncated
             put("episode", np.concatenate([[0], np.cumsum(ended)[:-1]]))
@@ -70,8 +77,7 @@ class Transitions:
     def _check_shapes(self) -> None:
         count = len(self.action)
         flat = {name: getattr(self, name) for name in ("reward", "terminated", "truncated", "episode")}
-        if self.behaviour_probability is not None:
-            flat["behaviour_probability"] = self.behaviour_probability
+        flat |= {name: array for name in OPTIONAL_FIELDS if (array := getattr(self, name)) is not None}
         for name, array in flat.items():
             if array.shape != (count,):
                 raise ForageError(f"{name} has shape {array.shape}; with {count} actions it should be ({count},).")
@@ -116,6 +122,8 @@ class Transitions:
             )
         if (ended & ~last).any():
             raise ForageError(f"Episode {episode[(ended & ~last).argmax()]} goes on after its end.")
+        if self.cut is not None and (wrong := self.cut & ~last).any():
+            raise ForageError(f"Transition {wrong.argmax()} is marked as cut, and is not the last of its episode.")
 
     @property
     def numbers(self) -> Int[np.ndarray, " transition"]:
@@ -141,9 +149,48 @@ class Transitions:
         return np.cumsum(self.lengths) - self.lengths
 
     @functools.cached_property
+    def returns(self) -> Float[np.ndarray, " episode"]:
+        """Return the sum of each episode's rewards."""
+        return np.bincount(self.numbers, self.reward)
+
+    def whole(self, horizon: int | None) -> Bool[np.ndarray, " episode"]:
+        """Return which episodes were recorded to their end; see `episodes.are_whole`."""
+        last = self.first + self.lengths - 1
+        return are_whole(self.terminated[last], self.lengths, horizon, None if self.cut is None else self.cut[last])
+
+    def saying_cut(self, horizon: int | None, cut: Bool[np.ndarray, " episode"] | None = None) -> Transitions:
+        """Return the same with `cut`, of these episodes or of those that are not whole by the time limit."""
+        cut = ~self.whole(horizon) if cut is None else cut
+        marks = np.zeros(self.transitions, bool)
+        marks[(self.first + self.lengths - 1)[cut]] = True
+        return dataclasses.replace(self, cut=marks)
+
+    def mean_return(self, horizon: int | None) -> float | None:
+        """Return the mean return of the whole episodes, or `None` if there are none."""
+        whole = self.whole(horizon)
+        return float(self.returns[whole].mean()) if whole.any() else None
+
+    @functools.cached_property
     def time(self) -> Int[np.ndarray, " transition"]:
         """Return the steps since the episode began."""
         return np.arange(self.transitions) - np.repeat(self.first, self.lengths)
+
+
+def join(parts: Sequence[Transitions], horizon: int | None) -> Transitions:
+    """Return several data sets as one, their episodes one after another.
+
+    If some of them say which episodes the recording cut, the time limit (`horizon`) tells it of the others.
+    """
+    if any(part.cut is not None for part in parts):
+        parts = [part.saying_cut(horizon) for part in parts]
+    names = [*EPISODE_FIELDS, *(name for name in OPTIONAL_FIELDS if getattr(parts[0], name) is not None)]
+    fields = {
+        name: jax.tree.map(lambda *arrays: np.concatenate(arrays), *(getattr(part, name) for part in parts))
+        for name in names
+    }
+    starts = np.cumsum([0, *(part.episodes for part in parts[:-1])])
+    number = np.concatenate([part.numbers + start for part, start in zip(parts, starts, strict=True)])
+    return dataclasses.replace(parts[0], **fields, episode=number)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -188,8 +235,10 @@ class Logged(Transitions):
         last = np.append(np.diff(number) != 0, True)
         parts = jax.tree.map(lambda x: x[kept], {name: getattr(self, name) for name in EPISODE_FIELDS})
         parts["truncated"] = parts["truncated"] | (last & ~parts["terminated"])
-        probability = None if self.behaviour_probability is None else self.behaviour_probability[kept]
-        return Logged(**parts, behaviour_probability=probability)
+        for name in OPTIONAL_FIELDS:
+            value = getattr(self, name)
+            parts[name] = None if value is None else value[kept]
+        return Logged(**parts)
 
     @classmethod
     def of(cls, data: Transitions) -> Logged:

@@ -12,12 +12,13 @@ import equinox
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from forage.core.ports import Agent, Environment, Memory, Moment
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.data import episodes, files, formats
 from forage.data.demonstrations import experience_of
+from forage.data.logged import Transitions
 
 
 class DataSet(Memory):
@@ -71,15 +72,28 @@ class DataSet(Memory):
 
             self.check_unchanged()
             return Mapped.of(self, spec)
-        return Opened(self.file, self.sha256, self.whole(spec))
+        found = self.read(spec)
+        return Opened(self.file, self.sha256, experience_of(found, spec), found.whole(spec.horizon))
 
-    def whole(self, spec: Spec) -> Experience:
-        """Read all transitions (leaves `transition ...`), a folder's too. Raise `ForageError` as `opened` does."""
+    def read(self, spec: Spec) -> Transitions:
+        """Read all transitions, a folder's too. Raise `ForageError` as `opened` does."""
         self.check_unchanged()
         path = Path(self.file)
         found, header = formats.read(path, spec)
         files.check_fits(path, header, found, spec)
-        return experience_of(found, spec)
+        return found
+
+    def whole(self, spec: Spec) -> Experience:
+        """Return what `read` does as experience (leaves `transition ...`)."""
+        return experience_of(self.read(spec), spec)
+
+    def check_ranked(self, complete: Bool[np.ndarray, " episode"], who: str, instead: str = "") -> None:
+        """Raise `ForageError` if no episode is whole, and `who` prefers those with the highest returns."""
+        if not complete.any():
+            raise ForageError(
+                f"{self.file} holds no whole episode: the recording cut all {len(complete):,} of them, so nobody knows "
+                f"which are the best, and {who} prefers those; record more steps{instead and f', or take {instead}'}."
+            )
 
     def check_unchanged(self) -> None:
         """Raise `ForageError` where the file is not the one that the run began with."""
@@ -105,6 +119,7 @@ class Opened(DataSet):
     """A data set whose file was read."""
 
     data: Experience = None  # type: ignore[assignment]  # leaves `transition ...`
+    complete: Bool[np.ndarray, " episode"] | None = None  # which episodes are whole; all, where nothing is said
 
     @property
     def transitions(self) -> Experience:
@@ -114,20 +129,26 @@ class Opened(DataSet):
         """Return the episodes that the agent learns from, with the returns that it asks for.
 
         `reward`: what the agent learns from, of each transition. The best episodes are those of the highest sum of the
-        environment's own rewards.
+        environment's own rewards, among the whole ones.
         """
         data, ended = self.data, (np.asarray(self.data.terminated), np.asarray(self.data.truncated))
+        over = ended[0] | ended[1]
+        episode = np.concatenate([[0], np.cumsum(over)[:-1]])
+        complete = np.ones(episode[-1] + 1, bool) if self.complete is None else np.asarray(self.complete)
+        if agent.ranks_episodes:
+            self.check_ranked(complete, type(agent).__name__, agent.ranks_episodes)
         if agent.returns:
             discount = float(agent.discount)  # pyrefly: ignore[missing-attribute]
             told = episodes.returns_to_go(reward, *ended, discount, agent.return_rule)
             data = data._replace(return_to_go=jnp.asarray(told, jnp.float32))
         if agent.contexts:
-            over, discount = ended[0] | ended[1], float(getattr(agent, "discount", 1.0))
+            discount = float(getattr(agent, "discount", 1.0))
             told = episodes.sums_to_go(reward, over, discount)
             time = jnp.asarray(episodes.times(over), jnp.int32)
-            data = data._replace(return_to_go=jnp.asarray(told, jnp.float32), time=time)
+            told = jnp.asarray(told, jnp.float32)
+            data = data._replace(return_to_go=told, time=time, complete=jnp.asarray(complete[episode]))
         if agent.best_episodes < 1:
-            kept = episodes.best(np.asarray(data.reward), ended[0] | ended[1], agent.best_episodes)
+            kept = episodes.best(np.asarray(data.reward), over, agent.best_episodes, complete)
             data = jax.tree.map(lambda x: x[kept], data)
         return Opened(self.file, self.sha256, data)
 

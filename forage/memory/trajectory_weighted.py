@@ -8,11 +8,12 @@ import equinox
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from forage.core.ports import Moment
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, ForageError, Spec
+from forage.data.demonstrations import experience_of
 from forage.memory.dataset import DataSet, Opened
 
 KINDS = ("advantage", "return")
@@ -22,10 +23,11 @@ class TrajectoryWeighted(DataSet):
     """The transitions of a file, of which those of better episodes are drawn more often.
 
     A transition of episode i is drawn with a probability in proportion to exp(A_i / `temperature`), where A_i is the
-    episode's undiscounted return less what a linear function of its first observation, fitted to all episodes by least
-    squares, says of it (`by` advantage), or the return itself (`by` return). A is first brought to 0 for the worst
-    episode and 1 for the best one. Any agent that learns from data then learns from what better episodes did, which
-    helps where few episodes of many are good. In environments with much chance it also prefers luck.
+    episode's undiscounted return less what a linear function of its first observation, fitted by least squares, says of
+    it (`by` advantage), or the return itself (`by` return). A is first brought to 0 for the worst episode and 1 for the
+    best one. Only whole episodes count there: nobody knows the return of one that the recording cut, and it is drawn
+    like the worst whole one. Any agent that learns from data then learns from what better episodes did, which helps
+    where few episodes of many are good. In environments with much chance it also prefers luck.
 
     Source: Hong, Agrawal, Tachet des Combes, Laroche (2023), "Harnessing Mixed Offline Reinforcement Learning Datasets
     via Trajectory Weighting", arXiv 2306.13085, whose program has a temperature of 0.1 (class AW in
@@ -49,14 +51,13 @@ class TrajectoryWeighted(DataSet):
 
     def opened(self, spec: Spec) -> OpenedWeighted:
         """Read the file, and weigh its episodes."""
-        data = self.whole(spec)
-        ended = np.asarray(data.terminated | data.truncated)
-        number = np.concatenate([[0], np.cumsum(ended)[:-1]])
-        length = np.bincount(number)
-        first = np.cumsum(length) - length
-        returns = np.bincount(number, np.asarray(data.reward, np.float64))
+        found = self.read(spec)
+        data, length, first = experience_of(found, spec), found.lengths, found.first
+        whole = found.whole(spec.horizon)
+        self.check_ranked(whole, "trajectory weighting", "--data")
         seen = [np.asarray(x)[first].reshape(len(first), -1) for x in jax.tree.leaves(data.observation)]
-        odds = length * weights(returns, np.concatenate(seen, 1, dtype=np.float64), self.by, self.temperature)
+        begins = np.concatenate(seen, 1, dtype=np.float64)
+        odds = length * weights(found.returns, begins, self.by, self.temperature, whole)
         return OpenedWeighted(
             file=self.file,
             sha256=self.sha256,
@@ -89,15 +90,19 @@ class OpenedWeighted(TrajectoryWeighted, Opened):
 
 
 def weights(
-    returns: Float[np.ndarray, " episode"], first: Float[np.ndarray, "episode features"], by: str, temperature: float
+    returns: Float[np.ndarray, " episode"],
+    first: Float[np.ndarray, "episode features"],
+    by: str,
+    temperature: float,
+    whole: Bool[np.ndarray, " episode"],
 ) -> Float[np.ndarray, " episode"]:
-    """Compute exp(A / temperature), with A brought to [0, 1], up to a factor."""
+    """Compute exp(A / temperature) up to a factor. A is brought to [0, 1] over whole episodes, and 0 for the others."""
     better = returns
     if by == "advantage":
         features = np.column_stack([first, np.ones(len(first))])
-        better = returns - features @ np.linalg.lstsq(features, returns, rcond=None)[0]
-    spread = np.ptp(better)
+        better = returns - features @ np.linalg.lstsq(features[whole], returns[whole], rcond=None)[0]
+    least, spread = better[whole].min(), np.ptp(better[whole])
     # Differences that rounding made would be drawn apart as if they were the whole spread.
-    alike = spread <= 1e-9 * max(1.0, np.abs(returns).max())
-    scaled = np.zeros_like(better) if alike else (better - better.min()) / spread
+    alike = spread <= 1e-9 * max(1.0, np.abs(returns[whole]).max())
+    scaled = np.zeros_like(better) if alike else np.where(whole, (better - least) / spread, 0.0)
     return np.exp((scaled - 1) / temperature)

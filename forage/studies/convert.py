@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from forage.config.environment import environment_spec, resolve_environment
@@ -17,7 +15,7 @@ from forage.core.types import ForageError, Spec
 from forage.data import files, formats
 from forage.data.formats import folder
 from forage.data.formats.reading import Reading, parse
-from forage.data.logged import EPISODE_FIELDS, Transitions
+from forage.data.logged import Transitions, join
 
 Paths = str | os.PathLike[str]
 
@@ -79,7 +77,8 @@ def convert(
     if len(paths) == 1:
         formats.write(target, first, header, kind)
         return header
-    headers, weights = [header], [first.episodes]
+    horizon = header["spec"].get("horizon")
+    headers, weights = [header], [int(first.whole(horizon).sum())]
 
     def following() -> Any:
         for path in paths[1:]:
@@ -91,14 +90,14 @@ def convert(
                         f"spaces."
                     )
             headers.append(more)
-            weights.append(found.episodes)
+            weights.append(int(found.whole(horizon).sum()))
             yield path, found
 
     if kind == "folder":
         with folder.Writer(target, header) as writer:
-            writer.add(first)
+            writer.add(first.saying_cut(horizon))
             for _, found in following():
-                writer.add(found)
+                writer.add(found.saying_cut(horizon))
             writer.header |= summed(headers, weights)
         return folder.read_header(target)
     parts = [first]
@@ -106,26 +105,16 @@ def convert(
         if (found.behaviour_probability is None) != (first.behaviour_probability is None):
             raise ForageError(f"One of {paths[0]} and {path} has probabilities of actions, and the other has none.")
         parts.append(found)
-    joined = join(parts)
+    joined = join(parts, horizon)
     header = header | summed(headers, weights) | {"transitions": joined.transitions, "episodes": joined.episodes}
     formats.write(target, joined, header, kind)
     return header
 
 
-def summed(headers: list[dict[str, Any]], episodes: list[int]) -> dict[str, Any]:
-    """Return what a header says of several data sets together."""
-    known = [(h["mean_return"], n) for h, n in zip(headers, episodes, strict=True) if h.get("mean_return") is not None]
+def summed(headers: list[dict[str, Any]], whole: list[int]) -> dict[str, Any]:
+    """Return the sources and the mean return of several data sets together. `whole`: the whole episodes of each."""
+    known = [
+        (h["mean_return"], n) for h, n in zip(headers, whole, strict=True) if n and h.get("mean_return") is not None
+    ]
     mean = float(np.average([m for m, _ in known], weights=[n for _, n in known])) if known else None
     return {"source": [header.get("source") for header in headers], "mean_return": mean}
-
-
-def join(parts: Sequence[Transitions]) -> Transitions:
-    """Return several data sets as one, their episodes one after another."""
-    names = [*EPISODE_FIELDS, *(["behaviour_probability"] if parts[0].behaviour_probability is not None else [])]
-    fields = {
-        name: jax.tree.map(lambda *arrays: np.concatenate(arrays), *(getattr(part, name) for part in parts))
-        for name in names
-    }
-    starts = np.cumsum([0, *(part.episodes for part in parts[:-1])])
-    number = np.concatenate([part.numbers + start for part, start in zip(parts, starts, strict=True)])
-    return dataclasses.replace(parts[0], **fields, episode=number)

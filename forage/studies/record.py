@@ -158,7 +158,9 @@ def play(
     last[-1] = True
     found = Transitions(seen, action, reward, following, terminated, truncated | (last & ~terminated))
     over = (terminated | truncated)[found.first + found.lengths - 1]
-    return found, np.bincount(found.numbers, found.reward)[over].tolist()
+    if (found.whole(policy.spec.horizon) != over).any():  # the time limit does not tell which ones were cut
+        found = found.saying_cut(policy.spec.horizon, ~over)
+    return found, found.returns[over].tolist()
 
 
 def first_returns(

@@ -181,4 +181,10 @@ def of_runs(
         for name, found in estimate(logged, policy, discount, estimators, horizon).items():
             estimates.setdefault(name, {})[Path(path).name] = found.value
     assert logged is not None
-    return values, estimates, float(np.bincount(logged.numbers, logged.reward).mean())
+    own = logged.mean_return(header["spec"].get("horizon"))
+    if own is None:
+        raise ForageError(
+            f"{file} holds no whole episode: the recording cut all {logged.episodes:,} of them, so nobody knows the "
+            f"return of the policy that acted there; record more steps."
+        )
+    return values, estimates, own

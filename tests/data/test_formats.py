@@ -109,7 +109,8 @@ def test_minari_of_others_is_read(tmp_path):
     found, header = forage.data.read(tmp_path / "theirs", "CartPole-v1")
     np.testing.assert_array_equal(found.next_observation, seen[1:])
     assert found.truncated.tolist() == [False, True]  # the recording stopped
-    assert header["source"] == {"file": "theirs", "format": "minari"} and header["mean_return"] == 2
+    assert header["source"] == {"file": "theirs", "format": "minari"}
+    assert header["mean_return"] is None and not found.whole(500).any()
     with pytest.raises(ForageError, match=r"has observations that are Box\(4,\), and Pendulum-v1 has"):
         forage.data.read(tmp_path / "theirs", "Pendulum-v1")
 
@@ -180,8 +181,10 @@ def test_an_end_that_ran_out_of_time_is_never_a_termination(tmp_path):
     path = csv_of(tmp_path / "log.csv", words=TOML.replace("terminated", "truncated"))
 
     def ends(said):
-        return told(forage.data.read(path, "CartPole-v1", ends=said)[0])[1:]
+        return told(forage.data.read(path, "CartPole-v1", ends=said, lossy=True)[0])[1:]
 
+    with pytest.raises(ForageError, match=r"2 of 8 rows \(25.0%\) would be left out: they end .* or say --lossy"):
+        forage.data.read(path, "CartPole-v1", ends="truncated")
     with pytest.raises(ForageError, match=r"says where time ran out and not why other episodes end; say --ends"):
         ends(None)
     assert ends("terminated") == ([7], [2])  # without a next observation row 2 is the last of A
@@ -236,7 +239,7 @@ def test_a_csv_by_hand(tmp_path, capsys):
     columns = ["--observation", "x,v,a,w", "--action", "push", "--reward", "paid", "--terminated", "fell"]
     words = ["convert", path, tmp_path / "b.npz", "--env", "CartPole-v1", *columns, "--episode", "run"]
     code, out, said = small.here(capsys, "data", *words)
-    assert code == 0 and "7 transitions in 2 episodes, mean return 3.5; 1 left out" in out, said
+    assert code == 0 and "7 transitions in 2 episodes, mean return of the whole ones 4; 1 left out" in out, said
     for name, array in files.arrays_of(found).items():
         np.testing.assert_array_equal(arrays(tmp_path / "b.npz")[name], array)
 
@@ -570,4 +573,4 @@ def test_words_over_words():
 
 
 def test_the_command_names_what_a_file_may_say():
-    assert sorted(READING) == sorted(NAMES_OF_READING)
+    assert sorted((*READING, "lossy")) == sorted(NAMES_OF_READING)

@@ -13,11 +13,18 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.ports import Agent, State
 from forage.core.spaces import check_bounded, seen, split_mask
-from forage.core.types import Spec
+from forage.core.types import Experience, Spec
 from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
 from forage.nn.networks import Linear, Style, Torso, input_size
 
 LEAST_LOG_STD, MOST_LOG_STD = -5.0, 2.0  # of the authors' code of implicit Q-learning
+
+
+def best_return(data: Experience) -> Float[Array, ""]:
+    """Return the highest return of the whole episodes of a data set whose returns are told (`Agent.contexts`)."""
+    assert not isinstance(data.time, tuple)
+    complete = True if isinstance(data.complete, tuple) else data.complete
+    return jnp.where((data.time == 0) & complete, data.return_to_go, -jnp.inf).max()
 
 
 class Policy(equinox.Module):

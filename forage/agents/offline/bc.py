@@ -9,7 +9,7 @@ over a batch of the data: the cross-entropy where actions are choices, and the l
 deviation where they are numbers. Rewards play no part, so the policy is as good as what it imitates. Where an expert
 labels what the policy visits (`--behaviour dagger`), a is the label.
 
-- `best`: only the share of episodes with the highest returns is imitated ("10 % BC"; Chen et al., 2021, "Decision
+- `best`: only the share of whole episodes with the highest returns is imitated ("10 % BC"; Chen et al., 2021, "Decision
   Transformer", arXiv 2106.01345; as in CORL, algorithms/offline/any_percent_bc.py, which takes discounted returns).
 - `weighted`: each transition counts min(exp(beta A / c), most_weight) times, A = G(s) - V(s) being the discounted sum
   of rewards to the end of its episode less a learned value of the state, and c the root mean square of A in the batch.
@@ -55,8 +55,8 @@ class BC(OfflineAgent):
     learning_rate: float = 3e-4  # step size of Adam, as the behaviour cloning beside implicit Q-learning has it
     batch_size: int = equinox.field(static=True, default=256)  # transitions of an update, as there
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))  # layers of the policy, as there
-    best: float = equinox.field(static=True, default=1.0)  # share of the episodes, those of the highest returns, that
-    # is imitated; 1: all
+    best: float = equinox.field(static=True, default=1.0)  # share of the whole episodes, those of the highest returns,
+    # that is imitated; 1: all of the data
     weighted: bool = equinox.field(static=True, default=False)  # actions count the more, the better the episode went on
     # than the state's value
     beta: float = 1.0  # how far weights prefer better actions; 0 imitates all alike

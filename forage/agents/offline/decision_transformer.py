@@ -34,7 +34,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.agents.offline.base import OfflineAgent
+from forage.agents.offline.base import OfflineAgent, best_return
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import example, seen, split_mask
@@ -114,7 +114,7 @@ class DecisionTransformerState(NamedTuple):
     updates: Int[Array, ""]
     norm: Norms
     scale: Float[Array, ""]  # the data's largest return, by which returns are divided
-    best: Float[Array, ""]  # the highest return of an episode of the data
+    best: Float[Array, ""]  # the highest return of a whole episode of the data
 
 
 class DecisionTransformer(OfflineAgent):
@@ -140,8 +140,8 @@ class DecisionTransformer(OfflineAgent):
     acting: ClassVar[str] = "network"
     hears_rewards: ClassVar[bool] = True
 
-    target_return: float | None = None  # sum of rewards that it is asked for in each episode; none: the highest of the
-    # data
+    target_return: float | None = None  # sum of rewards that it is asked for in each episode; none: the highest of a
+    # whole episode of the data
     context: int = equinox.field(static=True, default=20)  # steps that the network reads; more remember longer
     learning_rate: float = 1e-4  # step size of AdamW, as in the authors' code
     warmup: int = equinox.field(static=True, default=10_000)  # updates in which the learning rate rises to its full
@@ -179,6 +179,10 @@ class DecisionTransformer(OfflineAgent):
     def contexts(self) -> bool:
         return True
 
+    @property
+    def ranks_episodes(self) -> str:
+        return "target_return=NUMBER" if self.target_return is None else ""
+
     def init(self, key: Key[Array, ""], spec: Spec) -> DecisionTransformerState:
         norm = norms_of(seen(spec.observation_space), maps=True) if self.normalise_observation else None
         read = (
@@ -193,12 +197,11 @@ class DecisionTransformer(OfflineAgent):
 
     def primed(self, state: DecisionTransformerState, data: Experience) -> DecisionTransformerState:
         """Return the state with what the data say of returns and observations."""
-        assert not isinstance(data.return_to_go, tuple) and not isinstance(data.time, tuple)
         norm = state.norm
         if norm is not None:
             rows = jax.tree.map(lambda x: x[None], split_mask(data.observation)[0])
             norm = updated(norm, rows, jnp.ones((1, len(data.reward)), bool))
-        best = jnp.where(data.time == 0, data.return_to_go, -jnp.inf).max()
+        best = best_return(data)
         scale = jnp.maximum(jnp.abs(data.return_to_go).max(), 1e-6)
         return state._replace(norm=norm, scale=scale, best=best)
 

@@ -33,7 +33,7 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.agents.offline.base import OfflineAgent
+from forage.agents.offline.base import OfflineAgent, best_return
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe, seen, split_mask
@@ -80,7 +80,7 @@ class GuidedFlowsState(NamedTuple):
     mean: Float[Array, " size"]  # of the data's observations
     deviation: Float[Array, " size"]
     scale: Float[Array, ""]  # the data's largest return, by which returns are divided
-    best: Float[Array, ""]  # the highest return of an episode of the data, from its start
+    best: Float[Array, ""]  # the highest return of a whole episode of the data, from its start
 
 
 class GuidedFlows(OfflineAgent):
@@ -98,8 +98,8 @@ class GuidedFlows(OfflineAgent):
     stochastic: ClassVar[bool] = False
     acting: ClassVar[str] = "planner"
 
-    target_return: float | None = None  # discounted sum of rewards that each plan is asked for; none: the highest of an
-    # episode of the data
+    target_return: float | None = None  # discounted sum of rewards that each plan is asked for; none: the highest of a
+    # whole episode of the data
     horizon: int = equinox.field(static=True, default=8)  # states of a plan, the present one among them; more look
     # further ahead and are harder to learn
     guidance: float = 1.5  # how far plans are led towards the return: 0 not at all, 1 as the data say, and beyond
@@ -128,6 +128,10 @@ class GuidedFlows(OfflineAgent):
     def contexts(self) -> bool:
         return True
 
+    @property
+    def ranks_episodes(self) -> str:
+        return "target_return=NUMBER" if self.target_return is None else ""
+
     def descent(self) -> Optimiser:
         return named(self.optimiser, self.learning_rate)
 
@@ -139,13 +143,12 @@ class GuidedFlows(OfflineAgent):
 
     def primed(self, state: GuidedFlowsState, data: Experience) -> GuidedFlowsState:
         """Return the state with what the data say of returns and observations."""
-        assert not isinstance(data.return_to_go, tuple) and not isinstance(data.time, tuple)
         rows = split_mask(data.observation)[0]
         return state._replace(
             mean=rows.mean(0),
             deviation=jnp.maximum(rows.std(0), LEAST_DEVIATION),
             scale=jnp.maximum(jnp.abs(data.return_to_go).max(), 1e-6),
-            best=jnp.where(data.time == 0, data.return_to_go, -jnp.inf).max(),
+            best=best_return(data),
         )
 
     def standard(self, state: GuidedFlowsState, observation: PyTree[Array]) -> Float[Array, "*batch size"]:

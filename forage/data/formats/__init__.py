@@ -22,8 +22,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from forage.core import checkpoint
 from forage.core.errors import nearest
 from forage.core.types import ForageError, Spec
@@ -98,14 +96,13 @@ def about(data: Transitions, spec: Spec | Mapping[str, Any] | None, path: Path, 
 
     assert spec is not None
     plain = flat.spec_json(spec) if isinstance(spec, Spec) else dict(spec)
-    returns = np.bincount(data.numbers, data.reward)
     return {
         "spec": plain,
         "environment": {"id": plain["name"]},
         "source": {"file": path.name, "format": kind},
         "transitions": data.transitions,
         "episodes": data.episodes,
-        "mean_return": float(returns.mean()),
+        "mean_return": data.mean_return(plain.get("horizon")),
     }
 
 

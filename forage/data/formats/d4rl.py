@@ -2,7 +2,7 @@
 
 `next_observations` are read where there are any. `terminals` are where the task was over, `timeouts` where time ran
 out; a file without timeouts is read once somebody says what its ends mean. `behaviour_probability`, where it is known,
-is an array of Forage's own.
+is an array of Forage's own, as is `cut`. `--episode` and `--time` may name arrays of episodes and times.
 
 Source: Fu, Kumar, Nachum, Tucker, Levine, 2020, "D4RL: Datasets for Deep Data-Driven Reinforcement Learning", arXiv
 2004.07219; the layout is that of its repository (d4rl/__init__.py, `qlearning_dataset`).
@@ -18,13 +18,14 @@ import numpy as np
 
 from forage.core import checkpoint
 from forage.core.types import ForageError, Spec
+from forage.data import files
 from forage.data.formats import flat, package
 from forage.data.formats.reading import Reading
-from forage.data.logged import Transitions
+from forage.data.logged import OPTIONAL_FIELDS, Transitions
 
 NEEDED = ("observations", "actions", "rewards")
 MAYBE = ("terminals", "timeouts", "next_observations")
-OWN = "behaviour_probability"
+OWN = OPTIONAL_FIELDS  # arrays that Forage adds
 
 
 def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
@@ -37,7 +38,8 @@ def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[st
                 raise ForageError(
                     f"{path} has no {missing[0]}; HDF5 in the layout of D4RL has {', '.join((*NEEDED, *MAYBE))}."
                 )
-            there = {name: file[name] for name in (*NEEDED, *MAYBE, OWN) if name in file}
+            told = flat.named_arrays(path, reading, file)
+            there = {name: file[name] for name in (*NEEDED, *MAYBE, *OWN, *told) if name in file}
             for name, array in there.items():
                 if not isinstance(array, h5py.Dataset):
                     raise ForageError(f"{path}: {name} is no array; in the layout of D4RL it has a row for each step.")
@@ -53,9 +55,12 @@ def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[st
         found.get("terminals"),
         found.get("timeouts"),
         next_observation=found.get("next_observations"),
-        behaviour_probability=found.get(OWN),
+        **{name: found[name] for name in OWN if name in found},
+        unfollowed=True,
     )
-    data, dropped = flat.transitions(path, rows, reading, spec)
+    episode, time = [found[name] for name in reading.episode], found.get(reading.time)
+    rows, label = flat.arranged(path, rows, spec, files.row, episode, time)
+    data, dropped = flat.transitions(path, rows, reading, spec, label)
     return data, {"left_out": dropped}
 
 
@@ -72,8 +77,7 @@ def write(path: Path, data: Transitions, header: Mapping[str, Any]) -> None:
         "terminals": data.terminated,
         "timeouts": data.truncated,
     }
-    if data.behaviour_probability is not None:
-        arrays[OWN] = data.behaviour_probability
+    arrays |= {name: array for name in OWN if (array := getattr(data, name)) is not None}
 
     def fill(file: Any) -> None:
         with h5py.File(file, "w") as inner:

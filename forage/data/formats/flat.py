@@ -11,18 +11,23 @@ and the row before it counts as truncated, as D4RL's `qlearning_dataset` does (d
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 
 from forage.core import spaces
+from forage.core.errors import nearest
 from forage.core.types import ForageError, Spec
+from forage.data.episodes import are_whole
 from forage.data.files import Label, check_bounds, off, row
+from forage.data.formats.order import Named, ordered
 from forage.data.formats.reading import TERMINATED, TRUNCATED, Reading
 from forage.data.logged import Transitions
+
+MOST_LOST = 0.01  # share of the rows that may be left out without a word
 
 
 class Rows(NamedTuple):
@@ -36,16 +41,64 @@ class Rows(NamedTuple):
     ended: np.ndarray | None = None  # an episode's last row, for whatever reason
     next_observation: np.ndarray | None = None
     behaviour_probability: np.ndarray | None = None
+    cut: np.ndarray | None = None  # an episode's last row, of one that was not recorded as a whole
+    unfollowed: bool = False  # the layout itself has no next observation where time ran out
+    counted: bool = False  # observations and actions are columns of a table, which have no shape but a number
+
+    def at(self, rows: np.ndarray) -> Rows:
+        """Return the rows with these numbers."""
+        return self._replace(**{name: array[rows] for name, array in self.arrays().items()})
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return what the file says, by name."""
+        return {name: array for name, array in self._asdict().items() if name not in PLAIN and array is not None}
+
+
+PLAIN = ("unfollowed", "counted")  # what `Rows` holds beside arrays
+
+
+def arranged(
+    path: Path,
+    rows: Rows,
+    spec: Spec,
+    label: Label,
+    episode: Sequence[np.ndarray] = (),
+    time: np.ndarray | None = None,
+) -> tuple[Rows, Label]:
+    """Return the rows by episode and time, and how messages call them, if columns tell either of these."""
+    if not episode and time is None:
+        return rows, label
+    count = count_rows(path, rows.action, rows.arrays() | {f"episode {i}": array for i, array in enumerate(episode)})
+    said = [
+        (name, array) for name in ("terminated", "truncated", "ended") if (array := getattr(rows, name)) is not None
+    ]
+    last = np.zeros(count, bool)
+    for name, array in said:
+        last |= flags(path, name, array, label)
+    after = rows.next_observation
+
+    def continues(before: np.ndarray, following: np.ndarray) -> np.ndarray:
+        assert after is not None
+        return ~off(after[before] != rows.observation[following])
+
+    told = Named(episode, time, last, None if after is None else continues, spec.horizon)
+    order = ordered(path, told, label)
+    places = order.rows
+    return rows.at(places)._replace(ended=order.ended), lambda number: label(int(places[number]))
 
 
 def transitions(path: Path, rows: Rows, reading: Reading, spec: Spec, label: Label = row) -> tuple[Transitions, int]:
     """Return the whole episodes of rows, and how many rows were left out. Raise `ForageError` at the first bad row."""
-    count = count_rows(path, rows.action, {name: array for name, array in rows._asdict().items() if array is not None})
-    observation = fitted(path, "observation", rows.observation, spec.observation_space, spec, label)
+    count = count_rows(path, rows.action, rows.arrays())
+
+    def fit(name: str, array: np.ndarray, space: Any) -> np.ndarray:
+        return fitted(path, name, array, space, spec, label, rows.counted)
+
+    observation = fit("observation", rows.observation, spec.observation_space)
     following = rows.next_observation
     if following is not None:
-        following = fitted(path, "next_observation", following, spec.observation_space, spec, label)
-    action = fitted(path, "action", rows.action, spec.action_space, spec, label)
+        following = fit("next_observation", following, spec.observation_space)
+    action = fit("action", rows.action, spec.action_space)
     reward = numbers(path, "reward", rows.reward).astype(np.float64).reshape(count, -1)
     if reward.shape[1] != 1:
         raise ForageError(f"{path} has {reward.shape[1]} rewards in each row, and a data set has one.")
@@ -53,15 +106,19 @@ def transitions(path: Path, rows: Rows, reading: Reading, spec: Spec, label: Lab
 
     terminated, truncated = ends(path, rows, reading, count, label)
     ended = terminated | truncated
+    marked = ended.copy()
     ended[-1] = True  # the recording stopped here
+    cut = episodes_cut(rows, terminated, ended, marked, spec.horizon)
     keep = np.ones(count, bool)
     if following is None:
         following = np.where(expand(ended, observation), observation, np.roll(observation, -1, 0))
         keep = ~(ended & ~terminated)
     # The last row that is kept of each episode is its end.
-    number = np.concatenate([[0], np.cumsum(ended)[:-1]])[keep]
+    number = np.concatenate([[0], np.cumsum(ended)[:-1]])
     if not keep.any():
         raise ForageError(f"{path} holds only episodes of one row, from which no next observation can be told.")
+    check_loss(path, rows, number, keep, reading.lossy)
+    number = number[keep]
     last = np.append(np.diff(number) != 0, True)
     terminated = terminated[keep]
     probability = rows.behaviour_probability
@@ -79,7 +136,62 @@ def transitions(path: Path, rows: Rows, reading: Reading, spec: Spec, label: Lab
         )
     except ForageError as error:
         raise ForageError(f"{path} is not a data set to learn from: {error}") from error
+    cut = cut[np.unique(number)]
+    if (cut == found.whole(spec.horizon)).any():  # the time limit alone would tell otherwise
+        found = found.saying_cut(spec.horizon, cut)
     return found, int(count - keep.sum())
+
+
+def episodes_cut(
+    rows: Rows,
+    terminated: Bool[np.ndarray, " row"],
+    ended: Bool[np.ndarray, " row"],
+    marked: Bool[np.ndarray, " row"],
+    horizon: int | None,
+) -> Bool[np.ndarray, " episode"]:
+    """Return which episodes the recording cut, counting all of their rows, also one that will be left out.
+
+    `marked`: rows that the file marks as ends, which tells where no time limit is known.
+    """
+    last = np.flatnonzero(ended)
+    if rows.cut is not None:
+        return np.asarray(rows.cut, bool).reshape(-1)[last]
+    if horizon is None:
+        return ~marked[last]
+    return ~are_whole(terminated[last], np.diff(last, prepend=-1), horizon)
+
+
+def check_loss(
+    path: Path, rows: Rows, number: Int[np.ndarray, " row"], keep: Bool[np.ndarray, " row"], lossy: bool
+) -> None:
+    """Raise `ForageError` where more is left out than a person would expect, and nobody said that it may be.
+
+    `number`: the episode of each row. More than one row in a hundred is too much, but for the last row of an episode
+    that ran out of time in a layout that never has what follows it.
+    """
+    lost = ~keep
+    alone = np.bincount(number)[number] == 1
+    if rows.unfollowed and rows.truncated is not None:
+        lost = lost & (alone | ~np.asarray(rows.truncated, bool).reshape(-1))
+    count = int(lost.sum())
+    if lossy or count <= max(1, MOST_LOST * len(keep)):
+        return
+    single = int((lost & alone).sum())
+    more = f", {single:,} of them all that there is of an episode" if single else ""
+    raise ForageError(
+        f"{path}: {count:,} of {len(keep):,} rows ({count / len(keep):.1%}) would be left out{more}: they end an "
+        f"episode without terminating, and nothing says what they led to; name columns of the next observation, or "
+        f"what tells episodes and their order (--episode, --time), or say --lossy to leave these rows out."
+    )
+
+
+def named_arrays(path: Path, reading: Reading, there: Any) -> tuple[str, ...]:
+    """Return which arrays of a file name episodes and times. Raise `ForageError` if it has no such array."""
+    names = (*reading.episode, *filter(None, [reading.time]))
+    for name in names:
+        if name not in there:
+            raise ForageError(f"{path} has no array {name!r}{nearest(name, list(there))}")
+    return names
 
 
 def count_rows(path: Path, actions: Any, arrays: Mapping[str, Any]) -> int:
@@ -165,18 +277,29 @@ def flags(path: Path, name: str, array: Any, label: Label = row) -> np.ndarray:
     return array[:, 0].astype(bool)
 
 
-def fitted(path: Path, name: str, array: Any, space: Any, spec: Spec, label: Label) -> np.ndarray:
-    """Return an array in the shape and dtype of a space. Raise `ForageError` where it does not fit."""
+def fitted(
+    path: Path, name: str, array: Any, space: Any, spec: Spec, label: Label, counted: bool = False
+) -> np.ndarray:
+    """Return an array in the shape and dtype of a space. Raise `ForageError` where it does not fit.
+
+    Shapes have to agree but for axes of length 1, as the order of the numbers is then the same; a picture whose
+    channels stand at its other end is turned. Columns of a table are `counted`: they are the numbers of a row in order.
+    """
     if hasattr(space, "spaces"):
         raise ForageError(
             f"{path} holds one array of {name}s, and {spec.name} has a dictionary of them; use a Minari data set or "
             f"one that forage data record wrote."
         )
     array, like = numbers(path, name, array), np.asarray(spaces.example(space))
-    if int(np.prod(array.shape[1:])) != like.size:
+    shape = array.shape[1:]
+    if counted and len(shape) == 1:
+        fits = shape[0] == like.size
+    else:
+        array = turned(array, like.shape) if name != "action" else array
+        fits = long_axes(array.shape[1:]) == long_axes(like.shape)
+    if not fits:
         raise ForageError(
-            f"{path} has {name}s of shape {array.shape[1:]}, and {spec.name} has {like.shape}; use a data set of "
-            f"{spec.name}."
+            f"{path} has {name}s of shape {shape}, and {spec.name} has {like.shape}; use a data set of {spec.name}."
         )
     array = array.reshape(len(array), *like.shape)
     check_finite(path, name, array, label)
@@ -187,6 +310,22 @@ def fitted(path: Path, name: str, array: Any, space: Any, spec: Spec, label: Lab
     if like.dtype.kind in "iub" or name == "action":
         check_bounds(path, name, array, space, spec.name, label)
     return array.astype(like.dtype)
+
+
+def long_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape without its axes of length 1, which do not change the order of the numbers."""
+    return tuple(size for size in shape if size != 1)
+
+
+def turned(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return pictures with the channels where a space has them, first or last; others as they are."""
+    have = array.shape[1:]
+    if len(have) == len(shape) == 3 and have != shape:
+        if (*have[1:], have[0]) == shape and have[0] < min(have[1:]):
+            return np.moveaxis(array, 1, -1)
+        if (have[2], *have[:2]) == shape and have[2] < min(have[:2]):
+            return np.moveaxis(array, -1, 1)
+    return array
 
 
 def numbers(path: Path, name: str, array: Any) -> np.ndarray:

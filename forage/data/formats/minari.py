@@ -2,7 +2,8 @@
 
 An episode has one observation more than it has actions, so what a step led to is there also where the episode ends.
 Terminations and truncations are apart. What Minari has no place for (the header of a data set here) stands in
-`metadata.json` under `forage`, and probabilities of actions in `infos/behaviour_probability`.
+`metadata.json` under `forage`, probabilities of actions in `infos/behaviour_probability`, and `infos/cut` marks the
+episodes that were not recorded as a whole.
 
 Source: Younis and others, 2024, "Minari", Farama Foundation, https://minari.farama.org.
 """
@@ -24,7 +25,7 @@ from forage.core import spaces
 from forage.core.types import ForageError, Spec
 from forage.data.formats import flat, package
 from forage.data.formats.reading import Reading
-from forage.data.logged import Transitions
+from forage.data.logged import OPTIONAL_FIELDS, Transitions
 
 
 def folder_of(path: Path) -> Path | None:
@@ -50,14 +51,18 @@ def read(path: Path, spec: Spec | None, reading: Reading) -> tuple[Transitions, 
     if not own:
         check_spaces(path, found, known)
     header = own or {"spec": flat.spec_json(known), "left_out": 0}
-    parts, first = [], 0
+    parts, first, cut = [], 0, np.zeros(len(episodes), bool)
     for number, episode in enumerate(episodes):
         parts.append(fields(path, number, first, episode))
         first += len(episode["rewards"])
+        cut[number] = not (episode["terminations"][-1] or episode["truncations"][-1])
     joined = jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
     lengths = [len(part["reward"]) for part in parts]
     try:
-        return Transitions(**joined, episode=np.repeat(np.arange(len(parts)), lengths)), header
+        data = Transitions(**joined, episode=np.repeat(np.arange(len(parts)), lengths))
+        # Without a time limit only the marks tell which episodes the recording cut.
+        unknown = data.cut is None and header["spec"].get("horizon") is None
+        return data.saying_cut(None, cut) if unknown and cut.any() else data, header
     except ForageError as error:
         raise ForageError(f"{path} is not a data set to learn from: {error}") from error
 
@@ -79,7 +84,8 @@ def fields(path: Path, number: int, first: int, episode: Mapping[str, Any]) -> d
         bad = int((terminated | truncated)[:-1].argmax())
         raise ForageError(f"{path}: episode {number} goes on after its end in row {first + bad}.")
     truncated[-1] |= not terminated[-1]
-    probability = (episode.get("infos") or {}).get("behaviour_probability")
+    infos = episode.get("infos") or {}
+    probability, cut = infos.get("behaviour_probability"), infos.get("cut")
     return {
         "observation": jax.tree.map(lambda x: np.asarray(x)[:-1], episode["observations"]),
         "next_observation": jax.tree.map(lambda x: np.asarray(x)[1:], episode["observations"]),
@@ -88,6 +94,7 @@ def fields(path: Path, number: int, first: int, episode: Mapping[str, Any]) -> d
         "terminated": terminated,
         "truncated": truncated,
         **({} if probability is None else {"behaviour_probability": np.asarray(probability, np.float64)}),
+        **({} if cut is None else {"cut": np.asarray(cut, bool)}),
     }
 
 
@@ -134,16 +141,14 @@ def write(path: Path, data: Transitions, header: Mapping[str, Any]) -> None:
                 )
             return np.concatenate([now, after[-1:]])
 
-        infos = None
-        if data.behaviour_probability is not None:
-            infos = {"behaviour_probability": data.behaviour_probability[rows]}
+        infos = {name: array[rows] for name in OPTIONAL_FIELDS if (array := getattr(data, name)) is not None}
         return buffer(
             observations=jax.tree.map(seen, data.observation, data.next_observation),
             actions=data.action[rows],  # pyrefly: ignore[bad-argument-type]
             rewards=data.reward[rows],  # pyrefly: ignore[bad-argument-type]
             terminations=data.terminated[rows],  # pyrefly: ignore[bad-argument-type]
             truncations=data.truncated[rows],  # pyrefly: ignore[bad-argument-type]
-            infos=infos,
+            infos=infos or None,
         )
 
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -3,7 +3,8 @@
 As downloaded a trajectory has one row more than it has transitions, the last state, and no rewards or masks: those come
 from OGBench's own relabelling. A file with `next_observations` has one row for each transition. A row whose mask is 0
 ends an episode here also where its trajectory goes on, so that nothing is bootstrapped from there.
-`behaviour_probability`, where it is known, is an array of Forage's own.
+`behaviour_probability` and `cut`, where they are known, are arrays of Forage's own. `--episode` and `--time` may name
+arrays of episodes and times.
 
 Source: Park, Frans, Eysenbach, Levine, 2024, "OGBench: Benchmarking Offline Goal-Conditioned RL", arXiv 2410.20092; the
 layout is that of its repository (ogbench/utils.py, `load_dataset`).
@@ -19,20 +20,24 @@ import numpy as np
 
 from forage.core import checkpoint
 from forage.core.types import ForageError, Spec
+from forage.data import files
 from forage.data.formats import flat
 from forage.data.formats.reading import Reading
-from forage.data.logged import Transitions
+from forage.data.logged import OPTIONAL_FIELDS, Transitions
 
 NEEDED = ("observations", "actions", "terminals", "rewards")
-OWN = "behaviour_probability"
-MAYBE = ("masks", "next_observations", OWN)
+OWN = OPTIONAL_FIELDS  # arrays that Forage adds
+MAYBE = ("masks", "next_observations", *OWN)
 
 
 def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
     """Read a file. Raise `ForageError` where it is damaged or has no rewards."""
     try:
         with checkpoint.opened(path) as archive:
-            found = {name: archive[name] for name in (*NEEDED, *MAYBE) if name in archive.files}
+            told = flat.named_arrays(path, reading, archive.files)
+            found = {name: archive[name] for name in (*NEEDED, *MAYBE, *told) if name in archive.files}
+    except ForageError:
+        raise
     except Exception as error:  # what damaged bytes make NumPy, zipfile and zlib raise has no common type
         raise ForageError(f"{path} is not a whole archive ({type(error).__name__}: {error}).") from None
     for name in NEEDED:
@@ -40,25 +45,29 @@ def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[st
             more = "; OGBench's relabel_dataset adds rewards and masks" if name == "rewards" else ""
             raise ForageError(f"{path} has no {name}{more}.")
     count = flat.count_rows(path, found["actions"], found)
-    last = flat.flags(path, "terminals", found["terminals"])
     masks = None if "masks" not in found else ~flat.flags(path, "masks", found["masks"])
-    keep, following = np.ones(count, bool), found.get("next_observations")
-    if following is None:
-        last[-1] = True
-        keep, following = ~last, np.roll(found["observations"], -1, 0)
-        last = np.roll(last, -1)  # the row before the last state
     rows = flat.Rows(
-        found["observations"][keep],
-        found["actions"][keep],
-        found["rewards"][keep],
-        None if masks is None else masks[keep],
+        found["observations"],
+        found["actions"],
+        found["rewards"],
+        masks,
         None,
-        ended=last[keep],
-        next_observation=following[keep],
-        behaviour_probability=found[OWN][keep] if OWN in found else None,
+        ended=flat.flags(path, "terminals", found["terminals"]),
+        next_observation=found.get("next_observations"),
+        **{name: found[name] for name in OWN if name in found},
     )
+    episode, time = [found[name] for name in reading.episode], found.get(reading.time)
+    rows, label = flat.arranged(path, rows, spec, files.row, episode, time)
+    keep = np.ones(count, bool)
+    if rows.next_observation is None:
+        assert rows.ended is not None
+        last = rows.ended.copy()
+        last[-1] = True
+        keep = ~last
+        # The row before the last state ends the trajectory.
+        rows = rows._replace(ended=np.roll(last, -1), next_observation=np.roll(rows.observation, -1, 0))
     places = np.flatnonzero(keep)
-    data, dropped = flat.transitions(path, rows, reading, spec, lambda number: f"row {places[number]}")
+    data, dropped = flat.transitions(path, rows.at(places), reading, spec, lambda number: label(int(places[number])))
     return data, {"left_out": dropped + int(count - keep.sum())}
 
 
@@ -74,6 +83,5 @@ def write(path: Path, data: Transitions, header: Mapping[str, Any]) -> None:
         "terminals": (data.terminated | data.truncated).astype(np.float32),
         "masks": 1 - data.terminated.astype(np.float32),
     }
-    if data.behaviour_probability is not None:
-        arrays[OWN] = data.behaviour_probability
+    arrays |= {name: array for name in OWN if (array := getattr(data, name)) is not None}
     checkpoint.write_atomically(path, lambda file: np.savez_compressed(file, **arrays))  # pyrefly: ignore[bad-argument-type]

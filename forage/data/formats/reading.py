@@ -12,7 +12,7 @@ from forage.core.errors import nearest
 from forage.core.types import ForageError
 
 TERMINATED, TRUNCATED = "terminated", "truncated"
-SEVERAL = ("observation", "next_observation", "action")  # may be several columns
+SEVERAL = ("observation", "next_observation", "action", "episode")  # may be several columns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,13 +25,15 @@ class Reading:
     reward: str = ""  # column of the reward
     terminated: str = ""  # column that is true where the task was over
     truncated: str = ""  # column that is true where only time ran out
-    episode: str = ""  # column whose value changes where a new episode begins
+    episode: tuple[str, ...] = ()  # columns whose values together name the episode of a row
+    time: str = ""  # column that orders the rows of an episode: numbers, or dates such as 2024-01-31
     behaviour_probability: str = ""  # column of the probability with which the action was chosen, if it is known
     ends: str | int | None = None  # what an end means that the file does not explain: terminated, truncated, or N steps
+    lossy: bool = False  # more than one row in a hundred may be left out
 
     def over(self, other: Reading) -> Reading:
         """Return these words, and the other's where nothing is said here."""
-        said = {name: value for name in NAMES if (value := getattr(self, name)) not in ((), "", None)}
+        said = {name: value for name in NAMES if (value := getattr(self, name)) not in ((), "", None, False)}
         return dataclasses.replace(other, **said)
 
 
@@ -65,6 +67,10 @@ def parse(found: Mapping[str, Any], where: str) -> Reading:
             raise ForageError(f"{where} knows no {name!r}{nearest(name, NAMES)}")
         if name == "ends":
             given[name] = parse_ends(value, where)
+        elif name == "lossy":
+            if not isinstance(value, bool):
+                raise ForageError(f"{where}: lossy is true or false, not {value!r}.")
+            given[name] = value
         elif name in SEVERAL:
             listed = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
             if not isinstance(listed, list) or not all(isinstance(part, str) and part for part in listed):

@@ -38,7 +38,7 @@ def read_csv(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dic
             wanted = [names.index(name) for name in columns_of(reading)]
             at: list[int] = []
             values: list[list[float | str]] = []
-            label = names.index(reading.episode) if reading.episode else None  # which may be a word
+            labels = {names.index(name) for name in (*reading.episode, reading.time) if name}  # which may be words
             for cells in lines:
                 if not cells:
                     continue
@@ -47,7 +47,9 @@ def read_csv(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dic
                         f"{path}: line {lines.line_num} has {len(cells)} cells, and the first line names {len(names)}."
                     )
                 line = lines.line_num
-                values.append([cells[i] if i == label else number(path, line, names[i], cells[i]) for i in wanted])
+                values.append(
+                    [cells[i].strip() if i in labels else number(path, line, names[i], cells[i]) for i in wanted]
+                )
                 at.append(lines.line_num)
     except (UnicodeDecodeError, csv.Error) as error:
         raise ForageError(f"{path} is not a CSV: {error}.") from None
@@ -56,7 +58,16 @@ def read_csv(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dic
     if not values:
         raise ForageError(f"{path} is empty: it has names of columns and no rows.")
     columns = {name: np.array([cells[i] for cells in values]) for i, name in enumerate(columns_of(reading))}
-    data, dropped = flat.transitions(path, rows_of(columns, reading), reading, spec, lambda row: f"line {at[row]}")
+    return transitions(path, columns, reading, spec, lambda row: f"line {at[row]}")
+
+
+def transitions(
+    path: Path, columns: Mapping[str, np.ndarray], reading: Reading, spec: Spec, label: files.Label
+) -> tuple[Transitions, dict[str, Any]]:
+    """Return the whole episodes of a table's columns, and how many rows were left out."""
+    episode, time = [columns[name] for name in reading.episode], columns[reading.time] if reading.time else None
+    rows, label = flat.arranged(path, rows_of(columns, reading), spec, label, episode, time)
+    data, dropped = flat.transitions(path, rows, reading, spec, label)
     return data, {"left_out": dropped}
 
 
@@ -71,8 +82,8 @@ def number(path: Path, line: int, name: str, cell: str) -> float:
 
 def columns_of(reading: Reading) -> list[str]:
     """Return the columns that are said to be something, in order and each once."""
-    single = (reading.reward, reading.terminated, reading.truncated, reading.episode, reading.behaviour_probability)
-    several = (*reading.observation, *reading.next_observation, *reading.action)
+    single = (reading.reward, reading.terminated, reading.truncated, reading.time, reading.behaviour_probability)
+    several = (*reading.observation, *reading.next_observation, *reading.action, *reading.episode)
     return list(dict.fromkeys(name for name in (*several, *single) if name))
 
 
@@ -95,23 +106,24 @@ def rows_of(columns: Mapping[str, np.ndarray], reading: Reading) -> flat.Rows:
     """Return the rows of a table's columns."""
 
     def joined(names: tuple[str, ...]) -> np.ndarray:
+        if len(names) == 1:
+            return columns[names[0]]
         return np.concatenate([columns[name].reshape(len(columns[name]), -1) for name in names], 1)
 
     def one(name: str) -> np.ndarray | None:
         return columns[name] if name else None
 
-    ended = None
-    if (episode := one(reading.episode)) is not None:
-        ended = np.append(episode[1:] != episode[:-1], True)
+    lists = any(columns[name].ndim > 1 for name in (*reading.observation, *reading.next_observation, *reading.action))
     return flat.Rows(
         joined(reading.observation),
         joined(reading.action),
         columns[reading.reward],
         one(reading.terminated),
         one(reading.truncated),
-        ended,
+        None,
         joined(reading.next_observation) if reading.next_observation else None,
         one(reading.behaviour_probability),
+        counted=not lists,
     )
 
 
@@ -142,8 +154,7 @@ def read_parquet(path: Path, spec: Spec | None, reading: Reading) -> tuple[Trans
         raise ForageError(f"{path} does not say what its numbers are of; name the environment with --env.")
     check_columns(path, reading, names)
     columns = {name: array_of(path, table, name) for name in columns_of(reading)}
-    data, dropped = flat.transitions(path, rows_of(columns, reading), reading, spec)
-    return data, {"left_out": dropped}
+    return transitions(path, columns, reading, spec, files.row)
 
 
 def array_of(path: Path, table: Any, name: str) -> np.ndarray:
@@ -152,14 +163,16 @@ def array_of(path: Path, table: Any, name: str) -> np.ndarray:
     if column.null_count:
         bad = int(np.asarray(column.is_null()).argmax())
         raise ForageError(f"{path}: row {bad} has nothing in column {name}.")
-    if hasattr(column.type, "value_field"):
+    shape: list[int] = []
+    while hasattr(column.type, "value_field"):  # lists of lists are further axes
         lengths = package("pyarrow.compute", "Parquet files").list_value_length(column)
         width = np.unique(lengths.to_numpy(zero_copy_only=False))
         if len(width) > 1:
             raise ForageError(f"{path}: column {name} has lists of different lengths.")
-        values = column.flatten().to_numpy(zero_copy_only=False)
-        return values.reshape(-1, *width)
-    return column.to_numpy(zero_copy_only=False)
+        shape += width.tolist()
+        column = column.flatten()
+    values = column.to_numpy(zero_copy_only=False)
+    return values.reshape(table.num_rows, *shape) if shape else values
 
 
 def write_parquet(path: Path, data: Transitions, header: Mapping[str, Any]) -> None:

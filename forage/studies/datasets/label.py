@@ -38,12 +38,12 @@ from forage.core import prng
 from forage.core.types import ForageError, Spec
 from forage.data import formats
 from forage.data.formats.reading import Reading
-from forage.data.logged import Transitions
+from forage.data.logged import Transitions, join
 from forage.nn.distributions import Actions, SquashedGaussian
 from forage.nn.layers import MLP
 from forage.ops.optimiser import adam
 from forage.ops.transport import costs_by_row
-from forage.studies.convert import checked, join, spec_of
+from forage.studies.convert import checked, spec_of
 
 Paths = str | os.PathLike[str]
 Tell = Callable[[str], None]
@@ -88,16 +88,17 @@ def label(
                 f"{file} and {other} do not belong together: their {what.partition('_')[0]}s are of other spaces."
             )
     told: dict[str, Any]
+    horizon = header["spec"].get("horizon")
     if demonstrations is not None:
-        rewards = transported_rewards(data, shown, tell=tell, **options)
+        rewards = transported_rewards(data, shown, horizon, tell=tell, **options)
         result, told = dataclasses.replace(data, reward=rewards), {"rewards": "optimal transport"}
         header = header | {"mean_return": None}
     else:
         found = inverse_actions(data, shown, spec or spec_from_config(header), tell=tell, **options)
         guessed = dataclasses.replace(data, action=found.action, behaviour_probability=None)
-        result = join([dataclasses.replace(shown, behaviour_probability=None), guessed])
+        result = join([dataclasses.replace(shown, behaviour_probability=None), guessed], horizon)
         told = {"actions": "inverse model", "held_out_loss": found.loss, "known": shown.transitions}
-        header = header | {"mean_return": float(np.bincount(result.numbers, result.reward).mean())}
+        header = header | {"mean_return": result.mean_return(horizon)}
     header |= {"transitions": result.transitions, "episodes": result.episodes}
     header |= {"source": {"labelled": header.get("source"), "by": {"file": other.name, **told}}}
     formats.write(target, result, header, kind)
@@ -116,6 +117,7 @@ def rows_of(observation: Any) -> Float[np.ndarray, "transition features"]:
 def transported_rewards(
     data: Transitions,
     shown: Transitions,
+    horizon: int | None = None,
     *,
     height: float = 5.0,
     sharpness: float = 5.0,
@@ -125,6 +127,7 @@ def transported_rewards(
 ) -> Float[np.ndarray, " transition"]:
     """Compute the rewards of all transitions, from whole episodes as demonstrations.
 
+    `horizon`: the environment's time limit, which tells the whole episodes among `data`: the span is that of theirs.
     `height`: the most that a step is paid, before scaling. `sharpness`: how fast that falls with the cost. `blur`: of
     the transport. `span`: of the returns; 0 leaves rewards as they are. `tell` is told how many episodes are paid.
     """
@@ -149,9 +152,16 @@ def transported_rewards(
         if tell is not None:
             tell(f"paid {i + 1:,} of {data.episodes:,} episodes")
     rewards = np.concatenate(parts)
-    returns = np.bincount(data.numbers, rewards)
-    spread = float(np.ptp(returns))
-    return rewards * span / spread if span and spread > 0 else rewards
+    if not span:
+        return rewards
+    whole = data.whole(horizon)
+    if not whole.any():
+        raise ForageError(
+            f"The data hold no whole episode: the recording cut all {data.episodes:,} of them, so their returns have "
+            f"no span to scale; record more steps, or leave rewards as they are (span 0)."
+        )
+    spread = float(np.ptp(np.bincount(data.numbers, rewards)[whole]))
+    return rewards * span / spread if spread > 0 else rewards
 
 
 def padded(data: Transitions) -> tuple[Float[np.ndarray, "episode step features"], Float[np.ndarray, "episode step"]]:

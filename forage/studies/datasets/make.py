@@ -38,7 +38,7 @@ from forage.core.errors import ForageError, Interrupted, nearest
 from forage.core.host import HostEnvironment
 from forage.core.ports import Environment, Evolver
 from forage.data import files
-from forage.data.logged import EPISODE_FIELDS, Transitions
+from forage.data.logged import EPISODE_FIELDS, OPTIONAL_FIELDS, Transitions, join
 from forage.environments.adapters.on_host import OnHost
 from forage.loop.policy import Policy
 from forage.memory.recorded import Recorded
@@ -383,7 +383,7 @@ class Makers:
         """Play half of the steps at random and half as the expert."""
         sizes = {"random": steps // 2, "expert": steps - steps // 2}
         halves = [self.play(who, size, part, "mixed") for who, size in sizes.items()]
-        return joined([found for found, _ in halves]), halves[0][1] + halves[1][1]
+        return join([found for found, _ in halves], self.setup.spec.horizon), halves[0][1] + halves[1][1]
 
     def replay(self) -> tuple[list[Transitions], list[list[float]], dict[str, Any]]:
         """Return all that the run had experienced when it had learned to be `medium`, and who acted."""
@@ -435,21 +435,13 @@ def experienced(run: Run, setup: Setup, until: int) -> tuple[Transitions, np.nda
     begins = np.ones(found.episodes, bool)
     if first:  # the first episode of each environment may have begun before
         begins[found.numbers[np.tile(rows == rows[0], count)]] = False
-    return found, ends & begins, first * count
+    return found.saying_cut(setup.spec.horizon, ~(ends & begins)), ends & begins, first * count
 
 
 def selected(found: Transitions, keep: np.ndarray) -> Transitions:
     """Return the transitions to keep, whole episodes."""
-    return Transitions(**{name: jax.tree.map(lambda x: x[keep], getattr(found, name)) for name in EPISODE_FIELDS})
-
-
-def joined(parts: Sequence[Transitions]) -> Transitions:
-    """Return data sets one after another."""
-    fields = {
-        name: jax.tree.map(lambda *x: np.concatenate(x), *(getattr(part, name) for part in parts))
-        for name in EPISODE_FIELDS
-    }
-    return Transitions(**fields)
+    names = (*EPISODE_FIELDS, *OPTIONAL_FIELDS)
+    return Transitions(**{name: jax.tree.map(lambda x: x[keep], getattr(found, name)) for name in names})
 
 
 def told(name: str, entry: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 from forage.core import checkpoint, spaces
 from forage.core.errors import ForageError
 from forage.data import files
+from forage.data.episodes import are_whole
 from forage.evaluation.plots import sparkline
 from forage.studies.datasets.manifest import histogram, normalised
 from forage.studies.datasets.picture import draw
@@ -157,7 +158,8 @@ def show(file: str | os.PathLike[str], page: str | os.PathLike[str] | None = Non
     episode = np.concatenate([[0], np.cumsum(ended)[:-1]])
     returns, lengths = np.bincount(episode, np.asarray(arrays["reward"], float)), np.bincount(episode)
     last = np.cumsum(lengths) - 1
-    whole = ended[last] & ~(arrays["truncated"][last] & (lengths < (spec.get("horizon") or 0)))
+    cut = np.asarray(arrays["cut"], bool)[last] if "cut" in arrays else None
+    whole = ended[last] & are_whole(arrays["terminated"][last], lengths, spec.get("horizon"), cut)
     returns = returns[whole & np.isfinite(returns)]
     rows = [np.asarray(array).reshape(count, -1) for array, _ in seen.values()]
     different = len(np.unique(np.concatenate([x.astype(np.float64) for x in rows], 1), axis=0))

@@ -1,0 +1,147 @@
+"""Episodes that a recording cut, by hand: nobody who ranks or averages counts them as whole ones."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import small
+from gymnasium import spaces
+
+import forage.data
+from forage.agents.offline.base import best_return
+from forage.agents.offline.bc import BC
+from forage.agents.offline.decision_transformer import DecisionTransformer
+from forage.agents.offline.guided_flows import GuidedFlows
+from forage.core.types import ForageError, Spec
+from forage.data import episodes, files, formats
+from forage.data.formats import flat
+from forage.data.formats.reading import Reading
+from forage.data.logged import Logged, Transitions, join
+from forage.memory.dataset import DataSet
+from forage.memory.trajectory_weighted import TrajectoryWeighted, weights
+from forage.studies.datasets.show import show
+
+small.keep_compiled()
+SPEC = Spec("Costly", spaces.Box(-9, 9, (1,), np.float32), spaces.Discrete(2), horizon=5)
+
+
+def costly(*lengths, ends, reward=-1.0, cut=None):
+    """Episodes that pay -1 a step; `ends` has T (terminated) or U (truncated) for each."""
+    last = np.cumsum(lengths) - 1
+    count = int(last[-1]) + 1
+    terminated, truncated = np.zeros(count, bool), np.zeros(count, bool)
+    for row, kind in zip(last, ends, strict=True):
+        (terminated if kind == "T" else truncated)[row] = True
+    seen = np.arange(count, dtype=np.float32)[:, None] % 9
+    paid = np.full(count, reward)
+    data = Transitions(seen, np.zeros(count, int), paid, seen, terminated, truncated)
+    return data if cut is None else data.saying_cut(None, np.array(cut))
+
+
+def written(path, data, spec=SPEC):
+    files.write(path, data, {"spec": flat.spec_json(spec)})
+    return DataSet(str(path)).opened(spec), np.asarray(data.reward, float)
+
+
+def kept(opened, reward, best):
+    return np.asarray(opened.prepared(BC(best=best), reward).data.reward).tolist()
+
+
+# A: 3 steps and over. B: 4 steps and over. C was cut after 1 step. D lasted the 5 steps that the time limit allows.
+MIXED = costly(3, 4, 1, 5, ends="TTUU")
+
+
+def test_whole_episodes_by_hand():
+    assert MIXED.whole(5).tolist() == [True, True, False, True]
+    assert MIXED.whole(6).tolist() == [True, True, False, False]
+    assert MIXED.whole(None).tolist() == [True] * 4  # without a time limit every truncation is the environment's own
+    assert costly(3, 4, ends="UU", cut=[True, False]).whole(5).tolist() == [False, True]  # what the data say counts
+    assert MIXED.mean_return(5) == -4 and costly(1, ends="U").mean_return(5) is None
+    with pytest.raises(ForageError, match="Transition 0 is marked as cut, and is not the last"):
+        dataclasses.replace(MIXED, cut=np.arange(13) == 0)
+
+
+def test_an_episode_that_was_cut_is_not_among_the_best(tmp_path):
+    opened, reward = written(tmp_path / "a.npz", MIXED)
+    assert kept(opened, reward, 0.34) == [-1] * 3  # one of three whole ones: A, and not C, whose sum is -1
+    assert kept(opened, reward, 0.67) == [-1] * 7  # A and B
+    assert kept(opened, reward, 1.0) == [-1] * 13  # all of the data
+    assert episodes.best(reward, MIXED.terminated | MIXED.truncated, 0.01, MIXED.whole(5)).tolist() == [0, 1, 2]
+    opened, reward = written(tmp_path / "b.npz", costly(3, 1, 2, ends="TUT", cut=[False, True, True]))
+    assert kept(opened, reward, 0.5) == [-1] * 3  # the third lacks its beginning
+
+
+def test_the_return_asked_for_is_that_of_a_whole_episode(tmp_path):
+    opened, reward = written(tmp_path / "a.npz", MIXED)
+    for agent, best in ((DecisionTransformer(context=1), -3), (GuidedFlows(horizon=2, discount=0.5), -1.75)):
+        assert float(best_return(opened.prepared(agent, reward).data)) == best
+
+
+def test_the_weight_of_an_episode_that_was_cut_is_that_of_the_worst(tmp_path):
+    written(tmp_path / "a.npz", MIXED)
+    memory = TrajectoryWeighted(str(tmp_path / "a.npz"), by="return", temperature=0.5).opened(SPEC)
+    chance = np.diff(np.concatenate([[0], np.asarray(memory.reached)])) / MIXED.lengths
+    np.testing.assert_allclose(chance / chance[0], np.exp([0, -1, -2, -2]), rtol=1e-5)  # of -3, -4, unknown and -5
+    # The line through the whole ones, 0 at 0 and 2 at 2, leaves them alike; the cut one does not bend it.
+    told = weights(
+        np.array([0.0, 2.0, 9.0]), np.array([[0.0], [2.0], [1.0]]), "advantage", 1.0, np.array([1, 1, 0]) > 0
+    )
+    np.testing.assert_allclose(told, told[0])
+
+
+def test_without_a_whole_episode_nobody_is_ranked(tmp_path):
+    opened, reward = written(tmp_path / "a.npz", costly(1, 2, ends="UU"))
+    with pytest.raises(ForageError, match=r"cut all 2 of them.* BC prefers those; record more steps, or take best=1"):
+        opened.prepared(BC(best=0.5), reward)
+    with pytest.raises(ForageError, match="or take target_return=NUMBER"):
+        opened.prepared(DecisionTransformer(context=1), reward)
+    with pytest.raises(ForageError, match="trajectory weighting prefers those"):
+        TrajectoryWeighted(str(tmp_path / "a.npz")).opened(SPEC)
+    opened.prepared(DecisionTransformer(context=1, target_return=3.0), reward)
+
+
+def test_mean_returns_are_those_of_whole_episodes(tmp_path):
+    """A, B and D have -4 on average; joined with one of -2, of which one is cut, -3.5."""
+    first, second = tmp_path / "a.npz", tmp_path / "b.npz"
+    header = formats.about(MIXED, SPEC, first, "csv")
+    assert header["mean_return"] == -4
+    files.write(first, MIXED, header)
+    assert show(first).returns.tolist() == [-3, -4, -5] and show(first).cut == 1
+    more = costly(2, 1, ends="TU", cut=[False, True])
+    files.write(second, more, formats.about(more, SPEC, second, "csv"))
+    for there in (tmp_path / "c.npz", tmp_path / "c"):
+        assert forage.data.convert([first, second], there)["mean_return"] == -3.5
+        both = forage.data.read(there)[0]
+        assert both.whole(None).tolist() == [True, True, False, True, True, False]
+    assert join([MIXED, MIXED], 5).cut is None
+    logged = Logged.of(join([MIXED, more], 5))
+    assert logged.select(logged.numbers > 3).whole(None).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("kind", ["forage", "folder", "d4rl", "ogbench", "parquet", "minari"])
+def test_every_format_says_which_episodes_were_cut(kind, tmp_path):
+    for package in {"d4rl": ("h5py",), "parquet": ("pyarrow",), "minari": ("minari", "h5py")}.get(kind, ()):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    data = costly(3, 4, ends="UU", cut=[True, False])
+    rows = np.arange(8, dtype=np.float32)
+    data = dataclasses.replace(data, observation=rows[[0, 1, 2, 4, 5, 6, 7], None] % 9)
+    data = dataclasses.replace(data, next_observation=rows[[1, 2, 3, 5, 6, 7, 0], None] % 9)
+    there = tmp_path / {"forage": "a.npz", "ogbench": "a.npz", "d4rl": "a.h5", "parquet": "a.parquet"}.get(kind, "a")
+    formats.write(there, data, {"spec": flat.spec_json(SPEC)}, kind)
+    found, _ = formats.read(there, SPEC, Reading())
+    assert found.whole(5).tolist() == [False, True]
+
+
+def test_a_time_limit_whose_last_row_is_left_out_is_no_cut():
+    """Rows 0 to 4 ran out of time after the 5 steps allowed, and the recording stopped 3 steps later."""
+    count = 8
+    rows = flat.Rows(
+        np.zeros((count, 1)), np.zeros(count), -np.ones(count), np.zeros(count), np.arange(count) == 4, unfollowed=True
+    )
+    found, dropped = flat.transitions(Path("a.hdf5"), rows, Reading(), SPEC)
+    assert dropped == 2 and found.lengths.tolist() == [4, 2]
+    assert found.whole(5).tolist() == [True, False]
+    unknown = dataclasses.replace(SPEC, horizon=None)
+    found, _ = flat.transitions(Path("a.hdf5"), rows, Reading(), unknown)
+    assert found.whole(None).tolist() == [True, False]  # where the file marks no end the recording stopped
