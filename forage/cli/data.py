@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import Any
 
 from forage.cli.arguments import checkpoint_of, display, nothing_left, say
@@ -180,6 +182,7 @@ def convert(paths: list[str], words: options.Words) -> None:
     if len(paths) < 2:
         raise ForageError("forage data convert takes what to read and what to write: forage data convert IN OUT.")
     kind = display(words)
+    from forage.core.bounds import OtherScale
     from forage.studies.convert import convert as work
 
     to = str(words.pop("to")) if "to" in words else None
@@ -191,7 +194,12 @@ def convert(paths: list[str], words: options.Words) -> None:
     known = ["to", "env", *(options.hyphens(name) for name in READING), "lossy", "json", "quiet"]
     nothing_left(words, "data convert", known)
     *inputs, output = paths
-    header = work(inputs, output, to=to, environment=environment, env=env, **said)
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always", OtherScale)
+        header = work(inputs, output, to=to, environment=environment, env=env, **said)
+    for note in notes:
+        if issubclass(note.category, OtherScale):
+            print(f"Note: {note.message}", file=sys.stderr)
     if kind == "json":
         say(
             {"file": output} | {name: header.get(name) for name in ("transitions", "episodes", "mean_return", "source")}

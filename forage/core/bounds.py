@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
+from jaxtyping import PyTree
 
 from forage.core.spaces import leaves
 
 TOLERANCE = 1e-5  # of a bound, which float32 may round
+MOST_OUTSIDE = 0.01  # share of a data set's rows
+
+
+class OtherScale(UserWarning):
+    """A data set is of another scale than its environment."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +60,23 @@ def farthest(rows: np.ndarray, space: gymnasium.spaces.Box) -> Outside | None:
     bound = float(high[entry] if value > high[entry] else low[entry])
     count = int(by.reshape(len(by), -1).any(axis=1).sum())
     return Outside(float(by[(row, *entry)]), value, bound, entry, count)
+
+
+def data_outside(file: str, observation: PyTree[Any], space: gymnasium.Space[Any], name: str) -> str | None:
+    """Return a sentence about a data set whose observations are of another scale than an environment's.
+
+    `observation`: leaves `[transition, ...]`. A few rows outside the bounds are a simulator's; more than one in a
+    hundred are not.
+    """
+    for path, box in bounded_leaves(space).items():
+        rows = np.asarray(functools.reduce(lambda tree, key: tree[key], path, observation))
+        found = farthest(rows, box)
+        if found is not None and found.count > MOST_OUTSIDE * len(rows):
+            return (
+                f"{file} has observations outside the bounds of {name} in {found.count:,} of {len(rows):,} rows: "
+                f"{found.words(path)}. Agents learn from them as they are; forage data show says more."
+            )
+    return None
 
 
 def bounded_leaves(space: gymnasium.Space[Any]) -> dict[tuple[str, ...], gymnasium.spaces.Box]:

@@ -8,7 +8,7 @@ State is always an explicit value that goes in and comes out.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
@@ -863,6 +863,11 @@ class Memory(Part):
     def transitions(self) -> Experience | None:
         """Return all that a data set holds (leaves `transition ...`); `None` for other memories."""
         return None
+
+    @property
+    def read_files(self) -> Mapping[str, Experience]:
+        """Return what it read from data sets into memory, by the names of their files."""
+        return {}
 
     @property
     def tells_returns(self) -> bool:

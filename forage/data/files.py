@@ -205,7 +205,7 @@ def check_bounds(path: Path, name: str, array: np.ndarray, space: Any, environme
 
 def off(wrong: np.ndarray) -> np.ndarray:
     """Return in which rows anything is wrong."""
-    return np.asarray(wrong.reshape(len(wrong), -1).any(1))
+    return np.asarray(wrong.any(tuple(range(1, wrong.ndim))))
 
 
 def fingerprint(path: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -124,6 +125,10 @@ class Opened(DataSet):
     @property
     def transitions(self) -> Experience:
         return self.data
+
+    @property
+    def read_files(self) -> Mapping[str, Experience]:
+        return {self.file: self.data}
 
     def prepared(self, agent: Agent, reward: Float[np.ndarray, " transition"]) -> Opened:
         """Return the episodes that the agent learns from, with the returns that it asks for.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import equinox
@@ -146,6 +146,10 @@ class OpenedMixed(Mixed):
     @property
     def tells_returns(self) -> bool:
         return self.told is not None
+
+    @property
+    def read_files(self) -> Mapping[str, Experience]:
+        return {", ".join(self.data): self.stored}
 
     def prepared(self, agent: Any, reward: Float[np.ndarray, " transition"], longest: int | None) -> OpenedMixed:
         """Return the same with the returns of the data's episodes and of the run's own.

@@ -7,20 +7,27 @@ import functools
 import numpy as np
 
 from forage.config.setup import Setup
-from forage.core.bounds import bounded_leaves, farthest
+from forage.core.bounds import bounded_leaves, data_outside, farthest
 from forage.loop.runner import Runner
 from forage.runs.display import Progress
 
 
 class Bounds:
-    """Looks at the newest observations after each report, until one is outside its box, and says so once."""
+    """A look at the newest observations after each report, until one is outside its box, which is said once.
+
+    At first it looks at what was read from data sets.
+    """
 
     def __init__(self, setup: Setup, runner: Runner, display: Progress):
         self.name, self.runner, self.display = setup.name, runner, display
-        self.leaves = bounded_leaves(setup.spec.observation_space)
+        self.space = setup.spec.observation_space
+        self.leaves, self.looked_at_data = bounded_leaves(self.space), False
 
     def look(self) -> None:
         """Say where an observation is outside its box. Agents learn from it as it is."""
+        if self.leaves and not self.looked_at_data:
+            self.looked_at_data = True
+            self.look_at_data()
         shown = self.runner.shown if self.leaves else None
         if shown is None:
             return
@@ -34,3 +41,9 @@ class Bounds:
                     f"Agents learn from them as they are; forage check says more."
                 )
                 return
+
+    def look_at_data(self) -> None:
+        """Say if a data set has observations of another scale."""
+        for file, data in self.runner.learner.memory.read_files.items():
+            if said := data_outside(file, data.observation, self.space, self.name):
+                self.display.note(f"Note: {said}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from forage.config.environment import environment_spec, resolve_environment
 from forage.config.saved import spec_from_config
+from forage.core.bounds import OtherScale, data_outside
 from forage.core.types import ForageError, Spec
 from forage.data import files, formats
 from forage.data.formats import folder
@@ -45,7 +47,10 @@ def spec_of(environment: Any, options: Mapping[str, Any] | None) -> Spec | None:
 def checked(path: Path, spec: Spec | None, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
     """Read a data set and check it against its environment."""
     found, header = formats.read(path, spec, reading)
-    files.check_fits(path, header, found, spec or spec_from_config(header))
+    spec = spec or spec_from_config(header)
+    files.check_fits(path, header, found, spec)
+    if said := data_outside(str(path), found.observation, spec.observation_space, spec.name):
+        warnings.warn(said, OtherScale, stacklevel=3)
     return found, header | {"transitions": found.transitions, "episodes": found.episodes}
 
 
