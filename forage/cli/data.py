@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from typing import Any
 
 from forage.cli.arguments import checkpoint_of, display, nothing_left, say
@@ -66,6 +65,7 @@ forage data convert IN [IN ...] OUT [OPTIONS]
                          and --behaviour-probability. All of these can stand in IN's name with .toml instead
   --episode A,...        columns that name each row's episode, whose rows need not stand together (arrays of HDF5, too)
   --time A               column that orders the rows of an episode: numbers, or dates such as 2024-01-31
+  --without PART,...     parts of a dictionary of observations to leave out (Minari)
   --lossy                leave rows out that nothing follows, also if they are more than 1 in 100
 
 Examples
@@ -87,6 +87,7 @@ READING = (
     "ends",
     *COLUMNS,
     "behaviour_probability",
+    "without",
 )  # with `lossy` as in `data/formats/reading.py`, which help does not import
 
 
@@ -182,7 +183,6 @@ def convert(paths: list[str], words: options.Words) -> None:
     if len(paths) < 2:
         raise ForageError("forage data convert takes what to read and what to write: forage data convert IN OUT.")
     kind = display(words)
-    from forage.core.bounds import OtherScale
     from forage.studies.convert import convert as work
 
     to = str(words.pop("to")) if "to" in words else None
@@ -194,12 +194,11 @@ def convert(paths: list[str], words: options.Words) -> None:
     known = ["to", "env", *(options.hyphens(name) for name in READING), "lossy", "json", "quiet"]
     nothing_left(words, "data convert", known)
     *inputs, output = paths
-    with warnings.catch_warnings(record=True) as notes:
-        warnings.simplefilter("always", OtherScale)
-        header = work(inputs, output, to=to, environment=environment, env=env, **said)
-    for note in notes:
-        if issubclass(note.category, OtherScale):
-            print(f"Note: {note.message}", file=sys.stderr)
+
+    def tell(said: str) -> None:
+        print(f"Note: {said}", file=sys.stderr)
+
+    header = work(inputs, output, to=to, environment=environment, env=env, tell=tell, **said)
     if kind == "json":
         say(
             {"file": output} | {name: header.get(name) for name in ("transitions", "episodes", "mean_return", "source")}

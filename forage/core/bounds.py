@@ -17,10 +17,6 @@ TOLERANCE = 1e-5  # of a bound, which float32 may round
 MOST_OUTSIDE = 0.01  # share of a data set's rows
 
 
-class OtherScale(UserWarning):
-    """A data set is of another scale than its environment."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Outside:
     """The entry of an observation that was farthest outside its box, and in how many rows one was."""

@@ -81,13 +81,14 @@ def best(
     reward: Float[np.ndarray, " transition"],
     ended: Bool[np.ndarray, " transition"],
     share: float,
-    whole: Bool[np.ndarray, " episode"],
+    whole: Bool[np.ndarray, " episode"] | None = None,
 ) -> Int[np.ndarray, " kept"]:
-    """Return the transitions of the share of whole episodes with the highest sums of rewards.
+    """Return the transitions of the share of whole episodes (`None`: all are) with the highest sums of rewards.
 
     At least one episode is kept, and of equal ones the earlier. Episodes that are not whole are left out.
     """
     episode = np.concatenate([[0], np.cumsum(ended)[:-1]])
+    whole = np.ones(episode[-1] + 1, bool) if whole is None else whole
     totals = np.where(whole, np.bincount(episode, weights=reward), -np.inf)
     kept = np.argsort(-totals, kind="stable")[: max(1, round(share * whole.sum()))]
     return np.flatnonzero(np.isin(episode, kept))

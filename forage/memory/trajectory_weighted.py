@@ -94,9 +94,13 @@ def weights(
     first: Float[np.ndarray, "episode features"],
     by: str,
     temperature: float,
-    whole: Bool[np.ndarray, " episode"],
+    whole: Bool[np.ndarray, " episode"] | None = None,
 ) -> Float[np.ndarray, " episode"]:
-    """Compute exp(A / temperature) up to a factor. A is brought to [0, 1] over whole episodes, and 0 for the others."""
+    """Compute exp(A / temperature) up to a factor. A is brought to [0, 1] over whole episodes, and 0 for the others.
+
+    `whole`: which episodes are; `None`: all.
+    """
+    whole = np.ones(len(returns), bool) if whole is None else whole
     better = returns
     if by == "advantage":
         features = np.column_stack([first, np.ones(len(first))])

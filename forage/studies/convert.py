@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from forage.config.environment import environment_spec, resolve_environment
 from forage.config.saved import spec_from_config
-from forage.core.bounds import OtherScale, data_outside
+from forage.core.bounds import data_outside
 from forage.core.types import ForageError, Spec
 from forage.data import files, formats
 from forage.data.formats import folder
@@ -20,6 +19,7 @@ from forage.data.formats.reading import Reading, parse
 from forage.data.logged import Transitions, join
 
 Paths = str | os.PathLike[str]
+Tell = Callable[[str], None]
 
 
 def read(
@@ -44,13 +44,15 @@ def spec_of(environment: Any, options: Mapping[str, Any] | None) -> Spec | None:
     return environment_spec(name, made)
 
 
-def checked(path: Path, spec: Spec | None, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
-    """Read a data set and check it against its environment."""
+def checked(
+    path: Path, spec: Spec | None, reading: Reading, tell: Tell | None = None
+) -> tuple[Transitions, dict[str, Any]]:
+    """Read a data set and check it against its environment. `tell` is told if it is of another scale."""
     found, header = formats.read(path, spec, reading)
     spec = spec or spec_from_config(header)
     files.check_fits(path, header, found, spec)
-    if said := data_outside(str(path), found.observation, spec.observation_space, spec.name):
-        warnings.warn(said, OtherScale, stacklevel=3)
+    if tell is not None and (said := data_outside(str(path), found.observation, spec.observation_space, spec.name)):
+        tell(said)
     return found, header | {"transitions": found.transitions, "episodes": found.episodes}
 
 
@@ -61,12 +63,14 @@ def convert(
     to: str | None = None,
     environment: Any = None,
     env: Mapping[str, Any] | None = None,
+    tell: Tell | None = None,
     **words: Any,
 ) -> dict[str, Any]:
     """Convert a data set, or several into one; return the header of what was written.
 
     `to`: the format to write, otherwise as the output's name says (a name without a suffix is a folder of arrays, into
-    which several are written one by one, so that no more than one is in memory). Other arguments are those of `read`.
+    which several are written one by one, so that no more than one is in memory). `tell` is told if a data set is of
+    another scale than its environment. Other arguments are those of `read`.
 
     >>> forage.data.convert("log.csv", "log.npz", environment="CartPole-v1", ends=500)  # doctest: +SKIP
     """
@@ -78,7 +82,7 @@ def convert(
         raise ForageError(f"{target} would be written over what is read; name another output.")
     kind, spec = formats.target_kind(target, to), spec_of(environment, env)
     reading = parse({name: value for name, value in words.items() if value is not None}, "forage data convert")
-    first, header = checked(paths[0], spec, reading)
+    first, header = checked(paths[0], spec, reading, tell)
     if len(paths) == 1:
         formats.write(target, first, header, kind)
         return header
@@ -87,7 +91,7 @@ def convert(
 
     def following() -> Any:
         for path in paths[1:]:
-            found, more = checked(path, spec, reading)
+            found, more = checked(path, spec, reading, tell)
             for what in ("observation_space", "action_space"):
                 if more["spec"][what] != header["spec"][what]:
                     raise ForageError(

@@ -11,12 +11,13 @@ from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.policy_gradient.ppo import PPO
 from forage.core import prng
+from forage.core.arrays import array_space, as_arrays
 from forage.core.host import array_dtype
 from forage.core.spaces import check, clip, fitted, picture, reading, sample, scale_of, seen, split_mask
 from forage.core.types import ForageError, Spec
 from forage.environments.adapters.gymnasium.actions import Door
 from forage.environments.adapters.gymnasium.environment import GymnasiumEnvironment
-from forage.environments.adapters.gymnasium.spaces import array_space, as_arrays, flat_mask
+from forage.environments.adapters.gymnasium.spaces import flat_mask
 from forage.loop.policy import Policy
 from forage.nn.distributions import Actions, Categorical
 from forage.nn.encoders import encoder

@@ -10,12 +10,12 @@ import small
 from gymnasium import spaces
 
 import forage
+from forage.core.arrays import array_space, as_arrays, decode_text, encode_text
 from forage.core.host import Check
 from forage.core.spaces import Tokens
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.actions import Door
 from forage.environments.adapters.gymnasium.environment import GymnasiumEnvironment
-from forage.environments.adapters.gymnasium.spaces import array_space, as_arrays, decode_text, encode_text
 
 WORDS = spaces.Text(6, min_length=0, charset="ab dno")
 NESTED = spaces.Dict(

@@ -21,10 +21,9 @@ def test_weights_by_hand():
     # Returns of 0, 1 and 4 where the first observation is 0, 1 and 2: the best line is 2x - 1/3, and the advantages
     # are 1/3, -2/3 and 1/3.
     returns, first = np.array([0.0, 1.0, 4.0]), np.array([[0.0], [1.0], [2.0]])
-    all_of = np.ones(3, bool)
-    np.testing.assert_allclose(weights(returns, first, "advantage", 0.5, all_of), np.exp([0, -2, 0]), rtol=1e-9)
-    np.testing.assert_allclose(weights(returns, first, "return", 0.5, all_of), np.exp([-2, -1.5, 0]), rtol=1e-9)
-    even = weights(returns, np.eye(3), "advantage", 0.5, all_of)  # each start promises just what it brought
+    np.testing.assert_allclose(weights(returns, first, "advantage", 0.5), np.exp([0, -2, 0]), rtol=1e-9)
+    np.testing.assert_allclose(weights(returns, first, "return", 0.5), np.exp([-2, -1.5, 0]), rtol=1e-9)
+    even = weights(returns, np.eye(3), "advantage", 0.5)  # each start promises just what it brought
     np.testing.assert_allclose(even, even[0])
 
 

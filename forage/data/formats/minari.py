@@ -10,18 +10,22 @@ Source: Younis and others, 2024, "Minari", Farama Foundation, https://minari.far
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import jax
 import numpy as np
 
 from forage.core import spaces
+from forage.core.arrays import action_space, array_space, as_actions, rows_as_arrays, travelling
+from forage.core.errors import nearest
 from forage.core.types import ForageError, Spec
 from forage.data.formats import flat, package
 from forage.data.formats.reading import Reading
@@ -47,13 +51,19 @@ def read(path: Path, spec: Spec | None, reading: Reading) -> tuple[Transitions, 
     if not episodes:
         raise ForageError(f"{path} is empty: it has no episodes.")
     own = json.loads(metadata["forage"]) if "forage" in metadata else {}
-    known = spec or Spec(str(metadata.get("dataset_id", path.name)), found.observation_space, found.action_space)
+    name = str(metadata.get("dataset_id", path.name))
+    if own:
+        shown, acted, take = found.observation_space, found.action_space, plain
+    else:
+        shown = array_space(name, left_out(path, found.observation_space, reading.without), option="--without")
+        acted, take = action_space(name, found.action_space), functools.partial(taken, path, found, reading.without)
+    known = spec or Spec(name, travelling(shown), acted)
     if not own:
-        check_spaces(path, found, known)
+        check_spaces(path, shown, acted, known)
     header = own or {"spec": flat.spec_json(known), "left_out": 0}
     parts, first, cut = [], 0, np.zeros(len(episodes), bool)
     for number, episode in enumerate(episodes):
-        parts.append(fields(path, number, first, episode))
+        parts.append(fields(path, number, first, take(episode)))
         first += len(episode["rewards"])
         cut[number] = not (episode["terminations"][-1] or episode["truncations"][-1])
     joined = jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
@@ -98,10 +108,47 @@ def fields(path: Path, number: int, first: int, episode: Mapping[str, Any]) -> d
     }
 
 
-def check_spaces(path: Path, found: Any, spec: Spec) -> None:
+def plain(episode: Any) -> dict[str, Any]:
+    """Return an episode's arrays as they are, by name."""
+    names = ("observations", "actions", "rewards", "terminations", "truncations", "infos")
+    return {name: getattr(episode, name) for name in names} if not isinstance(episode, Mapping) else dict(episode)
+
+
+def taken(path: Path, found: Any, without: Sequence[str], episode: Any) -> dict[str, Any]:
+    """Return an episode's arrays as environments of such spaces show them: texts as tokens, a tuple as a dictionary."""
+    arrays = plain(episode)
+    seen, space = arrays["observations"], left_out(path, found.observation_space, without)
+    try:
+        return arrays | {
+            "observations": rows_as_arrays(space, seen),
+            "actions": as_actions(found.action_space, arrays["actions"], len(arrays["rewards"])),
+        }
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise ForageError(f"{path}: an episode is not in the spaces that its metadata names ({error}).") from error
+
+
+def left_out(path: Path, space: Any, without: Sequence[str]) -> Any:
+    """Return a space of observations without some of its parts, each a name or names joined by dots."""
+    for name in without:
+        first, _, rest = name.partition(".")
+        parts = dict(space.spaces) if isinstance(space, gymnasium.spaces.Dict) else {}
+        if first not in parts:
+            raise ForageError(f"{path} has observations without a part {first!r}{nearest(first, list(parts))}")
+        if rest:
+            parts[first] = left_out(path, parts[first], [rest])
+        else:
+            del parts[first]
+        if not parts:
+            raise ForageError(f"{path} would have nothing left to observe without {name}.")
+        space = gymnasium.spaces.Dict(parts)
+    return space
+
+
+def check_spaces(path: Path, observation_space: Any, action_space: Any, spec: Spec) -> None:
     """Raise `ForageError` where spaces are of another kind or shape. Bounds may differ: actions are looked at."""
-    for what in ("observation_space", "action_space"):
-        theirs, ours = getattr(found, what), getattr(spec, what)
+    found = {"observation_space": observation_space, "action_space": action_space}
+    for what, theirs in found.items():
+        ours = getattr(spec, what)
         kinds = [jax.tree.map(lambda x: (x.shape, x.dtype.kind), shape_of(space)) for space in (theirs, ours)]
         if kinds[0] != kinds[1]:
             kind = what.partition("_")[0]

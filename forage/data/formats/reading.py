@@ -12,7 +12,7 @@ from forage.core.errors import nearest
 from forage.core.types import ForageError
 
 TERMINATED, TRUNCATED = "terminated", "truncated"
-SEVERAL = ("observation", "next_observation", "action", "episode")  # may be several columns
+SEVERAL = ("observation", "next_observation", "action", "episode", "without")  # may be several names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Reading:
     time: str = ""  # column that orders the rows of an episode: numbers, or dates such as 2024-01-31
     behaviour_probability: str = ""  # column of the probability with which the action was chosen, if it is known
     ends: str | int | None = None  # what an end means that the file does not explain: terminated, truncated, or N steps
+    without: tuple[str, ...] = ()  # parts of a dictionary of observations that are left out
     lossy: bool = False  # more than one row in a hundred may be left out
 
     def over(self, other: Reading) -> Reading:
@@ -74,7 +75,7 @@ def parse(found: Mapping[str, Any], where: str) -> Reading:
         elif name in SEVERAL:
             listed = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
             if not isinstance(listed, list) or not all(isinstance(part, str) and part for part in listed):
-                raise ForageError(f"{where}: {name} is the name of a column or a list of them, not {value!r}.")
+                raise ForageError(f"{where}: {name} is a name or a list of names, not {value!r}.")
             given[name] = tuple(listed)
         elif not isinstance(value, str) or not value:
             raise ForageError(f"{where}: {name} is the name of a column, not {value!r}.")

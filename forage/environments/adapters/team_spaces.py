@@ -16,21 +16,13 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Bool, Float, Shaped
 
+from forage.core.arrays import CHOICES, array_space, choices, float_box, travelling, vector_size
 from forage.core.host import Misfit
 from forage.core.spaces import Whole, describe, fitted, is_bounded, leaves, picture, scale_of
 from forage.core.types import ForageError
-from forage.environments.adapters.gymnasium.actions import Door, choices
+from forage.environments.adapters.gymnasium.actions import Door
 from forage.environments.adapters.gymnasium.calls import found
-from forage.environments.adapters.gymnasium.spaces import (
-    CHOICES,
-    array_space,
-    as_vector,
-    flat_mask,
-    flat_space,
-    float_box,
-    travelling,
-    vector_size,
-)
+from forage.environments.adapters.gymnasium.spaces import as_vector, flat_mask, flat_space
 
 
 class Own(NamedTuple):

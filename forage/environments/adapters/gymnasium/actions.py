@@ -10,8 +10,8 @@ from gymnasium import spaces
 from gymnasium.vector.utils import concatenate, create_empty_array
 from jaxtyping import PyTree
 
+from forage.core.arrays import action_space, leaves
 from forage.core.types import ForageError
-from forage.environments.adapters.gymnasium.spaces import CHOICES, float_box, travelling
 
 
 class Door:
@@ -26,26 +26,9 @@ class Door:
 
     def __init__(self, name: str, inner: spaces.Space[Any], num_envs: int):
         self.name, self.inner, self.num_envs = name, inner, num_envs
-        self.space = self._space()
+        self.space = action_space(name, inner)
         self.shape = (num_envs, *(self.space.shape or ()))
         self._start = int(inner.start) if isinstance(inner, spaces.Discrete) else 0
-
-    def _space(self) -> spaces.Space[Any]:
-        inner = self.inner
-        if isinstance(inner, spaces.Discrete):
-            return spaces.Discrete(int(inner.n))
-        if isinstance(inner, spaces.Box):
-            return travelling(inner)
-        parts = list(leaves(inner))
-        if parts and all(isinstance(part, CHOICES) for part in parts):
-            return spaces.MultiDiscrete(np.concatenate([choices(part) for part in parts]))
-        if parts and all(isinstance(part, spaces.Box) and np.dtype(part.dtype).kind == "f" for part in parts):
-            low, high = (np.concatenate([getattr(part, side).ravel() for part in parts]) for side in ("low", "high"))
-            return float_box(low, high)
-        raise ForageError(
-            f"{self.name} has actions in {inner}; Box, Discrete, MultiDiscrete and MultiBinary work, and a Dict or "
-            f"Tuple made of choices only or of boxes of floats only."
-        )
 
     def singles(self, action: PyTree[np.ndarray]) -> list[Any]:
         """Return the action of each environment. Raise `ForageError` where there is not one for each."""
@@ -81,22 +64,6 @@ class Door:
     @property
     def _cuts(self) -> np.ndarray:
         return np.cumsum([int(np.prod(part.shape or (), dtype=int)) for part in leaves(self.inner)])[:-1]
-
-
-def leaves(space: spaces.Space[Any]) -> Iterator[spaces.Space[Any]]:
-    """Return what is inside Dicts and Tuples, in order."""
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        for part in space.values() if isinstance(space, spaces.Dict) else space.spaces:
-            yield from leaves(part)
-    else:
-        yield space
-
-
-def choices(space: Any) -> np.ndarray:
-    """Return how many options each choice of a leaf has."""
-    if isinstance(space, spaces.Discrete):
-        return np.array([int(space.n)])
-    return np.ravel(space.nvec) if isinstance(space, spaces.MultiDiscrete) else np.full(int(np.prod(space.shape)), 2)
 
 
 def build(space: Any, parts: Iterator[np.ndarray]) -> Any:

@@ -12,6 +12,7 @@ import gymnasium
 import numpy as np
 from jaxtyping import Int, PyTree, UInt8
 
+from forage.core.arrays import travelling
 from forage.core.host import LIFE_LOST, HostEnvironment, HostStep
 from forage.core.types import ForageError, Step
 from forage.environments.adapters.gymnasium import saving
@@ -31,7 +32,7 @@ from forage.environments.adapters.gymnasium.make import (
     reward_names,
 )
 from forage.environments.adapters.gymnasium.parts import listed
-from forage.environments.adapters.gymnasium.spaces import is_masked, travelling
+from forage.environments.adapters.gymnasium.spaces import is_masked
 from forage.environments.adapters.gymnasium.wrapping import Around
 from forage.environments.adapters.jax.common import picture
 

@@ -15,15 +15,21 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from forage.core.host import array_dtype
-from forage.core.spaces import Tokens, Whole
+from forage.core.arrays import (
+    ARRAY_SPACES,
+    CHOICES,
+    array_space,
+    as_arrays,
+    float_box,
+    is_empty,
+    unreadable,
+    vector_size,
+)
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.calls import begin
 
-ARRAY_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
-CHOICES = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 MASKED = {"observation", "action_mask"}
 
 
@@ -210,91 +216,6 @@ def _is_ready(space: spaces.Space[Any]) -> bool:
     return isinstance(space, ARRAY_SPACES) and not np.any(getattr(space, "start", 0))
 
 
-def is_empty(space: Any) -> bool:
-    """Return whether a part of an observation is an array without numbers; it is left out."""
-    return isinstance(space, ARRAY_SPACES) and 0 in (space.shape or ())
-
-
-def array_space(name: str, space: Any, path: tuple[str, ...] = ()) -> spaces.Space[Any]:
-    """Return the space of `as_arrays`. Raise `ForageError` where an observation has no fixed size."""
-    if isinstance(space, spaces.Dict):
-        kept = {key: part for key, part in space.spaces.items() if not is_empty(part)}
-        return spaces.Dict({key: array_space(name, part, (*path, key)) for key, part in kept.items()})
-    if isinstance(space, spaces.Tuple):
-        return spaces.Dict(
-            {str(place): array_space(name, part) for place, part in enumerate(space.spaces) if not is_empty(part)}
-        )
-    if isinstance(space, spaces.Text):
-        return Tokens(space.max_length, len(space.character_set) + 1)
-    if isinstance(space, spaces.Discrete):
-        return spaces.Discrete(int(space.n))
-    if isinstance(space, spaces.MultiDiscrete) and space.start.any():
-        return spaces.MultiDiscrete(space.nvec)
-    if isinstance(space, ARRAY_SPACES):
-        return space
-    raise unreadable(name, space, path)
-
-
-def unreadable(name: str, space: Any, path: tuple[str, ...] = ()) -> ForageError:
-    """Return one sentence for a space, the part at `path` of the observation, that cannot be made arrays."""
-    part = f" as its part {'.'.join(path)}" if path else ""
-    leave = f", and --env.without {'.'.join(path)} leaves that part out" if path else ""
-    try:
-        also, shown = "flatten=True works for it" if space.is_np_flattenable else "its size changes", str(space)
-    except NotImplementedError:  # a space of another library's, whose words may be anything
-        also, shown = "Gymnasium does not know it", type(space).__name__
-    return ForageError(
-        f"{name} has observations in {shown}{part}: {also}; "
-        f"spaces made of Box, Discrete, MultiDiscrete, MultiBinary, Text, Dict and Tuple work{leave}."
-    )
-
-
-def vector_size(space: spaces.Space[Any]) -> bool:
-    """Return whether Gymnasium can make one vector of it; it asks spaces of other libraries, which may not know."""
-    try:
-        return space.is_np_flattenable
-    except NotImplementedError:
-        return False
-
-
-def as_arrays(space: Any, value: Any) -> Any:
-    """Return an element of `space` as nested dictionaries of arrays."""
-    if isinstance(space, spaces.Dict):
-        return {key: as_arrays(part, value[key]) for key, part in space.spaces.items() if not is_empty(part)}
-    if isinstance(space, spaces.Tuple):
-        if len(value) != len(space.spaces):
-            raise ForageError(f"An observation in {space} has {len(value)} parts; it should have {len(space.spaces)}.")
-        return {str(at): as_arrays(part, value[at]) for at, part in enumerate(space.spaces) if not is_empty(part)}
-    if isinstance(space, spaces.Text):
-        return encode_text(space, value)
-    if isinstance(space, spaces.Discrete):
-        return np.asarray(value - space.start)
-    if isinstance(space, spaces.MultiDiscrete) and space.start.any():
-        return np.asarray(value) - space.start
-    return np.asarray(value)
-
-
-def encode_text(space: spaces.Text, text: str) -> Int[np.ndarray, " length"]:
-    """`int32[max_length]`: for each character its place in the sorted character set, counted from 1; 0 is the pad.
-
-    Raises `ForageError` for a text that is too long, and for a character that the space does not have.
-    """
-    if not isinstance(text, str) or len(text) > space.max_length:
-        raise ForageError(f"{text!r} is no text of at most {space.max_length} characters.")
-    place = {character: number for number, character in enumerate(sorted(space.character_set), start=1)}
-    if strange := sorted(set(text) - place.keys()):
-        raise ForageError(f"The text {text!r} has the character {strange[0]!r}, which its space does not have.")
-    ids = np.full(space.max_length, Tokens.PAD, np.int32)
-    ids[: len(text)] = [place[character] for character in text]
-    return ids
-
-
-def decode_text(space: spaces.Text, ids: Int[np.ndarray, " length"]) -> str:
-    """Return the text that `encode_text` was given."""
-    characters = sorted(space.character_set)
-    return "".join(characters[number - 1] for number in ids if number != Tokens.PAD)
-
-
 def flat_space(name: str, space: spaces.Space[Any]) -> spaces.Box:
     """Return the space of `gymnasium.spaces.flatten`, as `float32`. Raise `ForageError` where the size changes."""
     if not vector_size(space):
@@ -308,30 +229,3 @@ def flat_space(name: str, space: spaces.Space[Any]) -> spaces.Box:
 def as_vector(space: spaces.Space[Any], value: Any) -> Float[np.ndarray, " size"]:
     """Return an element of `space` as one vector."""
     return np.asarray(spaces.flatten(space, value), np.float32)
-
-
-def float_box(low: np.ndarray, high: np.ndarray) -> spaces.Box:
-    """Return a `float32` box. Bounds beyond what `float32` holds mean that there is none."""
-    limits = np.finfo(np.float32)
-    low = np.where(low < limits.min, -np.inf, np.clip(low, limits.min, limits.max))
-    high = np.where(high > limits.max, np.inf, np.clip(high, limits.min, limits.max))
-    least, most = low.astype(np.float32), high.astype(np.float32)
-    # Rounded inwards, so that what is within these bounds is within the given ones.
-    inner = np.where(least < low, np.nextafter(least, np.float32(np.inf)), least)
-    outer = np.where(most > high, np.nextafter(most, np.float32(-np.inf)), most)
-    crossed = inner > outer
-    return spaces.Box(np.where(crossed, least, inner), np.where(crossed, most, outer), low.shape, np.float32)
-
-
-def travelling(space: Any) -> spaces.Space[Any]:
-    """Return the same space in the dtypes that values travel in."""
-    if isinstance(space, spaces.Dict):
-        return spaces.Dict({key: travelling(part) for key, part in space.spaces.items()})
-    if isinstance(space, spaces.Box) and (dtype := array_dtype(space)) != space.dtype:
-        if dtype.kind == "f":
-            box = float_box(space.low, space.high)
-            return box if space.dtype.kind == "f" else Whole(box.low, box.high)
-        limits = np.iinfo(dtype)
-        low, high = (np.clip(bound, limits.min, limits.max) for bound in (space.low, space.high))
-        return spaces.Box(low.astype(dtype), high.astype(dtype), space.shape, dtype.type)
-    return space

@@ -8,11 +8,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from jaxtyping import PyTree, UInt8
 
+from forage.core.arrays import travelling
 from forage.core.host import HostEnvironment, HostStep, Misfit
 from forage.core.types import ForageError, Step
 from forage.environments.adapters.gymnasium.actions import Door
 from forage.environments.adapters.gymnasium.batch import Arrays, Layout, copied, nested, write_batch
-from forage.environments.adapters.gymnasium.spaces import travelling
 
 MODES = "vector_kwargs={'autoreset_mode': 'SameStep'}"
 

@@ -1,0 +1,221 @@
+"""Gymnasium's spaces as arrays: what environments and data sets of others show, and how they are acted in.
+
+Observations. Nested spaces stay nested: a Dict a dictionary, a Tuple a dictionary with the keys "0", "1", ..., a Text
+`Tokens` (one id for each character, see `encode_text`); what counts from elsewhere counts from 0.
+
+Actions. Agents act in Discrete, in flat MultiDiscrete and in Box spaces. Many choices (MultiBinary, MultiDiscrete of
+any shape, a Dict or Tuple of choices) are one flat MultiDiscrete; a Dict or Tuple of boxes of floats is one flat Box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from jaxtyping import Int
+
+from forage.core.host import array_dtype
+from forage.core.spaces import Tokens, Whole
+from forage.core.types import ForageError
+
+ARRAY_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+CHOICES = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+WITHOUT = "--env.without"  # leaves a part of an environment's observation out
+
+
+def is_empty(space: Any) -> bool:
+    """Return whether a part of an observation is an array without numbers; it is left out."""
+    return isinstance(space, ARRAY_SPACES) and 0 in (space.shape or ())
+
+
+def array_space(name: str, space: Any, path: tuple[str, ...] = (), option: str = WITHOUT) -> spaces.Space[Any]:
+    """Return the space of `as_arrays`. Raise `ForageError` where an observation has no fixed size.
+
+    `option`: what leaves a part of the observation out.
+    """
+    if isinstance(space, spaces.Dict):
+        kept = {key: part for key, part in space.spaces.items() if not is_empty(part)}
+        return spaces.Dict({key: array_space(name, part, (*path, key), option) for key, part in kept.items()})
+    if isinstance(space, spaces.Tuple):
+        return spaces.Dict(
+            {
+                str(place): array_space(name, part, (), option)
+                for place, part in enumerate(space.spaces)
+                if not is_empty(part)
+            }
+        )
+    if isinstance(space, spaces.Text):
+        return Tokens(space.max_length, len(space.character_set) + 1)
+    if isinstance(space, spaces.Discrete):
+        return spaces.Discrete(int(space.n))
+    if isinstance(space, spaces.MultiDiscrete) and space.start.any():
+        return spaces.MultiDiscrete(space.nvec)
+    if isinstance(space, ARRAY_SPACES):
+        return space
+    raise unreadable(name, space, path, option)
+
+
+def unreadable(name: str, space: Any, path: tuple[str, ...] = (), option: str = WITHOUT) -> ForageError:
+    """Return one sentence for a space, the part at `path` of the observation, that cannot be made arrays."""
+    part = f" as its part {'.'.join(path)}" if path else ""
+    leave = f", and {option} {'.'.join(path)} leaves that part out" if path else ""
+    try:
+        also = "flatten=True works for it" if space.is_np_flattenable and option == WITHOUT else "its size changes"
+        shown = str(space)
+    except NotImplementedError:  # a space of another library's, whose words may be anything
+        also, shown = "Gymnasium does not know it", type(space).__name__
+    return ForageError(
+        f"{name} has observations in {shown}{part}: {also}; "
+        f"spaces made of Box, Discrete, MultiDiscrete, MultiBinary, Text, Dict and Tuple work{leave}."
+    )
+
+
+def vector_size(space: spaces.Space[Any]) -> bool:
+    """Return whether Gymnasium can make one vector of it; it asks spaces of other libraries, which may not know."""
+    try:
+        return space.is_np_flattenable
+    except NotImplementedError:
+        return False
+
+
+def as_arrays(space: Any, value: Any) -> Any:
+    """Return an element of `space` as nested dictionaries of arrays."""
+    if isinstance(space, spaces.Dict):
+        return {key: as_arrays(part, value[key]) for key, part in space.spaces.items() if not is_empty(part)}
+    if isinstance(space, spaces.Tuple):
+        if len(value) != len(space.spaces):
+            raise ForageError(f"An observation in {space} has {len(value)} parts; it should have {len(space.spaces)}.")
+        return {str(at): as_arrays(part, value[at]) for at, part in enumerate(space.spaces) if not is_empty(part)}
+    if isinstance(space, spaces.Text):
+        return encode_text(space, value)
+    if isinstance(space, spaces.Discrete):
+        return np.asarray(value - space.start)
+    if isinstance(space, spaces.MultiDiscrete) and space.start.any():
+        return np.asarray(value) - space.start
+    return np.asarray(value)
+
+
+def rows_as_arrays(space: Any, value: Any) -> Any:
+    """Return many elements of `space`, leaves `[row, ...]`, as nested dictionaries of arrays; see `as_arrays`."""
+    if isinstance(space, spaces.Dict):
+        return {key: rows_as_arrays(part, value[key]) for key, part in space.spaces.items() if not is_empty(part)}
+    if isinstance(space, spaces.Tuple):
+        return {str(at): rows_as_arrays(part, value[at]) for at, part in enumerate(space.spaces) if not is_empty(part)}
+    if isinstance(space, spaces.Text):
+        return np.stack([encode_text(space, plain(text)) for text in value])
+    return np.asarray(as_arrays(space, np.asarray(value)))
+
+
+def plain(text: Any) -> Any:
+    """Return a text of a file as a string."""
+    return text.decode() if isinstance(text, bytes) else text
+
+
+def encode_text(space: spaces.Text, text: str) -> Int[np.ndarray, " length"]:
+    """`int32[max_length]`: for each character its place in the sorted character set, counted from 1; 0 is the pad.
+
+    Raises `ForageError` for a text that is too long, and for a character that the space does not have.
+    """
+    if not isinstance(text, str) or len(text) > space.max_length:
+        raise ForageError(f"{text!r} is no text of at most {space.max_length} characters.")
+    place = {character: number for number, character in enumerate(sorted(space.character_set), start=1)}
+    if strange := sorted(set(text) - place.keys()):
+        raise ForageError(f"The text {text!r} has the character {strange[0]!r}, which its space does not have.")
+    ids = np.full(space.max_length, Tokens.PAD, np.int32)
+    ids[: len(text)] = [place[character] for character in text]
+    return ids
+
+
+def decode_text(space: spaces.Text, ids: Int[np.ndarray, " length"]) -> str:
+    """Return the text that `encode_text` was given."""
+    characters = sorted(space.character_set)
+    return "".join(characters[number - 1] for number in ids if number != Tokens.PAD)
+
+
+def float_box(low: np.ndarray, high: np.ndarray) -> spaces.Box:
+    """Return a `float32` box. Bounds beyond what `float32` holds mean that there is none."""
+    limits = np.finfo(np.float32)
+    low = np.where(low < limits.min, -np.inf, np.clip(low, limits.min, limits.max))
+    high = np.where(high > limits.max, np.inf, np.clip(high, limits.min, limits.max))
+    least, most = low.astype(np.float32), high.astype(np.float32)
+    # Rounded inwards, so that what is within these bounds is within the given ones.
+    inner = np.where(least < low, np.nextafter(least, np.float32(np.inf)), least)
+    outer = np.where(most > high, np.nextafter(most, np.float32(-np.inf)), most)
+    crossed = inner > outer
+    return spaces.Box(np.where(crossed, least, inner), np.where(crossed, most, outer), low.shape, np.float32)
+
+
+def travelling(space: Any) -> spaces.Space[Any]:
+    """Return the same space in the dtypes that values travel in."""
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({key: travelling(part) for key, part in space.spaces.items()})
+    if isinstance(space, spaces.Box) and (dtype := array_dtype(space)) != space.dtype:
+        if dtype.kind == "f":
+            box = float_box(space.low, space.high)
+            return box if space.dtype.kind == "f" else Whole(box.low, box.high)
+        limits = np.iinfo(dtype)
+        low, high = (np.clip(bound, limits.min, limits.max) for bound in (space.low, space.high))
+        return spaces.Box(low.astype(dtype), high.astype(dtype), space.shape, dtype.type)
+    return space
+
+
+def action_space(name: str, inner: spaces.Space[Any]) -> spaces.Space[Any]:
+    """Return the space that agents act in for an environment's own. Raise `ForageError` where there is none."""
+    if isinstance(inner, spaces.Discrete):
+        return spaces.Discrete(int(inner.n))
+    if isinstance(inner, spaces.Box):
+        return travelling(inner)
+    parts = list(leaves(inner))
+    if parts and all(isinstance(part, CHOICES) for part in parts):
+        return spaces.MultiDiscrete(np.concatenate([choices(part) for part in parts]))
+    if parts and all(isinstance(part, spaces.Box) and np.dtype(part.dtype).kind == "f" for part in parts):
+        low, high = (np.concatenate([getattr(part, side).ravel() for part in parts]) for side in ("low", "high"))
+        return float_box(low, high)
+    raise ForageError(
+        f"{name} has actions in {inner}; Box, Discrete, MultiDiscrete and MultiBinary work, and a Dict or "
+        f"Tuple made of choices only or of boxes of floats only."
+    )
+
+
+def as_actions(space: spaces.Space[Any], value: Any, count: int) -> np.ndarray:
+    """Return `count` elements of an environment's own action space as agents act: the opposite of what a `Door` does.
+
+    `value`: leaves `[step, ...]`, nested as the space is.
+    """
+    if isinstance(space, spaces.Discrete):
+        return np.asarray(value) - space.start
+    if isinstance(space, spaces.Box):
+        return np.asarray(value)
+    parts = [(leaf, np.asarray(array).reshape(count, -1)) for leaf, array in paired(space, value)]
+    starts = [np.ravel(np.asarray(getattr(leaf, "start", 0))) for leaf, _ in parts]
+    return np.concatenate([array - start for (_, array), start in zip(parts, starts, strict=True)], axis=1)
+
+
+def paired(space: spaces.Space[Any], value: Any) -> Iterator[tuple[spaces.Space[Any], Any]]:
+    """Return the leaves of a space, each with its part of a value."""
+    if isinstance(space, spaces.Dict):
+        for key, part in space.items():
+            yield from paired(part, value[key])
+    elif isinstance(space, spaces.Tuple):
+        for at, part in enumerate(space.spaces):
+            yield from paired(part, value[at])
+    else:
+        yield space, value
+
+
+def leaves(space: spaces.Space[Any]) -> Iterator[spaces.Space[Any]]:
+    """Return what is inside Dicts and Tuples, in order."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        for part in space.values() if isinstance(space, spaces.Dict) else space.spaces:
+            yield from leaves(part)
+    else:
+        yield space
+
+
+def choices(space: Any) -> np.ndarray:
+    """Return how many options each choice of a leaf has."""
+    if isinstance(space, spaces.Discrete):
+        return np.array([int(space.n)])
+    return np.ravel(space.nvec) if isinstance(space, spaces.MultiDiscrete) else np.full(int(np.prod(space.shape)), 2)
