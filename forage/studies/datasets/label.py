@@ -127,7 +127,8 @@ def transported_rewards(
 ) -> Float[np.ndarray, " transition"]:
     """Compute the rewards of all transitions, from whole episodes as demonstrations.
 
-    `horizon`: the environment's time limit, which tells the whole episodes among `data`: the span is that of theirs.
+    `horizon`: the environment's time limit, which tells the whole episodes among `data`: the span is that of theirs,
+    and of all if none is whole.
     `height`: the most that a step is paid, before scaling. `sharpness`: how fast that falls with the cost. `blur`: of
     the transport. `span`: of the returns; 0 leaves rewards as they are. `tell` is told how many episodes are paid.
     """
@@ -155,12 +156,8 @@ def transported_rewards(
     if not span:
         return rewards
     whole = data.whole(horizon)
-    if not whole.any():
-        raise ForageError(
-            f"The data hold no whole episode: the recording cut all {data.episodes:,} of them, so their returns have "
-            f"no span to scale; record more steps, or leave rewards as they are (span 0)."
-        )
-    spread = float(np.ptp(np.bincount(data.numbers, rewards)[whole]))
+    returns = np.bincount(data.numbers, rewards)
+    spread = float(np.ptp(returns[whole] if whole.any() else returns))
     return rewards * span / spread if spread > 0 else rewards
 
 

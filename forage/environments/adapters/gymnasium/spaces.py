@@ -22,6 +22,8 @@ from forage.core.arrays import (
     CHOICES,
     array_space,
     as_arrays,
+    decode_text,
+    encode_text,
     float_box,
     is_empty,
     unreadable,
@@ -30,6 +32,7 @@ from forage.core.arrays import (
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.calls import begin
 
+__all__ = ["array_space", "as_arrays", "decode_text", "encode_text"]  # of `core.arrays`, found here, too
 MASKED = {"observation", "action_mask"}
 
 
