@@ -22,7 +22,7 @@ LEAST_LOG_STD, MOST_LOG_STD = -5.0, 2.0  # of the authors' code of implicit Q-le
 
 def best_return(data: Experience) -> Float[Array, ""]:
     """Return the highest return of the whole episodes of a data set whose returns are told (`Agent.contexts`)."""
-    assert not isinstance(data.time, tuple)
+    assert not isinstance(data.return_to_go, tuple) and not isinstance(data.time, tuple)
     complete = True if isinstance(data.complete, tuple) else data.complete
     return jnp.where((data.time == 0) & complete, data.return_to_go, -jnp.inf).max()
 

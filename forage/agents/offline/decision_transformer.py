@@ -197,6 +197,7 @@ class DecisionTransformer(OfflineAgent):
 
     def primed(self, state: DecisionTransformerState, data: Experience) -> DecisionTransformerState:
         """Return the state with what the data say of returns and observations."""
+        assert not isinstance(data.return_to_go, tuple)
         norm = state.norm
         if norm is not None:
             rows = jax.tree.map(lambda x: x[None], split_mask(data.observation)[0])

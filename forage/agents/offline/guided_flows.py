@@ -143,6 +143,7 @@ class GuidedFlows(OfflineAgent):
 
     def primed(self, state: GuidedFlowsState, data: Experience) -> GuidedFlowsState:
         """Return the state with what the data say of returns and observations."""
+        assert not isinstance(data.return_to_go, tuple)
         rows = split_mask(data.observation)[0]
         return state._replace(
             mean=rows.mean(0),

@@ -47,7 +47,8 @@ class Rows(NamedTuple):
 
     def at(self, rows: np.ndarray) -> Rows:
         """Return the rows with these numbers."""
-        return self._replace(**{name: array[rows] for name, array in self.arrays().items()})
+        taken: dict[str, Any] = {name: array[rows] for name, array in self.arrays().items()}
+        return self._replace(**taken)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return what the file says, by name."""
