@@ -14,7 +14,15 @@ from jaxtyping import Float
 
 from forage.core.errors import ForageError
 from forage.evaluation import statistics
-from forage.evaluation.statistics import Statistic, check_interval, interquartile_mean, quantiles
+from forage.evaluation.statistics import (
+    FEW,
+    Statistic,
+    check_interval,
+    interquartile_mean,
+    mean,
+    quantiles,
+    student_interval,
+)
 
 Values = Float[np.ndarray, "seeds points"] | Float[np.ndarray, "seeds tasks points"]
 
@@ -43,7 +51,8 @@ def aggregate_curve(
     one. Before every seed of every task has its first value there is no summary (NaN): one of those that end their
     episodes soonest would flatter or slander the rest. With one seed there is no interval: `low` and `high` are NaN.
     The interval holds for each point by itself. Whole curves are resampled, within each task by itself, the same for
-    every point.
+    every point. With fewer than 5 seeds of a single task the interval of a mean or an interquartile mean is Student's,
+    of the mean, as in `score`.
     Source: Agarwal et al., 2021, arXiv:2108.13264, section 4.3.
     """
     steps, curves = _curves(steps, values)
@@ -53,7 +62,10 @@ def aggregate_curve(
     value[known] = statistic(filled[known], axis=(-2, -1))
 
     seeds, tasks, _ = curves.shape
-    if seeds > 1:
+    if 1 < seeds < FEW and tasks == 1 and statistic in (interquartile_mean, mean):
+        ends = [student_interval(point[:, 0], confidence) for point in filled[known]]
+        low[known], high[known] = np.reshape(ends, (-1, 2)).T
+    elif seeds > 1:
         check_interval(seeds, confidence, resamples)
         drawn = np.random.default_rng(seed).integers(seeds, size=(resamples, seeds, tasks))
         where = np.flatnonzero(known)

@@ -71,23 +71,31 @@ def describe(seeds: Sequence[int], interval: str = "", confidence: float = 0.95)
 
 
 def keep_in_view(
-    axes: Axes, values: Sequence[float], ends: Sequence[float | None], axis: Literal["x", "y"] = "y"
+    axes: Axes, values: Sequence[float] | np.ndarray, ends: Sequence[float | None], axis: Literal["x", "y"] = "y"
 ) -> bool:
     """Set the limits of an axis so that all values are in view; return whether intervals with these ends go beyond.
 
     An interval of few seeds can be many times as wide as all that was measured, which would then be flat. It is shown
     up to a quarter of the values' range outside it.
     """
-    finite = [value for value in values if np.isfinite(value)]
     known = [end for end in ends if end is not None and np.isfinite(end)]
-    if not finite or not known:
+    if not np.isfinite(values).any() or not known:
         return False
-    low, high = min(finite), max(finite)
-    room = BEYOND * (high - low) if high > low else np.inf
-    bottom, top = min(low, max(low - room, min(known))), max(high, min(high + room, max(known)))
+    bottom, top = room_for(values, known)
     margin = 0.06 * (top - bottom) or 0.06
     (axes.set_ylim if axis == "y" else axes.set_xlim)(bottom - margin, top + margin)
-    return min(known) < bottom - margin or max(known) > top + margin
+    return bool(min(known) < bottom - margin or max(known) > top + margin)
+
+
+def room_for(values: Sequence[float] | np.ndarray, ends: Sequence[float]) -> tuple[float, float]:
+    """Return limits that hold all values, and the ends of intervals up to a quarter of the values' range outside it."""
+    finite = np.asarray(values, float)[np.isfinite(values)]
+    known = np.asarray(ends, float)[np.isfinite(ends)]
+    if not len(finite) or not len(known):
+        return (finite.min(), finite.max()) if len(finite) else (np.nan, np.nan)
+    low, high = finite.min(), finite.max()
+    room = BEYOND * (high - low) if high > low else np.inf
+    return float(min(low, max(low - room, known.min()))), float(max(high, min(high + room, known.max())))
 
 
 def ends_of(scores: Sequence[Score]) -> list[float | None]:

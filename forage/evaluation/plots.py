@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from forage.core.errors import ForageError
-from forage.evaluation.curves import aggregate_curve
+from forage.evaluation.curves import aggregate_curve, fill_forward
 from forage.evaluation.look import (
     DASHES,
     FAINT,
@@ -23,6 +23,7 @@ from forage.evaluation.look import (
     head,
     keep_in_view,
     ramp,
+    room_for,
     save,
     sheet,
     style,
@@ -56,8 +57,9 @@ def curve(
 ) -> pathlib.Path:
     """Draw learning curves into one picture, a PNG or an SVG by the path's suffix, and return the path.
 
-    Each run is a line, the interquartile mean over its seeds, in a band, its bootstrap interval at `confidence`
-    (see `aggregate_curve`), with its label at the line's end. A run alone shows its seeds as thin lines, too.
+    Each run is a line, the interquartile mean over its seeds, in a band, its interval at `confidence`
+    (see `aggregate_curve`), with its label at the line's end. A run alone shows its seeds as thin lines, too, on which
+    a seed's last value stands until an episode of it ends again. A band far wider than the lines leaves the picture.
     `references` are dashed levels with a label, such as a random policy's return. `size` is in inches.
     `span` is a range of the horizontal axis that is shaded, such as that of the contexts that were trained on.
     `finals` are scores of final evaluations, drawn as diamonds with their intervals: the number of the run whose colour
@@ -144,7 +146,7 @@ def _figure(
     style(axes, ylabel, xlabel)
     axes.set_xlim(0, max(np.max(steps) for _, steps, _ in runs) or 1)
     seeds = [len(values) for _, _, values in runs]
-    few = "(too narrow for so few) " if min(seeds) < FEW else ""
+    few = "(Student's below five seeds) " if min(seeds) < FEW else ""
     thin = ", each seed a thin line" if len(seeds) == 1 and seeds[0] > 1 else ""
     said = [describe(seeds, f"{few}shaded{thin}", confidence)]
     if finals:
@@ -160,10 +162,16 @@ def draw_run(
     """Draw one run and return the height at which its line ends, NaN when it has no line."""
     steps, middle, low, high = aggregate_curve(steps, values, confidence)
     if show_seeds and len(values) > 1:
-        axes.plot(steps, np.asarray(values).T, color=look["color"], linewidth=0.7, alpha=0.3, zorder=2)
+        axes.plot(
+            steps, fill_forward(np.asarray(values, float)).T, color=look["color"], linewidth=0.7, alpha=0.3, zorder=2
+        )
+    seen = axes.dataLim.frozen()
     axes.fill_between(steps, low, high, color=look["color"], alpha=0.16, linewidth=0, zorder=3)
+    axes.dataLim.set(seen)  # the band of few seeds would flatten all lines
     (line,) = axes.plot(steps, middle, **look, linewidth=2, solid_capstyle="round", zorder=4)
     known = np.flatnonzero(np.isfinite(middle))
+    bottom, top = room_for(np.append(middle, values), [*low, *high])
+    axes.update_datalim([(step, end) for step in steps[known][:1] for end in (bottom, top)])
     if len(known) == 1:  # a line through one point is invisible; a dot is not
         line.set(marker="o", markersize=5, clip_on=False)
     return float(middle[known[-1]]) if len(known) else math.nan
@@ -174,7 +182,8 @@ def draw_finals(axes: Axes, finals: Sequence[tuple[float, Score, str]]) -> bool:
     for step, one, color in finals:
         look: dict[str, Any] = {"markersize": 6, "markeredgecolor": "white", "zorder": 6, "clip_on": False}
         axes.plot([step], [one.value], "D", color=color, **look)
-    cut = keep_in_view(axes, axes.dataLim.intervaly, ends_of([one for _, one, _ in finals]))
+    drawn = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines] or [np.zeros(0)])
+    cut = bool(finals) and keep_in_view(axes, drawn, [*axes.dataLim.intervaly, *ends_of([one for _, one, _ in finals])])
     bottom, top = axes.get_ylim()
     for step, one, color in finals:
         if one.low is not None and one.high is not None:  # not clipped: at the right end half a line is outside

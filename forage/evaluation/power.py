@@ -57,11 +57,16 @@ def seeds_needed(
 ) -> SeedsNeeded:
     """Return the fewest seeds with which the difference seen, were it the true one, is found with probability `power`.
 
-    Found: Welch's t-test rejects equal means at `significance`, two-sided, which is where the interval of
-    `welch_difference` leaves out 0; with `paired`, where `a` and `b` are in the same order of seeds, the t-test of
-    their differences. Experiments with n seeds each are simulated from the scores at hand by a smoothed bootstrap:
-    scores drawn with replacement, with normal noise, scaled to the mean and the unbiased variance seen. Without noise,
-    few scores give many ties, and ties look like certainty. Beyond `most` seeds the answer is more than `most`.
+    They are at least 5 of each, since fewer without any spread decide nothing. Found: Welch's t-test rejects equal
+    means at `significance`, two-sided, which is where the interval of `welch_difference` leaves out 0; with `paired`,
+    where `a` and `b` are in the same order of seeds, the t-test of their differences. Experiments with n seeds each are
+    simulated from the scores at hand by a smoothed bootstrap: scores drawn with replacement, with normal noise, scaled
+    to the mean and the unbiased variance seen. Without noise, few scores give many ties, and ties look like certainty.
+    That variance is itself a guess, and half of all guesses are too small, so each experiment takes one of the
+    variances that the scores at hand allow: that seen times (k - 1) / chi^2, with chi^2 of k - 1 degrees of freedom for
+    k scores. With the variance seen alone, 5 normal scores of each lead to numbers of seeds whose power is 74 % on
+    average where 80 % is asked for; with this, to 86 % or more.
+    Beyond `most` seeds the answer is more than `most`.
 
     The check is the normal approximation, with z the quantiles of a standard normal:
 
@@ -84,7 +89,7 @@ def seeds_needed(
 
     seen = min(len(sample) for sample in samples)
     formula = normal_approximation(samples, power, significance)
-    few, many = 1, 2
+    few, many = min(FEW, most) - 1, min(FEW, most)
     while (found := reached(many)) < power:
         if many == most:
             return SeedsNeeded(None, found, formula, seen, most)
@@ -115,7 +120,11 @@ def _power(
     """Return the share of simulated experiments with `n` seeds in which the t-test rejects."""
     from scipy.special import stdtrit
 
-    drawn = [_smooth(sample, (simulations, n), random) for sample in samples]
+    drawn = []
+    for sample in samples:
+        k, middle = len(sample), sample.mean()
+        scale = np.sqrt((k - 1) / random.chisquare(k - 1, (simulations, 1)))  # of a deviation that k scores allow
+        drawn.append(middle + scale * (_smooth(sample, (simulations, n), random) - middle))
     squares = np.array([x.var(axis=1, ddof=1) / n for x in drawn])  # of the standard errors
     difference = drawn[0].mean(axis=1) - (drawn[1].mean(axis=1) if len(drawn) > 1 else 0.0)
     error = squares.sum(axis=0)

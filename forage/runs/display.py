@@ -262,9 +262,10 @@ def returns(row: dict[str, Any], settings: int = 1) -> str:
 
 
 def shown_return(values: Sequence[float | None], settings: int = 1) -> str:
-    """`return 483 [471, 490] (5 seeds)`; of a sweep the best setting's, and that it is."""
+    """Return `return 483 [471, 490] (5 seeds)`; of a sweep the best setting's, and that it was selected."""
     best = best_setting(values, settings)
-    return f"return {score(best)}" + (f", the best of {settings} settings" if settings > 1 else "")
+    selected = f", the best of {settings} settings, selected by this score, which flatters it" if settings > 1 else ""
+    return f"return {score(best)}{selected}"
 
 
 def best_setting(values: Sequence[float | None], settings: int) -> np.ndarray:

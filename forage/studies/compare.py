@@ -17,6 +17,7 @@ from forage.environments.plain import from_plain
 from forage.evaluation.comparison import probability_of_improvement, welch_difference
 from forage.evaluation.plots import curve
 from forage.evaluation.power import seeds_needed
+from forage.evaluation.statistics import FEW
 from forage.loop.policy import AUTO
 from forage.runs.changes import without_address
 from forage.runs.run import Run, counted_in
@@ -156,15 +157,13 @@ def in_words(value: Any) -> str:
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
-    """Return the agents' names where they differ, else the directories', else whole paths."""
-    for named in (
-        lambda run: run.config["agent"]["part"],
-        lambda run: run.directory.name,
-        lambda run: str(run.directory),
-    ):
-        found = [named(run) for run in runs]
+    """Return the agents' names where they differ, else the directories', else the ends of their paths that differ."""
+    parts = [run.directory.resolve().parts for run in runs]
+    found = [run.config["agent"]["part"] for run in runs]
+    for length in range(1, max(map(len, parts)) + 1):
         if len(set(found)) == len(found):
             break
+        found = ["/".join(part[-length:]) for part in parts]
     return found
 
 
@@ -191,14 +190,18 @@ def verdicts(runs: Sequence[Compared]) -> list[str]:
     ranked = sorted(scored, key=lambda pair: -pair[1].mean())
     for (better, a), (worse, b) in itertools.pairwise(ranked):
         lines.append(verdict(better, a, worse, b))
+    if len(ranked) > 2:
+        lines.append(
+            f"None of these {len(ranked) - 1} comparisons is corrected for their number, and neighbours in a ranking "
+            f"were chosen by the scores that compare them."
+        )
     return lines
 
 
 def verdict(better: str, a: np.ndarray, worse: str, b: np.ndarray) -> str:
-    """Return which of two is better and by how much; where that is open, how many seeds would settle it.
+    """Say which of two is better and by how much; where that is open, how many seeds would settle it.
 
-    How often a seed of one beats one of the other is said of a difference that is shown: of a few seeds it may be 1.00
-    [1.00, 1.00] where the means are not told apart.
+    Either way it says how often a seed of one beats one of the other, and the cautions that the scores ask for.
     """
     if min(len(a), len(b)) < 2:
         return f"One seed says nothing about others, so whether {better} is better than {worse} is open; train more."
@@ -209,19 +212,58 @@ def verdict(better: str, a: np.ndarray, worse: str, b: np.ndarray) -> str:
     interval = (
         f"95 % CI {low:.4g} to {high:.4g}, {of}" if np.isfinite(low) else f"no interval: {of}, without any spread"
     )
+    chance = probability_of_improvement(a, b)
+    how_often = (
+        f"One of {better}'s seeds beats one of {worse}'s with probability {chance.value:.2f}, 95 % CI {chance.low:.2f} "
+        f"to {chance.high:.2f}."
+    )
     if low > 0:
-        chance = probability_of_improvement(a, b)
-        how_often = f"{chance.value:.2f}, 95 % CI {chance.low:.2f} to {chance.high:.2f}"
-        return (
-            f"{better} is better than {worse}: its mean return over all seeds is {value:.4g} higher ({interval}). One "
-            f"of its seeds beats one of {worse}'s with probability {how_often}."
-        )
+        said = f"{better} is better than {worse}: its mean return over all seeds is {value:.4g} higher ({interval})."
+        return " ".join([said, how_often, *cautions(better, a, worse, b)])
+    said = (
+        f"Inconclusive: {better}'s mean return over all seeds is {value:.4g} higher than {worse}'s ({interval}), which "
+        f"is not significant."
+    )
+    return f"{said} {how_often} {seeds_to_confirm(a, b)}"
+
+
+def seeds_to_confirm(a: np.ndarray, b: np.ndarray) -> str:
+    """Say how many seeds it takes at least to confirm the difference of two means, were it the true one."""
+    seen = min(len(a), len(b))
+    if seen < FEW:
+        return f"Fewer than {FEW} seeds do not say how many would confirm it; train at least {FEW} of each."
     needed = seeds_needed(a, b)
     if needed.seeds is None:
-        confirm = f"not even {needed.most} seeds each would confirm it"
-    else:
-        confirm = f"about {needed.seeds} seeds each would confirm it ({max(1, needed.more or 0)} more)"
+        return f"If that difference is real, not even {needed.most} seeds each would confirm it in 4 of 5 experiments."
+    enough = max(needed.seeds, seen + 1)
     return (
-        f"Inconclusive: {better}'s mean return over all seeds is {value:.4g} higher than {worse}'s ({interval}), which "
-        f"is not significant. If that difference is real, {confirm}."
+        f"If that difference is real, at least {enough} seeds each would confirm it in 4 of 5 experiments "
+        f"({enough - seen} more)."
     )
+
+
+def cautions(better: str, a: np.ndarray, worse: str, b: np.ndarray) -> list[str]:
+    """Return sentences on cases where Welch's interval misses the truth more often than it says.
+
+    They are the rows of the table of errors in docs/trust.md: a side without any spread, or one seed far off.
+    """
+    said = []
+    for label, scores in ((better, a), (worse, b)):
+        if np.ptp(scores) == 0:
+            said.append(
+                f"Caution: all {len(scores)} seeds of {label} have the same score; if a rare seed of it is far off, "
+                f"the interval knows nothing of that and is wrong more often than 5 % says (docs/trust.md)."
+            )
+        elif (odd := outlier(scores)) is not None:
+            said.append(
+                f"Caution: one seed of {label} is far off the others ({odd:.4g}); such rare seeds make the interval "
+                f"wrong more often than 5 % says (docs/trust.md)."
+            )
+    return said
+
+
+def outlier(scores: np.ndarray) -> float | None:
+    """Return the one score whose distance from the median is over five times that of all others, else None."""
+    off = np.abs(scores - np.median(scores))
+    order = np.argsort(off)
+    return float(scores[order[-1]]) if len(scores) > 2 and off[order[-1]] > 5 * off[order[-2]] else None

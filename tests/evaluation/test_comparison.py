@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 
 import numpy as np
@@ -25,11 +26,12 @@ NAN = np.nan
 
 
 def test_probability_of_improvement_by_hand():
-    assert probability_of_improvement([2, 3], [0, 1]) == Score(1, 1, 1, 2)
-    assert probability_of_improvement([0, 1], [2, 3]) == Score(0, 0, 0, 2)
-    assert probability_of_improvement([5, 5], [5, 5]) == Score(0.5, 0.5, 0.5, 2)
+    drawn = functools.partial(probability_of_improvement, method="bootstrap")
+    assert drawn([2, 3], [0, 1]) == Score(1, 1, 1, 2)
+    assert drawn([0, 1], [2, 3]) == Score(0, 0, 0, 2)
+    assert drawn([5, 5], [5, 5]) == Score(0.5, 0.5, 0.5, 2)
     # Pairs of 1, 2, 3 against 0, 2: wins 1, 0; 1, a draw; 1, 1, so 4.5 of 6.
-    mixed = probability_of_improvement([1, 2, 3], [0, 2])
+    mixed = drawn([1, 2, 3], [0, 2])
     assert mixed.value == pytest.approx(4.5 / 6)
     assert mixed.seeds == 2
     # One draw in four has only 2 for b. Of those, 1 in 27 has 1, 1, 1 for a (score 0), 3 in 27 have 1, 1, 2
@@ -37,14 +39,43 @@ def test_probability_of_improvement_by_hand():
     assert mixed.low == pytest.approx(1 / 6)
     assert mixed.high == 1
     # Always better at one task, always worse at the other.
-    assert probability_of_improvement([[1, 0], [1, 0]], [[0, 1], [0, 1]]) == Score(0.5, 0.5, 0.5, 2)
-    assert probability_of_improvement([3], [1, 2]) == Score(1, None, None, 1)
+    assert drawn([[1, 0], [1, 0]], [[0, 1], [0, 1]]) == Score(0.5, 0.5, 0.5, 2)
+    assert drawn([3], [1, 2]) == probability_of_improvement([3], [1, 2]) == Score(1, None, None, 1)
 
 
-def test_probability_of_improvement_is_mann_and_whitneys_and_its_interval_a_plain_bootstrap():
+def test_the_interval_of_a_probability_by_hand():
+    # All of n trials succeed: at the lower end they do so with probability 2.5 %, p^n = 0.025.
+    for seeds, tasks in ((3, 1), (5, 1), (2, 3)):
+        found = probability_of_improvement(np.ones((seeds, tasks)), np.zeros((seeds, tasks)))
+        assert (found.value, found.low, found.high) == pytest.approx((1, 0.025 ** (1 / (seeds * tasks)), 1))
+        lost = probability_of_improvement(np.zeros((seeds, tasks)), np.ones((seeds, tasks)))
+        assert (lost.value, lost.low, lost.high) == pytest.approx((0, 0, 1 - 0.025 ** (1 / (seeds * tasks))))
+    # Draws alone are one success of two trials: 1 - (1 - p)^2 = 0.025 at the lower end.
+    assert probability_of_improvement([5, 5], [5, 5]).low == pytest.approx(1 - 0.975**0.5)
+    # Eight of ten: SciPy's exact interval of a binomial share; the smaller side counts.
+    exact = scipy.stats.binomtest(8, 10).proportion_ci(method="exact")
+    found = probability_of_improvement(np.ones(10), np.repeat([0.0, 2.0], [16, 4]))
+    assert (found.low, found.high) == pytest.approx((exact.low, exact.high))
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+def test_the_interval_of_a_probability_holds_the_truth_as_often_as_it_says(seeds):
+    random = np.random.default_rng(seeds)
+    for truth in (0.75, 0.9, 0.95):
+        shift = scipy.stats.norm.ppf(truth)
+        kinds = (
+            lambda n, s=shift: (random.normal(s * 2**0.5, 1, n), random.normal(0, 1, n)),
+            lambda n, s=shift: (np.full(n, s), random.normal(0, 1, n)),  # as variable as a share of n can be
+        )
+        for draw in kinds:
+            found = [probability_of_improvement(*draw(seeds)) for _ in range(400)]
+            assert np.mean([one.low <= truth <= one.high for one in found]) > 0.93
+
+
+def test_probability_of_improvement_is_mann_and_whitneys_and_as_rliables_its_interval_a_plain_bootstrap():
     random = np.random.default_rng(0)
     a, b = random.normal(0.5, 1, size=9), random.normal(size=7)
-    found = probability_of_improvement(a, b, resamples=4000)
+    found = probability_of_improvement(a, b, method="bootstrap", resamples=4000)
     assert found.value == pytest.approx(scipy.stats.mannwhitneyu(a, b).statistic / 63)
     plain = []
     for _ in range(4000):
@@ -178,6 +209,7 @@ def test_equal_algorithms_are_called_different_about_as_often_as_the_level_says(
     [
         (lambda: probability_of_improvement(np.ones((2, 3)), np.ones((2, 4))), "same tasks"),
         (lambda: probability_of_improvement([], [1.0]), "at least one of each"),
+        (lambda: probability_of_improvement([1.0, 2.0], [1.0, 2.0], method="normal"), "binomial or bootstrap"),
         (lambda: welch_difference([1.0], [1.0, 2.0]), "2 or more finite scores"),
         (lambda: welch_difference([1.0, NAN], [1.0, 2.0]), "2 or more finite scores"),
         (lambda: welch_difference([1.0, 2.0], [1.0, 2.0], confidence=95), "between 0 and 1"),

@@ -19,8 +19,10 @@ def test_aggregate_curve_by_hand():
     np.testing.assert_array_equal(steps, [10, 20, 30, 40, 50])
     # Until the third seed has a value there is no summary; then a seed's last value stands: 1, 5, 7 and 3, 5, 9.
     np.testing.assert_allclose(iqm, [NAN, NAN, 13 / 3, 17 / 3, 4])
-    np.testing.assert_allclose(low, [NAN, NAN, 1, 3, 4])
-    np.testing.assert_allclose(high, [NAN, NAN, 7, 9, 4])
+    # Three seeds: Student's interval of the mean, t = 4.302653, and of 1, 5, 7 and 3, 5, 9 s^2 = 28/3.
+    half = 4.302653 * (28 / 3 / 3) ** 0.5
+    np.testing.assert_allclose(low, [NAN, NAN, 13 / 3 - half, 17 / 3 - half, 4], rtol=1e-6)
+    np.testing.assert_allclose(high, [NAN, NAN, 13 / 3 + half, 17 / 3 + half, 4], rtol=1e-6)
 
 
 def test_aggregate_curve_is_the_interval_of_each_point():

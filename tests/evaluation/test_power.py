@@ -56,7 +56,20 @@ def test_pairs_needed_are_fewer_where_seeds_go_together():
 def test_few_seeds_that_happen_to_agree_do_not_look_certain():
     # Drawn as they are, one in nine pairs of two seeds would be two of the same, of no variance at all.
     found = seeds_needed([1.0, 2.0, 3.0], [0.0, 1.0, 2.0])
-    assert found.seeds == pytest.approx(in_theory(1.0), abs=3)
+    assert found.seeds > in_theory(1.0)
+    assert seeds_needed([1.0, 2.0, 3.0], [-9.0, -8.0, -7.0]).seeds == 5  # fewer are never advised
+
+
+def test_the_power_is_what_it_says_though_variances_are_guesses():
+    """Pilots of five seeds whose means differ by exactly 1.5 deviations, and the true power of what each advises."""
+    random = np.random.default_rng(1)
+    reached = []
+    for _ in range(60):
+        a, b = (x - x.mean() for x in random.normal(size=(2, 5)))
+        n = seeds_needed(a + 1.5, b, simulations=400).seeds or 200
+        freedom, shift = 2 * n - 2, 1.5 / math.sqrt(2 / n)
+        reached.append(scipy.stats.nct.sf(scipy.stats.t.isf(0.025, freedom), freedom, shift))
+    assert 0.8 < np.mean(reached) < 0.95
 
 
 def test_what_no_number_of_seeds_would_settle():

@@ -83,7 +83,8 @@ def test_profiles(name, profile):
 
 @pytest.mark.parametrize("names", EXPECTED["probability_of_improvement"])
 def test_probability_of_improvement(names):
-    found = probability_of_improvement(*(matrix(name) for name in names.split(", ")), resamples=RESAMPLES)
+    sides = (matrix(name) for name in names.split(", "))
+    found = probability_of_improvement(*sides, method="bootstrap", resamples=RESAMPLES)
     expected = EXPECTED["probability_of_improvement"][names]
     agree([found.value, found.low, found.high], expected, EXPECTED["few_repetitions"])
 

@@ -34,7 +34,9 @@ def test_a_sweep_is_judged_by_setting(sweep, capsys):
     best = max(scores, key=lambda label: scores[label].value)
     assert all(one.seeds == 2 for one in scores.values())
     assert f"learning_rate={forage.load(sweep.directory).member['learning_rate']:g}" == best
-    assert display.shown_return([1.0, 2.0, 3.0, 4.0], 2).endswith("(2 seeds), the best of 2 settings")
+    assert display.shown_return([1.0, 2.0, 3.0, 4.0], 2).endswith(
+        "(2 seeds), the best of 2 settings, selected by this score, which flatters it"
+    )
 
 
 def test_progress_tells_when_no_episode_has_ended(made):
@@ -104,11 +106,12 @@ def test_what_is_not_shown_is_inconclusive(made, capsys, tmp_path):
     """Compare two agents with three seeds each
 
     Before (seen again): PPO "is not shown to be better ... wins with probability 1.00 [1.00, 1.00]".
-    Now: "Inconclusive: ", the difference with its interval, and how many seeds would settle it; a probability is said
-    only of a difference that is shown.
+    Now: "Inconclusive: ", the difference and the probability with intervals that cover them, and how many seeds would
+    settle it at least.
     """
     said = compared(made, capsys, tmp_path, [500.0, 500.0, 160.0], [150.0, 150.0, 150.0])
-    assert said.startswith("Inconclusive: ") and "seeds each would confirm it" in said and "probability" not in said
+    assert said.startswith("Inconclusive: ") and "with probability 1.00, 95 % CI 0.29 to 1.00" in said
+    assert said.endswith("train at least 5 of each.")
     shown = compared(made, capsys, tmp_path, [500.0, 490.0, 495.0], [150.0, 151.0, 149.0])
     assert "better than" in shown and "with probability 1.00" in shown
 

@@ -29,13 +29,13 @@ def test_a_comparison_that_is_open():
     of it wins with probability 1.00 [1.00, 1.00]; were it the true difference, 7 seeds of each would show it (4
     more)."
     Now: "Inconclusive: ppo's mean return over all seeds is 236.7 higher than dqn's", its interval and seeds, "which is
-    not significant. If that difference is real, about 8 seeds each would confirm it (5 more)."
+    not significant.", how often a seed wins, with an interval that covers it, and "Fewer than 5 seeds do not say how
+    many would confirm it; train at least 5 of each."
     """
     said = verdict("ppo", np.array([500.0, 500.0, 160.0]), "dqn", np.full(3, 150.0))
     assert said.startswith("Inconclusive: ppo's mean return over all seeds is 236.7 higher than dqn's")
-    assert said.endswith(
-        "which is not significant. If that difference is real, about 8 seeds each would confirm it (5 more)."
-    )
+    assert "which is not significant. One of ppo's seeds beats one of dqn's with probability 1.00" in said
+    assert said.endswith("Fewer than 5 seeds do not say how many would confirm it; train at least 5 of each.")
 
 
 def test_an_unknown_tracker(capsys):

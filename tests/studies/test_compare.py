@@ -1,6 +1,7 @@
 """Runs side by side: what is compared with what, and what a report says of both."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from forage.environments.wrappers import TimeLimit
 from forage.runs import training
 from forage.runs.run import Run, counted_in
 from forage.starts.levels import Levels
-from forage.studies.compare import gather, verdict
+from forage.studies.compare import gather, labels, verdict
 from forage.studies.report.page import budget, printed
 from forage.tasks.contexts import Contexts
 
@@ -25,7 +26,7 @@ def lying(tmp_path):
 
     def lie(name, evaluated=None, agent="ppo", environment="CartPole-v1", steps=100_000, **options):
         directory = tmp_path / name
-        directory.mkdir()
+        directory.mkdir(parents=True)
         config = make_setup(agent, environment, steps=steps, seeds=2, **options).config()
         (directory / "config.json").write_text(json.dumps(config))
         (directory / "metrics.jsonl").write_text(json.dumps({"steps": steps, "seconds": 1.0, "return": [1, 2]}) + "\n")
@@ -121,11 +122,30 @@ def test_few_seeds_without_spread_decide_nothing():
     assert said.startswith(
         "Inconclusive: a's mean return over all seeds is 40 higher than b's (no interval: 3 seeds each, without any"
     )
-    assert "about 5 seeds each would confirm it (2 more)" in said
+    assert said.endswith("Fewer than 5 seeds do not say how many would confirm it; train at least 5 of each.")
     shown = verdict("a", np.full(5, 500.0), "b", np.full(5, 460.0))
     assert shown.startswith(
         "a is better than b: its mean return over all seeds is 40 higher (95 % CI 40 to 40, 5 seeds each)."
     )
+    assert shown.count("Caution: all 5 seeds of") == 2
+
+
+def test_cautions_come_where_the_interval_is_known_to_be_wrong_too_often():
+    level, odd = np.array([420.0, 421, 418, 425, 416]), np.array([520.0, 521, 518, 525, 400])
+    assert "Caution" not in verdict("a", level + 100, "b", level)
+    assert "Caution: all 5 seeds of a have the same score" in verdict("a", np.full(5, 500.0), "b", level)
+    assert "Caution: one seed of a is far off the others (400)" in verdict("a", odd, "b", level - 300)
+
+
+def test_an_open_comparison_says_at_least_how_many_seeds_and_how_often_one_wins():
+    said = verdict("a", np.array([3.0, 4, 5, 6, 7]), "b", np.array([1.5, 3, 4, 5.5, 6]))
+    assert "One of a's seeds beats one of b's with probability 0.68, 95 % CI 0.18 to 0.97." in said
+    assert re.search(r"at least \d+ seeds each would confirm it in 4 of 5 experiments \(\d+ more\)\.$", said)
+
+
+def test_labels_are_the_shortest_ends_of_paths_that_differ(lying):
+    ppo = [lying(f"{folder}/same") for folder in ("one", "two")]
+    assert labels([Run(run) for run in ppo]) == ["one/same", "two/same"]
 
 
 def test_steps_of_a_run_from_data_are_updates(lying):
