@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from forage.core.types import ForageError, Spec
 from forage.environments import HostFactory, make, spec_of
 from forage.environments.adapters.gymnasium.atari import is_atari
 from forage.environments.adapters.gymnasium.make import OURS
+from forage.environments.batches import build_batch, named, takes_a_number
 from forage.environments.loading import name_of, short, whole
 from forage.environments.plain import to_plain
 
@@ -91,7 +91,7 @@ def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple
         given, options = given(**options), {}
     if isinstance(given, type) and issubclass(given, HostEnvironment):
         given, options = functools.partial(given, **options), {}
-    if options and (isinstance(given, Environment | HostFactory) or not callable(given) or takes_a_number(given)):
+    if options and (isinstance(given, Environment | HostFactory) or not callable(given) or refuses(given, options)):
         raise ForageError(
             "Options of an environment go with its id, its class or a function that makes one; an object already has "
             "its own."
@@ -104,7 +104,7 @@ def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple
     if callable(given):
         name = name or name_of_maker(given)
         if takes_a_number(given):
-            return name, checked(given, name), {"object": repr(given)}
+            return name, checked(given, name, options), {"object": repr(given)}
         return name, HostFactory(name, options, given).build, {"object": repr(given)}
     raise ForageError(
         f"An environment is an id such as CartPole-v1, a forage Environment, a gymnasium.Env, its class, or a function "
@@ -158,6 +158,11 @@ def many_environments(given: gymnasium.vector.VectorEnv[Any, Any, Any]) -> str:
     )
 
 
+def refuses(function: Any, options: dict[str, Any]) -> bool:
+    """Return whether a function of a number of environments does not take some options; `info` is one of ours."""
+    return takes_a_number(function) and not options.keys() <= {"info", *named(function)}
+
+
 def name_of_maker(function: Any) -> str:
     """Return how an environment is called that a function or a class makes."""
     while isinstance(function, functools.partial):
@@ -166,44 +171,13 @@ def name_of_maker(function: Any) -> str:
     return "environment" if name == "<lambda>" else name
 
 
-def takes_a_number(function: Any) -> bool:
-    """Return whether a function must be given something: the number of environments."""
-    if isinstance(function, type):
-        return False
-    try:
-        inspect.signature(function).bind()
-    except TypeError:
-        return True
-    except ValueError:  # no signature to be read
-        return True
-    return False
-
-
-def checked(build: Callable[[int], Any], name: str) -> Callable[[int], HostEnvironment]:
+def checked(build: Callable[..., Any], name: str, options: dict[str, Any]) -> Callable[[int], HostEnvironment]:
     """Return the same function. What it returns is looked at before anything else is done with it."""
+    return functools.partial(build_counted, build, name, options)
 
-    def built(num_envs: int) -> HostEnvironment:
-        try:
-            made = build(num_envs)
-        except TypeError as error:
-            raise ForageError(
-                f"The function {name} could not be called with a number of environments: {error}; it takes that number "
-                f"and makes a gymnasium.vector.VectorEnv or a forage.core.host.HostEnvironment, or takes nothing and "
-                f"makes one gymnasium.Env."
-            ) from error
-        if isinstance(made, gymnasium.vector.VectorEnv):
-            from forage.environments.adapters.gymnasium.vector import VectorEnvironment
 
-            return VectorEnvironment(made, name, num_envs)
-        if not isinstance(made, HostEnvironment):
-            raise ForageError(
-                f"The function {name} made a {type(made).__name__} of a number of environments; it should make a "
-                f"gymnasium.vector.VectorEnv or a forage.core.host.HostEnvironment, or take no number and make one "
-                f"gymnasium.Env."
-            )
-        return made
-
-    return built
+def build_counted(build: Callable[..., Any], name: str, options: dict[str, Any], num_envs: int) -> HostEnvironment:
+    return build_batch(build, name, num_envs, options)
 
 
 def environment_spec(name: str, environment: Any) -> Spec:

@@ -4,12 +4,13 @@ Observations. Nested spaces stay nested: a Dict a dictionary, a Tuple a dictiona
 `Tokens` (one id for each character, see `encode_text`); what counts from elsewhere counts from 0.
 
 Actions. Agents act in Discrete, in flat MultiDiscrete and in Box spaces. Many choices (MultiBinary, MultiDiscrete of
-any shape, a Dict or Tuple of choices) are one flat MultiDiscrete; a Dict or Tuple of boxes of floats is one flat Box.
+any shape, a Box of whole numbers with `MOST_CHOICES` options at most, a Dict or Tuple of choices) are one flat
+MultiDiscrete; a Dict or Tuple of boxes is one flat Box, whose whole numbers are rounded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,13 @@ from gymnasium import spaces
 from jaxtyping import Int
 
 from forage.core.host import array_dtype
-from forage.core.spaces import Tokens, Whole
+from forage.core.spaces import Tokens, Whole, is_limited
 from forage.core.types import ForageError
 
 ARRAY_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 CHOICES = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+MOST_CHOICES = 4096
+"""Options, over all entries, up to which whole numbers in a Box of actions are choices; more are rounded numbers."""
 WITHOUT = "--env.without"  # leaves a part of an environment's observation out
 
 
@@ -83,7 +86,10 @@ def vector_size(space: spaces.Space[Any]) -> bool:
 def as_arrays(space: Any, value: Any) -> Any:
     """Return an element of `space` as nested dictionaries of arrays."""
     if isinstance(space, spaces.Dict):
-        return {key: as_arrays(part, value[key]) for key, part in space.spaces.items() if not is_empty(part)}
+        if not isinstance(value, Mapping):
+            return value  # which is none of the space, as is said when it is read
+        kept = {key: part for key, part in space.spaces.items() if key in value and not is_empty(part)}
+        return {key: as_arrays(part, value[key]) for key, part in kept.items()}
     if isinstance(space, spaces.Tuple):
         if len(value) != len(space.spaces):
             raise ForageError(f"An observation in {space} has {len(value)} parts; it should have {len(space.spaces)}.")
@@ -91,10 +97,13 @@ def as_arrays(space: Any, value: Any) -> Any:
     if isinstance(space, spaces.Text):
         return encode_text(space, value)
     if isinstance(space, spaces.Discrete):
-        return np.asarray(value - space.start)
+        return np.asarray(value) - space.start if space.start else np.asarray(value)
     if isinstance(space, spaces.MultiDiscrete) and space.start.any():
         return np.asarray(value) - space.start
-    return np.asarray(value)
+    try:
+        return np.asarray(value)
+    except ValueError:  # lists of different lengths, as is said when they are read
+        return value
 
 
 def rows_as_arrays(space: Any, value: Any) -> Any:
@@ -163,20 +172,41 @@ def travelling(space: Any) -> spaces.Space[Any]:
 
 def action_space(name: str, inner: spaces.Space[Any]) -> spaces.Space[Any]:
     """Return the space that agents act in for an environment's own. Raise `ForageError` where there is none."""
+    parts = list(leaves(inner))
     if isinstance(inner, spaces.Discrete):
         return spaces.Discrete(int(inner.n))
-    if isinstance(inner, spaces.Box):
-        return travelling(inner)
-    parts = list(leaves(inner))
-    if parts and all(isinstance(part, CHOICES) for part in parts):
+    if parts and is_choices(inner):
         return spaces.MultiDiscrete(np.concatenate([choices(part) for part in parts]))
-    if parts and all(isinstance(part, spaces.Box) and np.dtype(part.dtype).kind == "f" for part in parts):
+    for part in parts:
+        if isinstance(part, spaces.Box) and part.dtype.kind in "iu" and not is_limited(part).all():
+            raise ForageError(
+                f"{name} has actions in {inner}, with whole numbers without bounds; give them bounds (low and high), "
+                f"or make them floats and round them in the environment."
+            )
+    if isinstance(inner, spaces.Box):
+        return float_box(inner.low, inner.high) if inner.dtype.kind in "iu" else travelling(inner)
+    if parts and all(isinstance(part, spaces.Box) and np.dtype(part.dtype).kind in "fiu" for part in parts):
         low, high = (np.concatenate([getattr(part, side).ravel() for part in parts]) for side in ("low", "high"))
         return float_box(low, high)
     raise ForageError(
         f"{name} has actions in {inner}; Box, Discrete, MultiDiscrete and MultiBinary work, and a Dict or "
-        f"Tuple made of choices only or of boxes of floats only."
+        f"Tuple made of choices only or of boxes only."
     )
+
+
+def is_choices(space: Any) -> bool:
+    """Return whether an action space is made of choices only."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        return bool(space.spaces) and all(map(is_choices, leaves(space)))
+    return isinstance(space, CHOICES) or is_few(space)
+
+
+def is_few(space: Any) -> bool:
+    """Return whether a space is a box of whole numbers that are few enough to choose among."""
+    if not isinstance(space, spaces.Box) or space.dtype.kind not in "iu" or 0 in space.shape:
+        return False
+    options = space.high.astype(float) - space.low.astype(float) + 1
+    return bool(is_limited(space).all()) and bool(options.max() > 1) and bool(options.sum() <= MOST_CHOICES)
 
 
 def as_actions(space: spaces.Space[Any], value: Any, count: int) -> np.ndarray:
@@ -186,10 +216,12 @@ def as_actions(space: spaces.Space[Any], value: Any, count: int) -> np.ndarray:
     """
     if isinstance(space, spaces.Discrete):
         return np.asarray(value) - space.start
-    if isinstance(space, spaces.Box):
-        return np.asarray(value)
+    chosen = is_choices(space)
+    if isinstance(space, spaces.Box) and not chosen:
+        return np.asarray(value, np.float32 if space.dtype.kind in "iu" else None)
     parts = [(leaf, np.asarray(array).reshape(count, -1)) for leaf, array in paired(space, value)]
-    starts = [np.ravel(np.asarray(getattr(leaf, "start", 0))) for leaf, _ in parts]
+    lows = [leaf.low if isinstance(leaf, spaces.Box) and chosen else getattr(leaf, "start", 0) for leaf, _ in parts]
+    starts = [np.ravel(np.asarray(low)) for low in lows]
     return np.concatenate([array - start for (_, array), start in zip(parts, starts, strict=True)], axis=1)
 
 
@@ -218,4 +250,6 @@ def choices(space: Any) -> np.ndarray:
     """Return how many options each choice of a leaf has."""
     if isinstance(space, spaces.Discrete):
         return np.array([int(space.n)])
+    if isinstance(space, spaces.Box):
+        return np.ravel(space.high).astype(np.int64) - np.ravel(space.low).astype(np.int64) + 1
     return np.ravel(space.nvec) if isinstance(space, spaces.MultiDiscrete) else np.full(int(np.prod(space.shape)), 2)

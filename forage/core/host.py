@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
+import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree, UInt8
 
@@ -125,6 +126,7 @@ class HostEnvironment(abc.ABC):
         self.reward_names = reward_names
         self.num_agents = num_agents
         self._check = Check(name, observation_space, num_envs, reward_names, num_agents)
+        self._ours = type(self).__module__.startswith("forage.")
         self._steps = 0  # of the batch, since the last `reset`
         self._at: int | None = None  # the environment being stepped, where the adapter knows it
         self._sent: PyTree[np.ndarray] | None = None
@@ -145,7 +147,7 @@ class HostEnvironment(abc.ABC):
     def reset(self, seed: int) -> PyTree[np.ndarray]:
         """Start every environment afresh and return the observations to act on, `[env, ...]`."""
         self._steps, self._sent = 0, None
-        observation = self._guard("reset", self._reset, int(seed))
+        observation = self._own(self._guard("reset", self._reset, int(seed)))
         self._check.observation("the reset", observation)
         return observation
 
@@ -167,9 +169,17 @@ class HostEnvironment(abc.ABC):
         if action is None:
             raise ForageError(f"{self.name} has nothing to receive; call send(action) first.")
         self._steps += 1
-        result = self._guard(self._steps, self._receive, action)
+        result = self._own(self._guard(self._steps, self._receive, action))
         self._check.step(self._steps, result)
         return result
+
+    def _own(self, result: Any) -> Any:
+        """Return arrays that nobody writes to: copies, where a person's own code may write to its own again."""
+        if self._ours:
+            return result
+        same = isinstance(result, HostStep) and result.observation is result.step.observation
+        copied = jax.tree.map(lambda x: x.copy() if isinstance(x, np.ndarray) else x, result)
+        return copied._replace(observation=copied.step.observation) if same else copied
 
     @property
     def lost(self) -> Bool[np.ndarray, " env"] | None:
@@ -341,7 +351,7 @@ class HostEnvironment(abc.ABC):
 
     @abc.abstractmethod
     def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
-        """Return what `action`, sent before, brought. Arrays must not be written to afterwards."""
+        """Return the results of `action`, sent before. They are copied where the class is none of Forage's."""
 
     def _send(self, action: PyTree[np.ndarray]) -> None:  # noqa: B027 (nor can every one start early)
         """Start the simulation, where that can be done without waiting for it."""

@@ -21,7 +21,7 @@ FILE = "forage_file_"
 
 @dataclasses.dataclass(frozen=True)
 class Own:
-    """A person's own class by its name, which is also how it travels: another process imports it for itself."""
+    """A person's own class or function by its name, by which it travels: another process imports it for itself."""
 
     target: str  # module:Class or file.py:Class, the file by its whole path
 
@@ -30,15 +30,16 @@ class Own:
         return cls(whole(target))
 
     @property
-    def cls(self) -> type[Any]:
-        return load_class(self.target)
+    def cls(self) -> Any:
+        """The class, or the function that makes what it names."""
+        return load_class(self.target, functions=True)
 
     def __call__(self, **options: Any) -> Any:
         return self.cls(**options)
 
 
-def load_class(target: str) -> type[Any]:
-    """Import the class that `module:Class` or `file.py:Class` names.
+def load_class(target: str, functions: bool = False) -> Any:
+    """Import the class that `module:Class` or `file.py:Class` names, or with `functions` the function.
 
     The file's folder, or the current directory, is where Python looks first from then on, as if the person had
     started the file; processes that are started later look there too.
@@ -47,7 +48,7 @@ def load_class(target: str) -> type[Any]:
     """
     source, _, name = target.rpartition(":")
     module, found = found_in(source, name)
-    if not isinstance(found, type):
+    if not isinstance(found, type) and not (functions and callable(found)):
         classes = [key for key, value in vars(module).items() if isinstance(value, type) and not key.startswith("_")]
         own = [key for key in classes if getattr(module, key).__module__ == module.__name__] or classes
         near = difflib.get_close_matches(name, own, n=3, cutoff=0.4) or own[:5]

@@ -62,15 +62,23 @@ class HostFactory:
     def _build(self, num_envs: int) -> HostEnvironment:
         prefix, _, rest = self.id.partition(":")
         if self.maker is not None:
+            if is_vector(self.maker):
+                return self._vector(self.maker, num_envs)
             cls, target = _load(SUITES["gymnasium"].target), self.maker
         elif prefix in SUITES:
             cls, target = _load(SUITES[prefix].target), rest
         else:
             from forage.core.host import HostEnvironment
+            from forage.environments.batches import build_batch, takes_a_number
             from forage.environments.loading import Own
 
             own = _own_class(self.id)
-            if issubclass(own, HostEnvironment):
+            if is_vector(own):
+                return self._vector(own, num_envs)
+            if takes_a_number(own):
+                self._refuse_around(own)
+                return build_batch(own, self.id, num_envs, self.options)
+            if isinstance(own, type) and issubclass(own, HostEnvironment):
                 self._refuse_around(own)
                 if "num_envs" in self.options:
                     raise ForageError(f"{self.id} is made with as many environments as the agent's num_envs says.")
@@ -82,9 +90,21 @@ class HostFactory:
             given["around"] = self.around
         return _call(self.id, cls, given, self._divided(cls, target, given))
 
+    def _vector(self, cls: Any, num_envs: int) -> HostEnvironment:
+        """Make `num_envs` of a person's own VectorEnv."""
+        from forage.environments.adapters.gymnasium.vector import VectorEnvironment, make_vector
+
+        self._refuse_around(VectorEnvironment)
+        if "num_envs" in self.options:
+            raise ForageError(f"{self.id} is made with as many environments as the agent's num_envs says.")
+        given = {name.removeprefix("own."): value for name, value in self.options.items() if name.startswith("own.")}
+        ours = {name.removeprefix("forage."): v for name, v in self.options.items() if not name.startswith("own.")}
+        return make_vector(self.id, cls, num_envs, ours.pop("info", ()), **given, **ours)
+
     def _refuse_around(self, cls: Any) -> None:
         """Raise `ForageError` for wrappers around what is no Gymnasium environment."""
-        if self.around and not issubclass(cls, _load(SUITES["gymnasium"].target)):
+        gymnasium_kind = isinstance(cls, type) and issubclass(cls, _load(SUITES["gymnasium"].target))
+        if self.around and not gymnasium_kind:
             raise ForageError(
                 f"{self.id} is stepped on the host by a library of its own, and wrappers by name go around native "
                 f"environments and Gymnasium's; wrap it in its own library instead."
@@ -125,8 +145,9 @@ def make(id: str, /, **options: Any) -> Environment | HostFactory:
 
     `CartPole-v1` (native, see `list_environments`), `gymnax:CartPole-v1` (another JAX library's) and
     `package.module:Class` or `path/to/file.py:Class` of a `forage.core.ports.Environment` give an `Environment`.
-    `gymnasium:HalfCheetah-v5`, `envpool:Pong-v5` and a class that is a `gymnasium.Env` or a `HostEnvironment` give a
-    `HostFactory`. Case does not matter in ids of our own. Options may have any name.
+    `gymnasium:HalfCheetah-v5`, `envpool:Pong-v5`, a class that is a `gymnasium.Env`, a `VectorEnv` or a
+    `HostEnvironment`, and a function that makes one of these, give a `HostFactory`. Case does not matter in ids of our
+    own. Options may have any name.
 
     Raise `ForageError` for unknown ids and options, with the nearest ones.
     """
@@ -147,7 +168,7 @@ def make(id: str, /, **options: Any) -> Environment | HostFactory:
     cls = _own_class(name)
     from forage.core.ports import Environment
 
-    if issubclass(cls, Environment):
+    if isinstance(cls, type) and issubclass(cls, Environment):
         _check_options(name, cls, options)
         made = _call(name, cls, {}, options)
         check_all_declared(made, name)
@@ -269,20 +290,29 @@ def _names(suite: Suite) -> Any:
     return importlib.import_module(f"forage.environments.{suite.names_module}")
 
 
-def _own_class(id: str) -> type[Any]:
+def _own_class(id: str) -> Any:
+    """Return the class or the function that `module:name` or `file.py:name` names."""
     import gymnasium
 
     from forage.core.host import HostEnvironment
     from forage.core.ports import Environment
     from forage.environments.loading import load_class
 
-    cls = load_class(id)
-    if not issubclass(cls, (Environment, gymnasium.Env, HostEnvironment)):
+    cls = load_class(id, functions=True)
+    known = (Environment, gymnasium.Env, gymnasium.vector.VectorEnv, HostEnvironment)
+    if isinstance(cls, type) and not issubclass(cls, known):
         raise ForageError(
-            f"{id} is not an environment; a subclass of forage.core.ports.Environment, gymnasium.Env or "
-            f"forage.core.host.HostEnvironment works."
+            f"{id} is not an environment; a subclass of forage.core.ports.Environment, gymnasium.Env, "
+            f"gymnasium.vector.VectorEnv or forage.core.host.HostEnvironment works."
         )
     return cls
+
+
+def is_vector(made_by: Any) -> bool:
+    """Return whether something is a class of `gymnasium.vector.VectorEnv`."""
+    import gymnasium
+
+    return isinstance(made_by, type) and issubclass(made_by, gymnasium.vector.VectorEnv)
 
 
 def _suite_id(id: str, prefix: str, rest: str) -> str:

@@ -168,7 +168,7 @@ def test_each_agent_acts_within_its_own_bounds(build):
     "acts,words",
     [
         ({"a": spaces.Discrete(2), "b": FLAT}, r"actions in Box\(2,\) and in Discrete\(2\), which cannot share"),
-        ({"a": box([0], [3], np.int32), "b": box([0], [4], np.int32)}, r"in Box\(1,\), which cannot share"),
+        ({"a": box([0], [3], np.int32), "b": FLAT}, r"in Box\(2,\) and in MultiDiscrete\(\[4\]\), which cannot share"),
         ({"a": spaces.Sequence(FLAT)}, "has actions in Sequence"),
     ],
 )

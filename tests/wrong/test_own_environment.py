@@ -5,7 +5,11 @@ import pytest
 WRONG = [
     ("train ppo mine.py:", "mine.py has no class"),
     ("train ppo mine.py:base", "mine.py has no class base; it has Base"),
-    ("train ppo mine.py:two", "mine.py has no class two; it has "),
+    ("train ppo mine.py:tow", "mine.py has no class tow; it has "),
+    (
+        "train ppo mine.py:two",
+        "function mine.py:two could not be called with a number of environments: .* takes that number",
+    ),
     ("train ppo mine.py:Plain", "mine.py:Plain is not an environment; a subclass of"),
     ("train ppo mine.py:NoSpaces", "mine.py:NoSpaces could not be made: .* no attribute 'observation_space'"),
     ("train ppo mine.py:Needs", "mine.py:Needs needs --env.size VALUE"),

@@ -62,8 +62,10 @@ def check(
             if not hasattr(batch, "one"):  # another library's, or a person's own
                 batch.close()
                 batch = made(2)
-            look = look_at_single if hasattr(batch, "one") else look_at_batch
-            played, findings, speed = look(batch, steps, seed)
+            if hasattr(batch, "one"):
+                played, findings, speed = look_at_single(batch, steps, seed)
+            else:
+                played, findings, speed = look_at_batch(batch, steps, seed, lambda: made(2))
         finally:
             batch.close()
     found, agents = which_agents(spec, made)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.wrappers.utils import RunningMeanStd
 
 from forage.core.errors import ForageError
 from forage.core.host import HostEnvironment, Misfit
@@ -16,13 +19,17 @@ from forage.core.types import Spec
 from forage.environments.adapters.gymnasium import saving
 from forage.environments.adapters.gymnasium.make import horizon
 from forage.environments.adapters.gymnasium.spaces import plain
+from forage.environments.adapters.gymnasium.vector import VectorEnvironment
 from forage.studies.check.findings import NOTE, OK, WRONG, Finding
-from forage.studies.check.players import Batch, Brought, Parts, Player, Single, Vector
+from forage.studies.check.players import AsItIs, Batch, Brought, Parts, Player, Single, Vector
 from forage.studies.check.watching import Watch
 
 REPLAYED = 100  # steps that are played again, to see whether they are the same
 PATIENCE = 10.0  # seconds of playing
 SLOW = 1e-3  # seconds a step, from which on a process for each copy pays
+
+Fresh = Callable[[int], contextlib.AbstractContextManager[Player]]
+"""What makes another copy, to be played with a seed, and closes it."""
 
 Looked = tuple[str, list[Finding], float | None]
 """How it was played, what was found, and steps a second."""
@@ -30,24 +37,58 @@ Looked = tuple[str, list[Finding], float | None]
 
 def look_at_single(batch: Any, steps: int, seed: int) -> Looked:
     """Check a Gymnasium environment, of which `batch` holds one and makes more."""
-    env = batch.one()
+    env, again = batch.one(), _once(batch.one)
     try:
-        played, findings, speed, record = look(Single(env, seed), steps, seed, batch.horizon)
+        played, findings, speed, record = look(Single(env, seed), steps, seed, batch.horizon, again)
     finally:
         env.close()
     if record is None:  # it failed on the way, and would again
         return played, findings, speed
-    if not any(one.verdict == WRONG and one.topic in ("seed", "determinism") for one in findings):
-        findings.append(copies(batch, record, seed))  # else there is nothing to hold a copy against
+    if is_seeded(findings):
+        findings.append(copies(again, record, seed))
     findings.append(drawn(batch, seed))
     findings.append(saved(batch))
     return played, findings, speed
 
 
-def look_at_batch(batch: HostEnvironment, steps: int, seed: int) -> Looked:
-    """Check a batch of another library's environments, or of a person's own `HostEnvironment`."""
-    played, findings, speed, record = look(Batch(batch, seed), steps, seed, batch.horizon)
+def is_seeded(findings: list[Finding]) -> bool:
+    """Return whether a seed decides all that happens; else there is nothing to hold a copy against."""
+    return not any(one.verdict == WRONG and one.topic in ("seed", "determinism") for one in findings)
+
+
+def _once(make: Callable[[], gymnasium.Env[Any, Any]]) -> Fresh:
+    """Return what plays in a new copy, and closes it."""
+
+    @contextlib.contextmanager
+    def fresh(seed: int) -> Iterator[Player]:
+        env = make()
+        try:
+            yield Single(env, seed)
+        finally:
+            env.close()
+
+    return fresh
+
+
+def look_at_batch(batch: HostEnvironment, steps: int, seed: int, make: Callable[[], HostEnvironment]) -> Looked:
+    """Check a batch of another library's environments, or of a person's own, of which `make` makes another."""
+
+    def player(environment: HostEnvironment) -> Player:
+        vector = isinstance(environment, VectorEnvironment)
+        return Vector(environment, seed) if vector else Batch(environment, seed)  # pyrefly: ignore[bad-argument-type]
+
+    @contextlib.contextmanager
+    def fresh(seed: int) -> Iterator[Player]:
+        environment = make()
+        try:
+            yield player(environment)
+        finally:
+            environment.close()
+
+    played, findings, speed, record = look(player(batch), steps, seed, batch.horizon, fresh)
     if record is not None:
+        if is_seeded(findings):
+            findings.append(copies(fresh, record, seed))
         findings.append(drawn(batch, seed))
         exact = batch.snapshot() is not None
         how = "can be saved exactly" if exact else "cannot be saved exactly; a resumed run begins new episodes"
@@ -57,12 +98,21 @@ def look_at_batch(batch: HostEnvironment, steps: int, seed: int) -> Looked:
 
 def look_at_vector(name: str, env: Any, steps: int, seed: int) -> tuple[str, list[Finding], float | None, Spec]:
     """Check an environment, or a VectorEnv, that somebody made. It is left open, and reset with the seed."""
+    again: Fresh | None = None
     if isinstance(env, gymnasium.vector.VectorEnv):
-        player: Player = Vector(env, seed)
+        try:
+            player: Player = Vector(VectorEnvironment(env, name, env.num_envs), seed)
+        except ForageError as error:
+            player, why = AsItIs(env, seed), Finding(NOTE, "autoreset", str(error).rstrip("."))
+            played, findings, speed, _ = look(player, steps, seed, horizon(env))
+            return played, [*findings, why], speed, Spec(name, player.space, player.actions)
     else:
+        with contextlib.suppress(Exception):  # what cannot be copied is not played beside a copy
+            twin = copy.deepcopy(env)
+            again = _once(lambda: plain(twin))
         env = plain(env)
         player = Single(env, seed)
-    played, findings, speed, _ = look(player, steps, seed, horizon(env))
+    played, findings, speed, _ = look(player, steps, seed, horizon(env), again)
     return played, findings, speed, Spec(name, player.space, player.actions)
 
 
@@ -104,9 +154,12 @@ def same(one: Any, other: Any) -> bool:
 
 
 def look(
-    player: Player, steps: int, seed: int, limit: int | None
+    player: Player, steps: int, seed: int, limit: int | None, again: Fresh | None = None
 ) -> tuple[str, list[Finding], float | None, Record | None]:
-    """Play, and return how, what was found, steps a second, and a record; none of the last where it failed."""
+    """Play, and return how, what was found, steps a second, and a record; none of the last where it failed.
+
+    `again` makes another copy, to be played by the record.
+    """
     watch = Watch(player.space, player.rows, limit)
     findings = [Finding(OK, "spaces", f"shows {describe(player.space)}, acts in {describe(player.actions)}")]
     played = f"{steps:,} steps with random actions, seed {seed}"
@@ -124,7 +177,9 @@ def look(
             look_on(watch, brought)
         if taken < steps:
             played = f"{taken:,} steps in {PATIENCE:g} seconds with random actions, seed {seed}"
-        findings += [*watch.findings(), *of_seeds(player, record, seed)]
+        findings += watch.findings()
+        findings += player.findings() if isinstance(player, Vector) else []
+        findings += of_seeds(player, record, seed, again)
         findings.append(speed_of(player, taken))
     except Exception as error:
         if isinstance(error, Misfit):
@@ -145,7 +200,8 @@ def look_on(watch: Watch, brought: Brought) -> None:
         if not isinstance(flag, bool | np.bool_) and not (isinstance(flag, np.ndarray) and flag.dtype == np.bool_):
             watch.flags.add(type(flag).__name__)
     for key, value in brought.info.items():
-        if np.size(value) == watch.rows and np.asarray(value).dtype.kind in "biuf":
+        single = isinstance(value, np.ndarray | np.generic | bool | int | float)
+        if single and np.size(value) == watch.rows and np.asarray(value).dtype.kind in "biuf":
             watch.numbers.add(key)
     ended = watch.step(brought.reward, brought.terminated, brought.truncated, brought.info)
     watch.observe(brought.seen)
@@ -153,13 +209,16 @@ def look_on(watch: Watch, brought: Brought) -> None:
         watch.observe(brought.following)
 
 
-def of_seeds(player: Player, record: Record, seed: int) -> list[Finding]:
+def of_seeds(player: Player, record: Record, seed: int, again: Fresh | None = None) -> list[Finding]:
     """Return whether a seed decides all that happens, and whether another one makes a difference."""
     mend = "draw every random number from self.np_random, after super().reset(seed=seed)"
     first, _ = player.reset(seed)
-    if not same(first, record.first):
-        return [Finding(WRONG, "seed", f"two resets with seed {seed} show different observations; {mend}")]
+    begun = same(first, record.first)
     where = record.differs(first, player.step)
+    if where and again is not None and not new_differs(record, seed, again):
+        return [Finding(NOTE, "state", carried(player, where))]
+    if not begun:
+        return [Finding(WRONG, "seed", f"two resets with seed {seed} show different observations; {mend}")]
     other, _ = player.reset(seed + 1)
     begins = "begins as this one does" if same(other, first) else "begins elsewhere"
     said = [Finding(OK, "seed", f"two resets with one seed agree, and another seed {begins}")]
@@ -170,26 +229,50 @@ def of_seeds(player: Player, record: Record, seed: int) -> list[Finding]:
     return [*said, Finding(OK, "determinism", words)]
 
 
-def copies(batch: Any, record: Record, seed: int) -> Finding:
-    """Return whether two copies can be stepped side by side without disturbing one another."""
-    made: list[Any] = []
+def new_differs(record: Record, seed: int, again: Fresh) -> str:
+    """Return where a new copy brings something else than the record, or fails; empty where it brings the same."""
     try:
-        made = [batch.one(), batch.one()]
-        one, other = Single(made[0], seed), Single(made[1], seed + 1)
-        first, _ = one.reset(seed)
-        other.reset(seed + 1)
+        with again(seed) as player:
+            return record.differs(player.reset(seed)[0], player.step)
+    except Exception as error:
+        return type(error).__name__
 
-        def beside(action: Any) -> Brought:
-            other.step(other.choose())
-            return one.step(action)
 
-        where = record.differs(first, beside)
+def carried(player: Player, where: str) -> str:
+    """Say that something outlives a reset: a new copy brings the same, and this one after a reset does not."""
+    layer, kept = getattr(player, "env", None), []
+    while layer is not None:
+        if any(isinstance(value, RunningMeanStd) for value in vars(layer).values()):
+            kept.append(type(layer).__name__)
+        layer = layer.env if isinstance(layer, gymnasium.Wrapper) else None
+    what = f"the running statistics of {' and '.join(kept)}" if kept else "something, such as running statistics,"
+    advice = (
+        "each copy of it, and evaluation, has its own, so leave that to the agent: --rewards normalise-return, "
+        "--normalise-observation true"
+        if kept
+        else "set in reset what an episode shall not inherit"
+    )
+    return (
+        f"a new copy brings the same for one seed and the same actions, but after a reset something else {where}: "
+        f"{what} {'go' if kept else 'goes'} on over resets; {advice}"
+    )
+
+
+def copies(again: Fresh, record: Record, seed: int) -> Finding:
+    """Return whether two copies can be stepped side by side without disturbing one another."""
+    try:
+        with again(seed) as one, again(seed + 1) as other:
+            first, _ = one.reset(seed)
+            other.reset(seed + 1)
+
+            def beside(action: Any) -> Brought:
+                other.step(other.choose())
+                return one.step(action)
+
+            where = record.differs(first, beside)
     except Exception as error:
         words = f"a second copy fails with {type(error).__name__}: {error}; a run makes num_envs of it for each seed"
         return Finding(WRONG, "copies", words)
-    finally:
-        for env in made:
-            env.close()
     if where:
         words = f"a copy stepped beside another brings something else {where}; keep nothing in the class or the module"
         return Finding(WRONG, "copies", words)

@@ -1,4 +1,4 @@
-"""Whatever is stepped on the host, played in one way: one Gymnasium environment, a VectorEnv, a batch of Forage's."""
+"""Random play of environments on the host: one of Gymnasium's, a VectorEnv, a batch of Forage's own contract."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from typing import Any, NamedTuple, Protocol
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
 
-from forage.core.host import HostEnvironment
+from forage.core.host import HostEnvironment, Misfit
 from forage.core.spaces import leaves
 from forage.environments.adapters.gymnasium.batch import pick
-from forage.environments.adapters.gymnasium.calls import advance, begin
+from forage.environments.adapters.gymnasium.calls import advance, begin, check_step
 from forage.environments.adapters.gymnasium.make import reward_names
+from forage.environments.adapters.gymnasium.spaces import is_choices
+from forage.environments.adapters.gymnasium.vector import VectorEnvironment
+from forage.studies.check.findings import NOTE, Finding
 
 Parts = dict[tuple[str, ...], np.ndarray]
 """Rows of observations, by where their parts are."""
@@ -64,22 +69,117 @@ class Single:
         return self.parts(observation), info
 
     def choose(self) -> Any:
-        space = self.actions
-        if self.mask is not None and isinstance(space, gymnasium.spaces.Discrete) and self.mask.any():
-            return space.sample(mask=self.mask[0].astype(np.int8))
-        return space.sample()
+        return allowed(self.actions, None if self.mask is None else self.mask[0])
 
     def step(self, action: Any) -> Brought:
         began = time.perf_counter()
         observation, reward, over, cut, info = advance(self.env, action, self.names)
         self.seconds += time.perf_counter() - began
-        seen = self.parts(observation)
+        seen, info = self.parts(observation), dict(info)
         following = self.reset(None)[0] if over or cut else seen
         return Brought(seen, np.asarray(reward)[None], over, cut, info, following)
 
 
+def allowed(space: gymnasium.Space[Any], mask: np.ndarray | None) -> Any:
+    """Draw an action that a mask allows: of one choice, or of several, whose options are behind one another."""
+    if mask is None or not is_choices(space):
+        return space.sample()
+    if isinstance(space, spaces.Discrete):
+        return space.sample(mask=mask.astype(np.int8)) if mask.any() else space.sample()
+    if not isinstance(space, spaces.MultiDiscrete) or mask.size != space.nvec.sum():
+        return space.sample()
+    drawn = space.sample()
+    rows = np.split(mask.ravel() != 0, np.cumsum(space.nvec.ravel())[:-1])
+    chosen = [
+        space.np_random.choice(np.flatnonzero(row)) + start if row.any() else one
+        for row, start, one in zip(rows, space.start.ravel(), drawn.ravel(), strict=True)
+    ]
+    return np.array(chosen, space.dtype).reshape(space.shape)
+
+
+class Raw:
+    """A layout that copies what is shown as it is, so that its shapes and dtypes can be judged."""
+
+    def __init__(self, space: gymnasium.Space[Any], num_envs: int):
+        self.paths, self.num_envs = list(leaves(space)), num_envs
+
+    def read(self, batch: Any, step: int) -> Parts:
+        """Return a batch of observations. Raise `Misfit` where one is not of so many environments."""
+        found = {}
+        for path in self.paths:
+            array = self.part(batch, path)
+            if array.shape[:1] != (self.num_envs,):
+                what = f"returned observation {'.'.join(path)}".strip()
+                raise Misfit(
+                    f"{what} {array.dtype}{list(array.shape)}", f"its first axis is {self.num_envs}, one for each"
+                )
+            found[path] = array
+        return found
+
+    def write(self, arrays: Parts, index: int, observation: Any, step: int) -> None:
+        """Put the last observation of an episode into a batch."""
+        for path in self.paths:
+            array, to = self.part(observation, path), arrays[path]
+            if array.shape != to.shape[1:]:
+                what = f"gave as final_obs {'.'.join(path)}".strip()
+                raise Misfit(f"{what} {array.dtype}{list(array.shape)}", f"it should be {to.dtype}{list(to.shape[1:])}")
+            if not np.can_cast(array.dtype, to.dtype):
+                arrays[path] = to = to.astype(np.result_type(array, to))
+            to[index] = array
+
+    @staticmethod
+    def part(observation: Any, path: tuple[str, ...]) -> np.ndarray:
+        try:
+            return np.array(pick(observation, path) if path else observation)
+        except (KeyError, IndexError, TypeError):
+            missing = f"an observation without its part {'.'.join(path)}"
+            raise Misfit(f"returned {missing}", "it should have every part of its space") from None
+        except ValueError:
+            raise Misfit("returned as observation lists of different lengths", "they should have one shape") from None
+
+
 class Vector:
-    """A `gymnasium.vector.VectorEnv` as it is; what it shows at the end of an episode follows its own mode."""
+    """The environments of a VectorEnv, as the adapter steps them."""
+
+    def __init__(self, environment: VectorEnvironment, seed: int):
+        self.environment, self.space, self.rows = environment, environment.view.space, environment.num_envs
+        self.seconds, self.layout = 0.0, Raw(self.space, environment.num_envs)
+        self.actions: Any = environment.action_space
+        self.mask: np.ndarray | None = None
+        self.actions.seed(seed)
+        self.unlike = self.ends = 0  # episodes whose last observation is not the first of the next, and all
+
+    def reset(self, seed: int) -> tuple[Parts, dict[str, Any]]:
+        seen, info = self.environment.begin(seed, self.layout)
+        self.mask = seen.get(("action_mask",))
+        return seen, info
+
+    def choose(self) -> Any:
+        rows = [None] * self.rows if self.mask is None else self.mask
+        return np.stack([allowed(self.actions, mask) for mask in rows])
+
+    def step(self, action: Any) -> Brought:
+        began = time.perf_counter()
+        taken = self.environment.advance(self.environment.door.batch(action), self.layout)
+        self.seconds += time.perf_counter() - began
+        self.mask = taken.following.get(("action_mask",))
+        for row in np.flatnonzero((taken.terminated != 0) | (taken.truncated != 0)):
+            pairs = [(array[row], taken.following[path][row]) for path, array in taken.observation.items()]
+            self.ends += 1
+            self.unlike += not all(np.array_equal(*pair) for pair in pairs)
+        info = {name: value for name, value in taken.info.items() if not name.startswith("_")}
+        return Brought(taken.observation, taken.reward, taken.terminated, taken.truncated, info, taken.following)
+
+    def findings(self) -> list[Finding]:
+        """Return whether the last observations of episodes are those before the reset."""
+        if not self.ends or self.unlike or self.environment.mode is not AutoresetMode.SAME_STEP:
+            return []
+        words = "the last observation of each episode is the first of the next; put a copy of it, from before the reset"
+        return [Finding(NOTE, "final_obs", f"{words}, into final_obs, as values of cut episodes go on from it")]
+
+
+class AsItIs:
+    """A VectorEnv that cannot be trained in as it is; what it shows at an end follows its own mode."""
 
     def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any], seed: int):
         self.env, self.space, self.rows, self.seconds = env, env.single_observation_space, env.num_envs, 0.0
@@ -91,7 +191,7 @@ class Vector:
         return {path: np.array(pick(observation, path) if path else observation) for path in self.paths}
 
     def reset(self, seed: int) -> tuple[Parts, dict[str, Any]]:
-        observation, info = self.env.reset(seed=seed)
+        observation, info = begin(self.env, seed)
         return self.parts(observation), info
 
     def choose(self) -> Any:
@@ -99,10 +199,10 @@ class Vector:
 
     def step(self, action: Any) -> Brought:
         began = time.perf_counter()
-        observation, reward, over, cut, info = self.env.step(action)
+        observation, reward, over, cut, info = check_step(self.env.step(action))
         self.seconds += time.perf_counter() - began
         seen = self.parts(observation)
-        return Brought(seen, np.asarray(reward), over, cut, info, seen)
+        return Brought(seen, np.array(reward), np.array(over), np.array(cut), dict(info), seen)
 
 
 class Batch:
@@ -111,7 +211,8 @@ class Batch:
     def __init__(self, environment: HostEnvironment, seed: int):
         self.environment, self.space = environment, environment.observation_space
         self.rows, self.agents, self.seconds = environment.num_envs, environment.num_agents, 0.0
-        self.actions = environment.action_space
+        self.actions: Any = environment.action_space
+        self.mask: np.ndarray | None = None
         self.paths = list(leaves(self.space))
         self.actions.seed(seed)
 
@@ -123,11 +224,17 @@ class Batch:
         )
 
     def reset(self, seed: int) -> tuple[Parts, dict[str, Any]]:
-        return self.parts(self.environment.reset(seed)), {}
+        return self.acting(self.parts(self.environment.reset(seed))), {}
+
+    def acting(self, parts: Parts) -> Parts:
+        """Remember which actions are allowed next."""
+        self.mask = parts.get(("action_mask",))
+        return parts
 
     def choose(self) -> Any:
         shape = (self.rows, self.agents) if self.agents > 1 else (self.rows,)
-        drawn = np.stack([self.actions.sample() for _ in range(int(np.prod(shape)))])
+        masks = [None] * int(np.prod(shape)) if self.mask is None else self.mask
+        drawn = np.stack([allowed(self.actions, mask) for mask in masks])
         return drawn.reshape(*shape, *drawn.shape[1:])
 
     def step(self, action: Any) -> Brought:
@@ -135,5 +242,5 @@ class Batch:
         result = self.environment.step(action)
         self.seconds += time.perf_counter() - began
         step = result.step
-        seen, following = self.parts(step.observation), self.parts(result.observation)
+        seen, following = self.parts(step.observation), self.acting(self.parts(result.observation))
         return Brought(seen, np.asarray(step.reward), step.terminated, step.truncated, step.info, following)

@@ -17,11 +17,12 @@ from forage.core.types import ForageError
 class Door:
     """Turns the actions of `num_envs` agents into those that environments with the action space `inner` take.
 
-    `space` is what agents act in: a Discrete or a flat MultiDiscrete that counts from 0, or a Box. Discrete and Box
-    pass as they are; MultiDiscrete, MultiBinary, and Dicts and Tuples made of choices are one flat MultiDiscrete, their
-    leaves in the order of the space; Dicts and Tuples made of boxes of floats are one flat Box.
+    `space` is what agents act in: a Discrete or a flat MultiDiscrete that counts from 0, or a Box of floats. Discrete
+    and floats pass as they are. MultiDiscrete, MultiBinary, whole numbers in a Box that are few (`arrays.is_few`), and
+    Dicts and Tuples made of choices are one flat MultiDiscrete, their leaves in the order of the space; other boxes,
+    and Dicts and Tuples made of boxes, are one flat Box, whose numbers are rounded where they shall be whole.
 
-    Raises `ForageError` for what is neither.
+    Raises `ForageError` for what is neither, and for whole numbers without bounds.
     """
 
     def __init__(self, name: str, inner: spaces.Space[Any], num_envs: int):
@@ -41,41 +42,53 @@ class Door:
                     f"it takes [{self.num_envs}], one integer for each environment."
                 )
             return [value + self._start for value in values.tolist()] if self._start else values.tolist()
-        values = np.asarray(action, inner.dtype)
+        values = np.asarray(action)
         if values.shape != self.shape:
             raise ForageError(
                 f"{self.name} was sent actions of shape {list(values.shape)}; it takes {list(self.shape)}."
             )
         if isinstance(inner, spaces.Box):
-            # Agents' bounds are float32, and the environment's own may lie within those by rounding.
-            return list(np.clip(values, inner.low, inner.high))
+            return list(boxed(inner, values, isinstance(self.space, spaces.MultiDiscrete)))
         if isinstance(inner, spaces.MultiDiscrete | spaces.MultiBinary):
             return list((values.reshape(-1, *inner.shape) + getattr(inner, "start", 0)).astype(inner.dtype))
-        return [build(inner, iter(np.split(row, self._cuts))) for row in values]
+        chosen = isinstance(self.space, spaces.MultiDiscrete)
+        return [build(inner, iter(np.split(row, self._cuts)), chosen) for row in values]
+
+    def listed(self, action: PyTree[np.ndarray]) -> Any:
+        """Return the same as Gymnasium hands it on to single environments: a list, or nested batches of arrays."""
+        return self.batch(action) if isinstance(self.inner, spaces.Dict | spaces.Tuple) else self.singles(action)
 
     def batch(self, action: PyTree[np.ndarray]) -> Any:
-        """Return the same as a vector environment takes them."""
-        singles = self.singles(action)
-        if isinstance(self.inner, spaces.Dict | spaces.Tuple):
-            empty: Any = create_empty_array(self.inner, self.num_envs)
-            return concatenate(self.inner, singles, empty)
-        return singles
+        """Return the same as a vector environment takes them: arrays `[env, ...]`, nested as the space is."""
+        empty: Any = create_empty_array(self.inner, self.num_envs)
+        return concatenate(self.inner, self.singles(action), empty)
 
     @property
     def _cuts(self) -> np.ndarray:
         return np.cumsum([int(np.prod(part.shape or (), dtype=int)) for part in leaves(self.inner)])[:-1]
 
 
-def build(space: Any, parts: Iterator[np.ndarray]) -> Any:
-    """Return an element of `space` from the numbers of its leaves, in order."""
+def boxed(space: spaces.Box, values: np.ndarray, chosen: bool) -> np.ndarray:
+    """Return elements of a box, `[*batch, *shape]`, from numbers, or from the options that were `chosen`."""
+    if chosen:
+        return (values.reshape(-1, *space.shape) + space.low.astype(np.int64)).astype(space.dtype)
+    if space.dtype.kind in "iu":
+        # Rounded before they are cut, as bounds of whole numbers may be finer than `float32`.
+        return np.clip(np.rint(np.asarray(values, float)), space.low, space.high).astype(space.dtype)
+    # Agents' bounds are float32, and the environment's own may lie within those by rounding.
+    return np.clip(np.asarray(values, space.dtype), space.low, space.high)
+
+
+def build(space: Any, parts: Iterator[np.ndarray], chosen: bool) -> Any:
+    """Return an element of `space` from the numbers of its leaves, in order, or from the options that were `chosen`."""
     if isinstance(space, spaces.Dict):
-        return {key: build(part, parts) for key, part in space.items()}
+        return {key: build(part, parts, chosen) for key, part in space.items()}
     if isinstance(space, spaces.Tuple):
-        return tuple(build(part, parts) for part in space.spaces)
+        return tuple(build(part, parts, chosen) for part in space.spaces)
     numbers = next(parts)
     if isinstance(space, spaces.Discrete):
         return int(numbers[0]) + int(space.start)
     if isinstance(space, spaces.Box):
-        return np.clip(numbers.reshape(space.shape).astype(space.dtype), space.low, space.high)
+        return boxed(space, numbers.reshape(1, *space.shape), chosen)[0]
     start = getattr(space, "start", 0)
     return (numbers.reshape(space.shape) + start).astype(space.dtype)

@@ -38,33 +38,71 @@ class Layout:
         Assigning alone would broadcast, round and wrap silently.
         """
         for path, (shape, dtype, sizes) in self.leaves.items():
-            value = np.asarray(pick(observation, path) if path else observation)
+            value = self._array(observation, path, step, index)
             if value.shape != shape:
                 raise self._wrong(path, index, step, f"{value.dtype}{list(value.shape)}", f"{dtype}{list(shape)}")
-            if not value.dtype.kind == dtype.kind == "f":  # floats are rounded as they are written
-                try:
-                    value = fitted(value, dtype)
-                except ValueError as error:
-                    promised = f"{dtype}{list(shape)}"
-                    raise self._wrong(path, index, step, f"{value.dtype}{list(value.shape)}", promised, error) from None
-            if sizes is not None and ((value < 0) | (value >= sizes)).any():
-                highest = f"whole numbers from 0 to {sizes - 1}" if sizes.ndim == 0 else f"choices among {sizes}"
-                raise self._wrong(path, index, step, f"{value}", highest)
-            arrays[path][index if row is None else row] = value
+            arrays[path][index if row is None else row] = self._fitted(value, path, dtype, sizes, step, index)
 
-    def _wrong(self, path: Path, index: int, step: int, found: str, promised: str, why: Any = None) -> ForageError:
+    def read(self, batch: Any, step: int) -> Arrays:
+        """Return a batch of observations, each leaf `[env, ...]`, in new arrays. Raise as `write` does."""
+        arrays: Arrays = {}
+        for path, (shape, dtype, sizes) in self.leaves.items():
+            value, whole = self._array(batch, path, step), (self.num_envs, *shape)
+            if value.shape != whole:
+                raise self._wrong(path, None, step, f"{value.dtype}{list(value.shape)}", f"{dtype}{list(whole)}")
+            arrays[path] = np.array(self._fitted(value, path, dtype, sizes, step), dtype)
+        return arrays
+
+    def _array(self, observation: Any, path: Path, step: int, index: int | None = None) -> np.ndarray:
+        """Return one leaf as an array. Raise `ForageError` where it is missing, or its lists have different lengths."""
+        try:
+            return np.asarray(pick(observation, path) if path else observation)
+        except (KeyError, IndexError, TypeError):
+            where = "" if index is None else f" in environment {index}"
+            raise ForageError(
+                f"{self.name} returned an observation without its part {'.'.join(path)} at step {step}{where}; return "
+                f"every part that its space has."
+            ) from None
+        except ValueError:
+            raise self._wrong(path, index, step, "lists of different lengths", "one shape") from None
+
+    def _fitted(
+        self,
+        value: np.ndarray,
+        path: Path,
+        dtype: np.dtype,
+        sizes: np.ndarray | None,
+        step: int,
+        index: int | None = None,
+    ) -> np.ndarray:
+        """Return a leaf of one environment, or without `index` of all, in the dtype in which it travels.
+
+        Raise `ForageError` where that would change it, and for choices that there are not.
+        """
+        if not value.dtype.kind == dtype.kind == "f":  # floats are rounded as they are written
+            try:
+                value = fitted(value, dtype)
+            except ValueError as error:
+                found, promised = (f"{kind}{list(value.shape)}" for kind in (value.dtype, dtype))
+                raise self._wrong(path, index, step, found, promised, error) from None
+        if sizes is not None and (strange := (value < 0) | (value >= sizes)).any():
+            if index is None:
+                index = int(np.argwhere(strange)[0][0])
+                value = value[index]
+            highest = f"whole numbers from 0 to {sizes - 1}" if sizes.ndim == 0 else f"choices among {sizes}"
+            raise self._wrong(path, index, step, f"{value}", highest)
+        return value
+
+    def _wrong(
+        self, path: Path, index: int | None, step: int, found: str, promised: str, why: Any = None
+    ) -> ForageError:
         what = f"{'.'.join(path)} " if path else ""
         reason = f" ({why})" if why else ""
+        where = "" if index is None else f" in environment {index}"
         return ForageError(
-            f"{self.name} returned observation {what}{found}{reason} at step {step} in environment {index}; its space "
-            f"promises {promised}."
+            f"{self.name} returned observation {what}{found}{reason} at step {step}{where}; its space promises "
+            f"{promised}."
         )
-
-
-def write_batch(arrays: Arrays, batch: Any) -> None:
-    """Copy what a vector environment returned."""
-    for path, array in arrays.items():
-        array[...] = pick(batch, path)
 
 
 def copied(arrays: Arrays) -> Arrays:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import multiprocessing
 import pickle
@@ -33,16 +34,33 @@ def begin(env: Any, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
 
 def advance(env: Any, action: Any, rewards: tuple[str, ...] = ()) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
     """Step an environment whose reward is one number, or one of each name. Raises `Misfit` for another result."""
-    result = env.step(action)
-    if not (isinstance(result, tuple) and len(result) == 5):
-        should = "it should return (observation, reward, terminated, truncated, info)"
-        raise Misfit(f"returned {found(result)} from step", should)
+    result = check_step(env.step(action))
     reward = result[1]
     usual = type(reward) in (float, np.float64) and not rewards
     if not usual and not is_reward(reward, (len(rewards),) if rewards else ()):
         wanted = f"{len(rewards)} numbers: {', '.join(rewards)}" if rewards else "one number"
         raise Misfit(f"returned as reward {found(reward)}", f"it should be {wanted}")
+    check_flag("terminated", result[2])
+    check_flag("truncated", result[3])
     return result
+
+
+def check_step(result: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    """Return the result of a step. Raise `Misfit` where it is not the five that Gymnasium has."""
+    should = "it should return (observation, reward, terminated, truncated, info)"
+    if not (isinstance(result, tuple) and len(result) == 5):
+        raise Misfit(f"returned {found(result)} from step", should)
+    if not isinstance(result[4], dict):
+        raise Misfit(f"returned as info {found(result[4])}", "it should be a dictionary")
+    return result
+
+
+def check_flag(what: str, value: Any) -> None:
+    """Raise `Misfit` where a flag is no truth value, nor a number that stands for one."""
+    if type(value) is bool or type(value) is np.bool_:
+        return
+    if not (is_reward(value, ()) and float(value) in (0, 1)):
+        raise Misfit(f"returned as {what} {found(value)}", "it should be True or False")
 
 
 def misfit_of(error: TypeError) -> Misfit | None:
@@ -85,6 +103,30 @@ class Stopped(Exception):
     """A process of an environment ended by itself."""
 
 
+class Apart(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment whose last observation and info stay as they are when it begins anew.
+
+    Gymnasium resets an environment before it hands these on, and some write to the same arrays then.
+    """
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, over, cut, info = self.env.step(action)
+        if over or cut:
+            observation, info = copy.deepcopy(observation), own_info(info)
+        return observation, reward, over, cut, info
+
+
+def own_info(info: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of an info; what cannot be copied in it, such as a simulator, is shared."""
+    copied = {}
+    for name, value in info.items():
+        try:
+            copied[name] = copy.deepcopy(value)
+        except Exception:  # what objects of a simulator raise has no common type
+            copied[name] = value
+    return copied
+
+
 class Guarded(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment in a process of its own: what it raises can travel, whatever it is."""
 
@@ -101,9 +143,11 @@ class Guarded(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         self.steps += 1
-        result = portable(functools.partial(advance, self.env, action, self.rewards))
-        self.look(result[0])
-        return result
+        observation, reward, over, cut, info = portable(functools.partial(advance, self.env, action, self.rewards))
+        self.look(observation)
+        if over or cut:  # the reset, which comes before this is sent, may write to the same arrays
+            observation, info = copy.deepcopy(observation), own_info(info)
+        return observation, reward, over, cut, info
 
     def look(self, observation: Any) -> None:
         """Raise `ForageError` for what is none of the space, before it is cast into memory that processes share."""

@@ -18,7 +18,7 @@ from forage.core.types import ForageError, Step
 from forage.environments.adapters.gymnasium import saving
 from forage.environments.adapters.gymnasium.actions import Door
 from forage.environments.adapters.gymnasium.atari import is_atari
-from forage.environments.adapters.gymnasium.batch import Arrays, Layout, copied, nested, write_batch
+from forage.environments.adapters.gymnasium.batch import Arrays, Layout, copied, nested
 from forage.environments.adapters.gymnasium.calls import Workers, advance, begin, number
 from forage.environments.adapters.gymnasium.make import (
     Target,
@@ -152,7 +152,7 @@ class GymnasiumEnvironment(HostEnvironment):
             vector = self._vector
             batch, info = self._hear(lambda: vector.reset(seed=list(chosen)))
             self._no_mask(info)
-            write_batch(observation, batch)
+            observation = self._layout.read(batch, 0)
         else:
             for index, (env, number) in enumerate(zip(self._envs, chosen, strict=True)):
                 self._at = index
@@ -166,7 +166,7 @@ class GymnasiumEnvironment(HostEnvironment):
         if self._observation is None:
             raise ForageError(f"{self.name} was stepped before its first reset; call reset(seed) first.")
         if (vector := self._vector) is not None:
-            actions = self._door.batch(action)
+            actions = self._door.listed(action)
             self._hear(lambda: vector.step_async(actions))
 
     def _hear(self, call: Callable[[], Any]) -> Any:
@@ -185,7 +185,7 @@ class GymnasiumEnvironment(HostEnvironment):
         observation = self._layout.empty()
         reward = np.empty(self._rewards, np.float32)
         terminated, truncated = np.zeros((2, self.num_envs), np.bool_)
-        infos, ended, places = [], [], []
+        kept, ended, places = self._blank(), [], []
         for index, (env, chosen) in enumerate(zip(self._envs, self._door.singles(action), strict=True)):
             self._at = index
             seen, earned, over, clock, info = advance(env, chosen, self.reward_names)
@@ -194,8 +194,8 @@ class GymnasiumEnvironment(HostEnvironment):
                 places.append(self._maps[index].place)
             reward[index] = earned
             self._layout.write(observation, index, seen, self._steps)
-            if self._info_names:
-                infos.append(info)
+            if kept:
+                self._note(kept, index, info, over or clock)  # now: a reset may write to it
             if over or clock:
                 terminated[index], truncated[index] = over, not over
                 ended.append(index)
@@ -206,30 +206,30 @@ class GymnasiumEnvironment(HostEnvironment):
                 self._at = index
                 self._layout.write(following, index, begin(self._envs[index])[0], self._steps)
         self._place = np.array(places or [0] * self.num_envs, np.int32)
-        return self._result(observation, following, reward, terminated, truncated, self._gather(infos, ended))
+        return self._result(observation, following, reward, terminated, truncated, kept)
 
     def _receive_parallel(self) -> HostStep:
         assert self._vector is not None
         batch, reward, terminated, truncated, info = self._hear(self._vector.step_wait)
         self._no_mask(info)
-        following = self._layout.empty()
-        write_batch(following, batch)
-        observation = following
+        observation = following = self._layout.read(batch, self._steps)
         ended = np.flatnonzero(terminated | truncated).tolist()
         if ended:
             observation = copied(following)
             for index in ended:
                 self._layout.write(observation, index, info["final_obs"][index], self._steps)
         # What was reported with a step that ended its episode is kept apart from the info of the reset after it.
-        numbers = range(self.num_envs) if self._info_names else ()
-        infos = [_environment_info(info, index, index in ended) for index in numbers]
+        kept = self._blank()
+        for index in range(self.num_envs) if kept else ():
+            self._at = index
+            self._note(kept, index, _environment_info(info, index, index in ended), index in ended)
         return self._result(
             observation,
             following,
-            np.asarray(reward, np.float32),
+            np.array(reward, np.float32),
             np.array(terminated, np.bool_),
             truncated & ~terminated,
-            self._gather(infos, ended),
+            kept,
         )
 
     def _no_mask(self, info: dict[str, Any]) -> None:
@@ -246,15 +246,16 @@ class GymnasiumEnvironment(HostEnvironment):
         after = seen if following is observation else nested(following)
         return HostStep(Step(seen, reward, terminated, truncated, info), after)
 
-    def _gather(self, infos: Sequence[dict[str, Any]], ended: Sequence[int]) -> dict[str, Any]:
-        kept = {name: np.full(self.num_envs, np.nan, np.float32) for name in self._info_names}
-        for index, info in enumerate(infos):
-            self._at = index
-            for name, array in kept.items():
-                array[index] = number(name, info.get(name))
-        for index in ended if kept else ():
-            self._info_seen.update(infos[index])
-        return kept
+    def _blank(self) -> dict[str, Any]:
+        """Return the numbers of the infos before anything is known."""
+        return {name: np.full(self.num_envs, np.nan, np.float32) for name in self._info_names}
+
+    def _note(self, kept: dict[str, Any], index: int, info: Mapping[str, Any], ended: bool) -> None:
+        """Keep the numbers of one environment's info."""
+        for name, array in kept.items():
+            array[index] = number(name, info.get(name))
+        if ended:
+            self._info_seen.update(info)
 
     @property
     def info_names(self) -> tuple[str, ...]:

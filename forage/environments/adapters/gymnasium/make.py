@@ -64,7 +64,10 @@ def make_single(
     if callable(target):
         env = target(**{**mode, **own})
         if not isinstance(env, gymnasium.Env):
-            raise Misfit(f"made a {type(env).__name__}", "what makes an environment returns one gymnasium.Env")
+            should = "what makes an environment returns one gymnasium.Env"
+            if isinstance(env, gymnasium.vector.VectorEnv):
+                should += ", and what makes a VectorEnv takes num_envs, the number of environments"
+            raise Misfit(f"made a {type(env).__name__}", should)
         if max_episode_steps is not None:
             env = gymnasium.wrappers.TimeLimit(env, max_episode_steps)
     elif is_atari(target):

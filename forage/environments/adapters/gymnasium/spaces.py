@@ -5,7 +5,8 @@ Observations. By default nested spaces stay nested: a Dict a dictionary, a Tuple
 With `flatten` everything is one `float32` vector, as `gymnasium.spaces.flatten` makes it, choices as one-hot.
 
 Actions. Agents act in Discrete, in flat MultiDiscrete and in Box spaces. Many choices (MultiBinary, MultiDiscrete of
-any shape, a Dict or Tuple of choices) are one flat MultiDiscrete; a Dict or Tuple of boxes of floats is one flat Box.
+any shape, a Box of whole numbers with `MOST_CHOICES` options at most, a Dict or Tuple of choices) are one flat
+MultiDiscrete; a Dict or Tuple of boxes is one flat Box, whose whole numbers are rounded.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from jaxtyping import Float
 
 from forage.core.arrays import (
     ARRAY_SPACES,
-    CHOICES,
     array_space,
     as_arrays,
     decode_text,
     encode_text,
     float_box,
+    is_choices,
     is_empty,
     unreadable,
     vector_size,
@@ -118,13 +119,6 @@ def name_of(env: Any) -> str:
     return type(env.unwrapped).__name__
 
 
-def is_choices(space: Any) -> bool:
-    """Return whether an action space is made of choices only."""
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        return bool(space.spaces) and all(map(is_choices, parts(space)))
-    return isinstance(space, CHOICES)
-
-
 def parts(space: Any) -> list[Any]:
     """Return the spaces inside a Dict or Tuple, in order."""
     return list(space.values()) if isinstance(space, spaces.Dict) else list(space.spaces)
@@ -138,6 +132,8 @@ def sizes(space: Any) -> list[int]:
         return [int(space.n)]
     if isinstance(space, spaces.MultiDiscrete):
         return np.ravel(space.nvec).tolist()
+    if isinstance(space, spaces.Box):
+        return (np.ravel(space.high).astype(int) - np.ravel(space.low).astype(int) + 1).tolist()
     return [2] * int(np.prod(space.shape))
 
 

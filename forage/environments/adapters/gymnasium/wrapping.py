@@ -8,6 +8,7 @@ with the environment: at strength 0 an episode is that of the bare environment.
 from __future__ import annotations
 
 import collections
+import copy
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -163,13 +164,14 @@ class Delay(gymnasium.Wrapper[Any, Any, Any, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = begin(self.env, seed)
         self.actions = collections.deque([self.first_action] * self.action_delay)
-        self.seen = collections.deque([observation] * self.observation_delay)
+        self.seen = collections.deque([copy.deepcopy(observation) for _ in range(self.observation_delay)])
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         self.actions.append(action)
         observation, *rest = self.env.step(self.actions.popleft())
-        self.seen.append(observation)
+        # A copy: some environments write to the same array again.
+        self.seen.append(copy.deepcopy(observation) if self.observation_delay else observation)
         shown = self.seen.popleft()
         if isinstance(observation, dict) and "action_mask" in observation:  # which actions are allowed now
             shown = {**shown, "action_mask": observation["action_mask"]}
@@ -187,8 +189,23 @@ def frame_stack(env: Any, frames: int = 4) -> Any:
         return np.concatenate(list(each), axis=-1)
 
     low, high = (side_by_side(np.stack([bound] * frames)) for bound in (box.low, box.high))
-    stacked = wrappers.FrameStackObservation(env, frames, padding_type="reset") if frames > 1 else OneFrame(env)
+    stacked = Frames(env, frames, padding_type="reset") if frames > 1 else OneFrame(env)
     return wrappers.TransformObservation(stacked, side_by_side, Stacked(low, high, box.dtype, frames))
+
+
+class Frames(wrappers.FrameStackObservation):
+    """Gymnasium's stack, which keeps each observation as it was: some environments write to the same array again."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        result = super().reset(seed=seed, options=options)
+        for place, frame in enumerate(self.obs_queue):
+            self.obs_queue[place] = copy.deepcopy(frame)
+        return result
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        result = super().step(action)
+        self.obs_queue[-1] = copy.deepcopy(self.obs_queue[-1])
+        return result
 
 
 class OneFrame(gymnasium.ObservationWrapper[Any, Any, Any]):
