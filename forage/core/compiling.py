@@ -60,14 +60,12 @@ def _nothing() -> jax.stages.Lowered:
 
 
 @functools.cache
-def terminating() -> dict[str, Any]:
-    """Return the options that let every program finish compiling on the CPU.
+def follows_every_path() -> bool:
+    """Return whether programs run on the CPU, compiled by an LLVM that does not end on long chains of whole numbers.
 
-    With the code generator of jaxlib 0.11.1 and later, LLVM's highest level has been seen not to end on PPO's small
-    minibatches on the host (64 transitions in 8); one level below, the same program takes seconds.
+    It is the one of jaxlib 0.11.1 and later.
     """
-    older = _is_known("xla_cpu_use_fusion_emitters", False)
-    return {} if older or jax.default_backend() != "cpu" else {"xla_backend_optimization_level": 2}
+    return jax.default_backend() == "cpu" and not _is_known("xla_cpu_use_fusion_emitters", False)
 
 
 @jax.tree_util.register_pytree_node_class
@@ -123,7 +121,7 @@ def shared(kind: Hashable, function: Any, once: bool = False, **options: Any) ->
     `jax.jit`.
     """
     # JAX knows a function again, also in another `jit`; each kind has one of its own.
-    return jax.jit(functools.partial(function), compiler_options=known(QUICK) if once else terminating(), **options)
+    return jax.jit(functools.partial(function), compiler_options=known(QUICK) if once else None, **options)
 
 
 def _classes(structure: Any) -> Iterator[type]:

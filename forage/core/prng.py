@@ -16,6 +16,8 @@ import jax.numpy as jnp
 from jax.extend.random import define_prng_impl
 from jaxtyping import Array, Key, UInt32
 
+from forage.core import compiling
+
 CHOICE = 300_007
 """Keys of the episodes that choose whether the score is of greedy or of sampled actions."""
 EVALUATION = 1_000_003
@@ -86,6 +88,16 @@ def _counter(shape: tuple[int, ...]) -> tuple[Words, Words]:
     return jnp.zeros_like(low), low
 
 
+def _apart(words: Words) -> Words:
+    """Keep XLA from fusing a key with what is drawn from it, as LLVM would not end on both ciphers in one loop.
+
+    From jaxlib 0.11.1 on, LLVM's loop vectoriser asks of every value in a loop whether only its first lane is used, and
+    follows each path from it to what is stored. Every round doubles the paths: the 20 of one draw have a million, which
+    takes a moment, and the 40 of a key and a draw from it 10^12, which takes days.
+    """
+    return jax.lax.optimization_barrier(words) if compiling.follows_every_path() else words
+
+
 # These four are programs, or outside of one each operation of Threefry would be compiled and dispatched by itself.
 @jax.jit
 def _seed(seed: Array) -> UInt32[Array, "2"]:
@@ -94,7 +106,7 @@ def _seed(seed: Array) -> UInt32[Array, "2"]:
 
 @functools.partial(jax.jit, static_argnums=1)
 def _split(key: UInt32[Array, "2"], shape: tuple[int, ...]) -> UInt32[Array, "*shape 2"]:
-    return jnp.stack(threefry(key, *_counter(tuple(shape))), axis=-1)
+    return _apart(jnp.stack(threefry(key, *_counter(tuple(shape))), axis=-1))
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))
@@ -107,7 +119,7 @@ def _random_bits(key: UInt32[Array, "2"], bit_width: int, shape: tuple[int, ...]
 
 @jax.jit
 def _fold_in(key: UInt32[Array, "2"], data: Array) -> UInt32[Array, "2"]:
-    return jnp.stack(threefry(key, jnp.uint32(0), jnp.asarray(data).astype(jnp.uint32)))
+    return _apart(jnp.stack(threefry(key, jnp.uint32(0), jnp.asarray(data).astype(jnp.uint32))))
 
 
 FUSED = define_prng_impl(

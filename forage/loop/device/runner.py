@@ -19,7 +19,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import checkpoint, mesh, prng
-from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known, terminating
+from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known
 from forage.core.host import Conversation
 from forage.core.ports import Evolver
 from forage.core.types import Clock, Experience
@@ -181,7 +181,7 @@ def jitted(
         axis_names={mesh.SEED} if devices.shape[mesh.ENV] > 1 else set(devices.axis_names),
         check_vma=False,
     )
-    options = IN_ORDER | terminating()
+    options = IN_ORDER
     if devices.devices.flat[0].platform == "cpu":
         options |= SUMS_IN_ONE_PIECE
     if once:
