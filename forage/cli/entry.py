@@ -10,7 +10,7 @@ import importlib
 import re
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from forage.cli.arguments import FLAGS, LISTS, named_options
 from forage.config import options
@@ -89,22 +89,26 @@ def main(arguments: list[str] | None = None) -> None:
 
 def as_command(work: Callable[[], int | None]) -> NoReturn:
     """Run `work` and exit: its code, 2 and one sentence after an error, 130 when interrupted."""
+    code: Any
     try:
         try:
             code = work()
         except SystemExit as error:
-            if error.code:
-                raise
-            raise ForageError(left(error)) from error
-        sys.exit(code)
+            if not error.code:
+                raise ForageError(left(error)) from error
+            code = error.code
     except ForageError as error:
         said = " ".join(str(error).split())
         print(said if said.endswith((".", "?")) else f"{said.rstrip(':')}.", file=sys.stderr)
-        sys.exit(130 if isinstance(error, Interrupted) else 2)
+        code = 130 if isinstance(error, Interrupted) else 2
     except KeyboardInterrupt:
-        sys.exit(130)
+        code = 130
     except BrokenPipeError:
-        sys.exit(1)
+        code = 1
+    if (compiling := sys.modules.get("forage.core.compiling")) is not None:
+        # Where programs still compile, it ends the process itself.
+        vars(compiling)["exit_code"] = code if isinstance(code, int | None) else 1
+    sys.exit(code)
 
 
 def left(error: SystemExit) -> str:

@@ -1,16 +1,23 @@
 """How programs are compiled, and which of them may stand for another."""
 
+import atexit
+import contextlib
 import functools
-from collections.abc import Hashable, Iterator
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import FunctionType
 from typing import Any
 
 import jax
 import numpy as np
+from jax._src import compiler, core  # neither compiling nor tracing can be watched by public names
 from jaxtyping import Array, PyTree
 
-from forage.core.errors import ForageError
+from forage.core.errors import ForageError, Interrupted, InterruptedCompiling
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 """Compiler options for what runs once on the CPU: compiled in less time, and several times as slow to run.
@@ -24,6 +31,118 @@ IN_ORDER = {"xla_cpu_enable_concurrency_optimized_scheduler": False}
 
 SUMS_IN_ONE_PIECE = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
 """On the CPU, sums in one piece fuse with what is around them, and take half the kernels."""
+
+SAID_AFTER = 60.0
+"""Seconds of compiling one program after which a line says so; the next one comes after twice as many."""
+
+STOPPED_AFTER = 0.5
+"""Seconds that a program may still take to compile once the run was asked to stop."""
+
+
+class Background:
+    """Work in a thread of its own, which ends with the process: nobody waits for it there.
+
+    XLA cannot be stopped while it compiles. So another thread waits for it, and can stop waiting.
+    """
+
+    left: set["Background"] = set()
+    """What somebody stopped waiting for, and is still at work."""
+
+    def __init__(self, work: Callable[[], Any], after: "Background | None" = None):
+        """Begin `work`, or wait with it until other work has ended."""
+        self.work, self.after = work, after
+        self.ended = threading.Event()
+        self.found: Any = None
+        self.error: BaseException | None = None
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            if self.after is not None:
+                self.after.ended.wait()
+            self.found = self.work()
+        except BaseException as error:
+            self.error = error
+        finally:
+            del self.work, self.after
+            self.ended.set()
+            self.left.discard(self)
+
+    def result(self, name: str = "") -> Any:
+        """Wait for the work, and return what came of it or raise its error.
+
+        With the `name` of a program a line says when compiling it takes long. Raise `InterruptedCompiling` in the
+        main thread where the run is asked to stop meanwhile.
+        """
+        began, said = time.monotonic(), SAID_AFTER
+        try:
+            while not self.ended.wait(0.1):
+                passed = time.monotonic() - began
+                if name and passed >= said:
+                    said *= 2
+                    line = f"Compiling {name} has taken {passed:.0f} s and goes on; Ctrl-C ends it."
+                    print(line, file=sys.stderr, flush=True)
+                if passed >= STOPPED_AFTER and threading.current_thread() is threading.main_thread():
+                    stop.heed()
+        except BaseException:
+            self.left.add(self)
+            if self.ended.is_set():
+                self.left.discard(self)
+            raise
+        if self.error is not None:
+            raise self.error
+        return self.found
+
+
+class Stop:
+    """What a run is asked to stop by while it compiles, such as Ctrl-C; empty where it is not."""
+
+    by = ""
+
+    def ask(self, by: str) -> None:
+        """Ask for a stop, from a handler of signals. Raise `InterruptedCompiling` where one is traced."""
+        self.by = by
+        if not core.trace_state_clean():
+            self.heed()
+
+    def heed(self) -> None:
+        """Raise `InterruptedCompiling` where a stop was asked for, once."""
+        if self.by:
+            by, self.by = self.by, ""
+            raise InterruptedCompiling(f"Stopped by {by} while a program was compiled.")
+
+
+stop = Stop()
+
+
+def _compile_beside(*arguments: Any, **options: Any) -> Any:
+    """Compile as JAX does, in another thread, so that signals are heard meanwhile."""
+    module = options.get("module", arguments[1] if len(arguments) > 1 else None)
+    name = str(module.operation.attributes["sym_name"]).strip('"') if module is not None else "a program"
+    return Background(lambda: _compile(*arguments, **options)).result(name)
+
+
+_compile = compiler.backend_compile_and_load
+compiler.backend_compile_and_load = _compile_beside
+
+exit_code: int | None = None
+"""The exit code of a command that is over."""
+
+
+@atexit.register  # after JAX was imported, and so before it takes apart what compiling still uses
+def _leave() -> None:
+    """End the process without waiting for programs that nobody waits for."""
+    if not Background.left:
+        return
+    code = exit_code
+    if code is None:
+        error = getattr(sys, "last_value", None)
+        code = 0 if error is None else 130 if isinstance(error, KeyboardInterrupt | Interrupted) else 1
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            with contextlib.suppress(OSError, ValueError):  # closed
+                stream.flush()
+    os._exit(code)
 
 
 def check_precision() -> None:

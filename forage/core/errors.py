@@ -16,6 +16,10 @@ class Interrupted(ForageError):
     """A person stopped the run; all is saved."""
 
 
+class InterruptedCompiling(Interrupted):
+    """A person stopped the run while a program was compiled; whoever runs it saves what there is."""
+
+
 def nearest(word: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.5) -> str:
     """Return the end of a sentence about an unknown word: which known ones were meant, or all when they are few.
 

@@ -12,8 +12,8 @@ import jax
 import numpy as np
 
 from forage.config.setup import Setup
-from forage.core import prng
-from forage.core.errors import Interrupted
+from forage.core import compiling, prng
+from forage.core.errors import Interrupted, InterruptedCompiling
 from forage.core.types import ForageError
 from forage.loop.learner import Report
 from forage.loop.runner import Runner
@@ -122,6 +122,10 @@ class Session:
             self.track_evaluation(evaluation)
             for tracker in self.trackers:
                 tracker.finish(result)
+        except InterruptedCompiling as error:
+            if self.checkpoints.steps is not None and self.runner.steps != self.checkpoints.steps:
+                self.save()
+            raise Interrupted(f"{error} Continue with: forage resume {self.directory}") from None
         except Interrupted:
             raise
         except CallbackFailed as failed:
@@ -137,6 +141,7 @@ class Session:
             what = f"{error.strerror or error}: {error.filename or self.directory}"
             raise ForageError(f"The run could not write its files ({what}).{self.what_is_kept()}") from error
         finally:
+            compiling.stop.by = ""
             self.display.stop()
             for number, handler in previous.items():
                 signal.signal(number, handler)
@@ -160,9 +165,14 @@ class Session:
         spi = self.runner.steps_per_iteration
         done = self.runner.steps // spi
         row_from, compiled_at, batch = done, None, 1
-        if self.evaluate_every and not read_rows(self.evaluations.path):
-            self.evaluate(0)
-            self.heed()  # before the first step there is nothing to stop
+        if self.evaluate_every:
+            evaluated = [row["steps"] for row in read_rows(self.evaluations.path)]
+            if not evaluated:
+                self.evaluate(0)
+                self.heed()  # before the first step there is nothing to stop
+            elif done % self.evaluate_every == 0 and self.runner.steps not in evaluated:  # it was interrupted
+                self.evaluate(done // self.evaluate_every)
+                self.stopped = self.heed()
         self.started = last_save = last_row = learning = time.monotonic()
         while done < self.iterations and not self.stopped:
             mark = min(self.iterations, (done // self.every + 1) * self.every)
@@ -207,6 +217,8 @@ class Session:
                 self.totals = Totals()
             stopping = self.interrupted is not None
             ending = stopping or self.stopped or done == self.iterations
+            if stopping:
+                compiling.stop.by = ""  # what saving compiles is small
             if ending or now - last_save > self.settings["checkpoint_seconds"]:
                 self.save()
                 # Saving may take at most a twentieth of the time.
@@ -383,13 +395,17 @@ class Session:
         return f" The run is kept as of step {self.checkpoints.steps:,} in {self.directory}."
 
     def catch_signals(self) -> dict[int, Any]:
-        """Return the first Ctrl-C (or SIGTERM) saves and stops at the next report; a second one stops at once."""
+        """Make the first Ctrl-C (or SIGTERM) save and stop at the next report, and a second one stop at once.
+
+        While a program is compiled, which may take long, the first one stops too. Return the handlers until now.
+        """
         previous: dict[int, Any] = {}
 
         def handle(number: int, frame: Any) -> None:
             if self.interrupted is not None:
                 raise KeyboardInterrupt
             self.interrupted = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+            compiling.stop.ask(self.interrupted)
 
         try:
             for number in (signal.SIGINT, signal.SIGTERM):

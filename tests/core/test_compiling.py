@@ -1,7 +1,11 @@
 """Which runs share what is compiled: those that differ in numbers alone."""
 
 import copy
+import os
 import re
+import signal
+import threading
+import time
 
 import gymnasium
 import jax
@@ -15,6 +19,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
 from forage.core import compiling
 from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known
+from forage.core.errors import InterruptedCompiling
 from forage.core.types import Spec
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
@@ -158,8 +163,74 @@ def test_sums_in_one_piece_take_fewer_kernels():
     assert kernels(SUMS_IN_ONE_PIECE) < kernels({})
 
 
-@pytest.mark.parametrize(("older", "level"), [(True, {}), (False, {"xla_backend_optimization_level": 2})])
-def test_newer_releases_compile_one_level_lower(monkeypatch, older, level):
-    """At the highest level they never finish some programs; `make newest` trains with one of those."""
-    monkeypatch.setattr(compiling, "_is_known", lambda name, value: older)
-    assert compiling.terminating.__wrapped__() == level
+@pytest.fixture
+def endless(monkeypatch):
+    """Compiling takes until the test is over."""
+    begun, over = threading.Event(), threading.Event()
+
+    def compile_slowly(*arguments, **options):
+        begun.set()
+        over.wait(60)
+        return real(*arguments, **options)
+
+    real = compiling._compile
+    monkeypatch.setattr(compiling, "_compile", compile_slowly)
+    monkeypatch.setattr(compiling, "SAID_AFTER", 0.3)
+    yield begun
+    over.set()
+    for work in [*compiling.Background.left]:
+        work.ended.wait(60)
+
+
+def test_compiling_is_stopped_by_a_signal_and_says_that_it_takes_long(endless, monkeypatch, capsys):
+    before = signal.signal(signal.SIGTERM, lambda number, frame: compiling.stop.ask("SIGTERM"))
+    own = np.float32(np.random.default_rng().random())  # compiled anew: one out of the cache is there at once
+    sent = []
+
+    def send():
+        assert endless.wait(60)
+        time.sleep(0.7)  # longer than a small program takes
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=send).start()
+    try:
+        with pytest.raises(InterruptedCompiling, match=r"Stopped by SIGTERM while a program was compiled\."):
+            jax.jit(lambda x: x + own)(1)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert time.monotonic() - sent[0] < 2
+    assert not compiling.stop.by
+    assert re.match(r"Compiling jit__lambda\w* has taken 0 s and goes on; Ctrl-C ends it\.\n", capsys.readouterr().err)
+
+
+def test_tracing_is_stopped_by_a_signal():
+    def function(x):
+        compiling.stop.ask("Ctrl-C")
+        pytest.fail("went on")
+
+    with pytest.raises(InterruptedCompiling, match="Stopped by Ctrl-C"):
+        jax.jit(function)(1)
+    compiling.stop.ask("Ctrl-C")  # where nothing is traced or compiled, whoever asked is heard later
+    assert compiling.stop.by == "Ctrl-C"
+    compiling.stop.by = ""
+
+
+def test_a_small_program_is_compiled_in_spite_of_a_stop(monkeypatch):
+    """The run then stops at its next report, and continues bit for bit."""
+    monkeypatch.setattr(compiling.stop, "by", "Ctrl-C")
+    own = np.float32(np.random.default_rng().random())
+    monkeypatch.setattr(compiling, "STOPPED_AFTER", 60)
+    assert jax.jit(lambda x: x * 0 + own)(1) == own
+    assert compiling.stop.by == "Ctrl-C"
+
+
+def test_work_in_the_background_comes_in_order_and_raises():
+    order = []
+    first = compiling.Background(lambda: time.sleep(0.05) or order.append(1))
+    second = compiling.Background(lambda: order.append(2) or 7, first)
+    assert second.result() == 7
+    assert order == [1, 2]
+    with pytest.raises(ZeroDivisionError):
+        compiling.Background(lambda: 1 / 0).result()
+    assert not compiling.Background.left

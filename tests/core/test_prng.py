@@ -1,11 +1,14 @@
 """The generator is the one that its authors published, whatever shape is asked for."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forage.core import prng
+from forage.core import compiling, prng
+from forage.core.compiling import QUICK, Background, known
 
 # Known answers of Threefry-2x32 with 20 rounds, from the authors' Random123 library: key, counter, words.
 KNOWN = [
@@ -57,3 +60,44 @@ def test_streams_that_are_to_differ_do():
     assert len(set(prng.STREAMS)) == len(prng.STREAMS) and max(prng.STREAMS) < 2**31
     named = {value for name, value in vars(prng).items() if name.isupper() and isinstance(value, int)}
     assert named - {prng.PARITY} == set(prng.STREAMS)
+
+
+def drawn(key):
+    """Draw one number for each of several keys that were just made, as a policy with one continuous action does."""
+    following, key = jax.random.split(key)
+    keys = jax.random.split(key, 8)
+    folded = jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.arange(8))
+    return (
+        following,
+        jax.vmap(lambda key: jax.random.normal(key, (1,)))(keys),
+        jax.vmap(lambda key: jnp.log(jax.random.uniform(key, (1, 1)) + 1))(folded),
+        jax.vmap(lambda key: jax.random.uniform(jax.random.split(key)[1]))(keys),
+        jax.vmap(lambda key: jax.random.categorical(key, jnp.zeros(2)))(keys),
+    )
+
+
+def test_a_key_and_a_draw_from_it_compile_in_time(optimised):
+    """Together in one loop they have 2^40 paths, each of which LLVM follows from jaxlib 0.11.1 on."""
+    work = Background(jax.jit(drawn).lower(prng.key(7)).compile)
+    if not work.ended.wait(60):
+        compiling.Background.left.add(work)  # nobody waits for it at the end
+        compiling.exit_code = 1
+        pytest.fail("This takes longer than a minute to compile.")
+    work.result()
+
+
+def test_a_key_is_not_fused_with_what_is_drawn_from_it(monkeypatch):
+    """A cipher has 20 rounds with one exclusive or each; with its schedule and the draw's own no more than 30."""
+
+    def most(fresh):
+        program = jax.jit(lambda key: jax.vmap(lambda key: jax.random.normal(key, (1,)))(jax.random.split(key, fresh)))
+        compiled = program.lower(prng.key(7)).compile(compiler_options=known(QUICK))
+        return max(len(re.findall(r" xor\(", part)) for part in compiled.as_text().split("\n\n")), compiled(prng.key(7))
+
+    # JAX knows a split of as many keys again, and does not ask anew.
+    monkeypatch.setattr(compiling, "follows_every_path", lambda: True)
+    apart, numbers = most(21)
+    monkeypatch.setattr(compiling, "follows_every_path", lambda: False)
+    together, others = most(22)
+    assert 20 <= apart <= 30 < 40 <= together
+    np.testing.assert_array_equal(numbers[:21], others[:21])

@@ -8,6 +8,8 @@ import json
 import os
 import shutil
 import signal
+import threading
+import time
 import types
 from pathlib import Path
 
@@ -19,8 +21,10 @@ from small import differing_files
 
 import forage
 from forage.config.setup import make_setup
-from forage.core.errors import ForageError, Interrupted
+from forage.core.compiling import Background
+from forage.core.errors import ForageError, Interrupted, InterruptedCompiling
 from forage.environments.classic.cartpole import CartPole
+from forage.loop.device.runner import DeviceRunner
 from forage.loop.learner import Episodes, Report
 from forage.runs import curve, session, training
 from forage.runs import display as progress
@@ -305,6 +309,39 @@ def test_what_a_killed_process_left_is_swept_away(copy):
 def test_two_processes_cannot_train_one_run(copy):
     with locked(copy), pytest.raises(ForageError, match="being trained by another process"):
         training.resume(copy, display="quiet")
+
+
+@pytest.mark.thorough
+def test_interrupted_while_an_evaluation_is_compiled(tmp_path, monkeypatch):
+    """Nothing that was learned is lost, and the evaluation is made when the run goes on."""
+    options = {"steps": 96, "evaluation_every": 32, "evaluation_episodes": 2, "checkpoint_seconds": 1000}
+    play, played = DeviceRunner.evaluate, []
+
+    def interrupted(runner, *arguments, **options):
+        played.append(runner.steps)
+        if len(played) == 2:
+            raise InterruptedCompiling("Stopped by Ctrl-C while a program was compiled.")
+        return play(runner, *arguments, **options)
+
+    with monkeypatch.context() as patched, pytest.raises(Interrupted, match=r"compiled\. Continue with: forage resume"):
+        patched.setattr(DeviceRunner, "evaluate", interrupted)
+        small.train(tmp_path / "stopped", **options)
+    assert played == [0, 32]
+    assert int(newest(tmp_path / "stopped").stem) == 32
+    again = training.resume(tmp_path / "stopped", display="quiet")
+    assert [row["steps"] for row in again.evaluations] == [0, 32, 64, 96]
+
+
+def test_interrupted_while_the_loop_is_compiled(tmp_path, monkeypatch):
+    over = threading.Event()
+    with monkeypatch.context() as patched, pytest.raises(Interrupted, match="by Ctrl-C while a program was compiled"):
+        patched.setattr(DeviceRunner, "_loop", lambda runner: Background(lambda: over.wait(60)))
+        patched.setattr(DeviceRunner, "prepare", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+        began = time.monotonic()
+        small.train(tmp_path / "stopped", steps=32)
+    assert time.monotonic() - began < 30
+    over.set()
+    assert training.resume(tmp_path / "stopped", display="quiet").rows[-1]["steps"] == 32
 
 
 @pytest.mark.thorough

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import checkpoint, mesh, prng
-from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known
+from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, Background, kind, known
 from forage.core.host import Conversation
 from forage.core.ports import Evolver
 from forage.core.types import Clock, Experience
@@ -256,8 +255,7 @@ class DeviceRunner:
         self._keys = self._spread(jax.vmap(prng.key)(jnp.array(seeds)))
         self._jitted = functools.partial(jitted, kind(varied), self.mesh)
         self._init = self._jitted(init, (True,), True, once=True)
-        self._compiling = ThreadPoolExecutor(1)
-        self._programs: dict[Any, Future[Any]] = {}
+        self._programs: dict[Any, Background] = {}
 
     def placed(self, varied: Varied) -> Varied:
         """Put the loop's numbers on the devices, or they would be sent there anew with every call."""
@@ -292,7 +290,7 @@ class DeviceRunner:
         """Return how many rows of `state` are the seeds' own; `None`: all."""
         return len(self.seeds) if len(self.places) > len(self.seeds) else None
 
-    def _program(self, name: Any, prepare: Callable[[], tuple[Any, ...]]) -> Future[Any]:
+    def _program(self, name: Any, prepare: Callable[[], tuple[Any, ...]]) -> Background:
         """Return the compiled program of this name, perhaps still to come.
 
         `prepare` is called once. It gives the function to compile and what follows the loop among its arguments,
@@ -300,17 +298,18 @@ class DeviceRunner:
         """
         if name not in self._programs:
             function, *arguments = prepare()
-            self._programs[name] = self._compiling.submit(lambda: function.lower(self.varied, *arguments).compile())
+            before = next(reversed(self._programs.values()), None)  # one at a time: the loop is needed first
+            self._programs[name] = Background(lambda: function.lower(self.varied, *arguments).compile(), before)
         return self._programs[name]
 
-    def _loop(self) -> Future[Any]:
+    def _loop(self) -> Background:
         def prepare() -> tuple[Any, ...]:
             loop = self._jitted(advance, (True, False, False), (True, False, True), donate=True)
             return loop, self.shapes(placed=True), self._clock(), np.int32(0)
 
         return self._program("loop", prepare)
 
-    def _evaluation(self, episodes: int, max_steps: int) -> Future[Any]:
+    def _evaluation(self, episodes: int, max_steps: int) -> Background:
         def prepare() -> tuple[Any, ...]:
             play = self._jitted(evaluate, (True, True, False), True, settings=(episodes, max_steps))
             return play, alone(self.shapes(placed=True).learner.agent), self._keys, np.bool_(False)

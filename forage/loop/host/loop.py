@@ -18,6 +18,7 @@ from forage.core import prng, team
 from forage.core.bounds import bounded_leaves
 from forage.core.checkpoint import Bytes
 from forage.core.compiling import Flat, kind, on_device, on_host, shared
+from forage.core.errors import Interrupted
 from forage.core.host import HostEnvironment
 from forage.core.ports import Agent, Hidden, Starts, Tasks
 from forage.core.types import GONE, Clock, Experience, ForageError, Step
@@ -153,7 +154,7 @@ class HostLoop:
         for _ in range(iterations):
             try:
                 learned.append(self.iterate())
-            except Unsound:
+            except (Unsound, Interrupted):
                 raise
             except ForageError as error:
                 raise self.blamed(error) from error
