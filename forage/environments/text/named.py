@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
 from forage.core.errors import ForageError, nearest
+
+
+def class_of(table: Mapping[str, str], package: str, name: str) -> Any:
+    """Return the class that a table names."""
+    module, _, kind = table[name].partition(":")
+    return getattr(importlib.import_module(f"{package}.{module}"), kind)
+
+
+def parameters(part: Any) -> Mapping[str, inspect.Parameter]:
+    """Return what a class is called with."""
+    return inspect.signature(part).parameters
+
+
+def required(part: Any) -> list[str]:
+    """Return what a class is not made without."""
+    return [name for name, one in parameters(part).items() if one.default is one.empty]
 
 
 def made(what: str, table: Mapping[str, str], package: str, name: str, options: Mapping[str, Any]) -> Any:
@@ -23,8 +40,20 @@ def made(what: str, table: Mapping[str, str], package: str, name: str, options: 
     """
     if name not in table:
         raise ForageError(f"There is no {what} {name!r}{nearest(name, table)}")
-    module, _, kind = table[name].partition(":")
-    part = getattr(importlib.import_module(f"{package}.{module}"), kind)
+    part = class_of(table, package, name)
+    fields = parameters(part)
+    if unknown := [option for option in options if option not in fields]:
+        words = ", ".join(options)
+        raise ForageError(
+            f"The {what} {name!r} cannot be made of {words}: it has no option {unknown[0]!r}"
+            f"{nearest(unknown[0], fields)}"
+        )
+    if missing := [field for field in required(part) if field not in options]:
+        others = [other for other in table if not required(class_of(table, package, other))]
+        raise ForageError(
+            f"The {what} {name!r} needs its {missing[0]}, which an option cannot give; it is for programs that call it "
+            f"as {part.__name__}({missing[0]}). Take one that needs nothing: {', '.join(others)}."
+        )
     try:
         return part(**options)
     except TypeError as error:
