@@ -133,12 +133,13 @@ class Endpoint(Behaviour):
         """Return what is known of tokens. Raise `ForageError` where the tokenizer is not the environment's."""
         tokenizer, space = named.tokenizer(self.tokenizer), spec.action_space
         assert isinstance(space, Tokens) and space.end is not None
-        if (tokenizer.vocabulary, tokenizer.end) != (space.vocabulary - 1, space.end - 1):
+        ends = tuple(one - 1 for one in space.ends)
+        if (tokenizer.vocabulary, tokenizer.end) != (space.vocabulary - 1, ends[0]):
             raise ForageError(
                 f"The tokenizer of {spec.name} has {space.vocabulary - 1} tokens, and {self.tokenizer} "
                 f"{tokenizer.vocabulary}; give --behaviour.tokenizer what --env.tokenizer is."
             )
-        return Reader(tokenizer, space.vocabulary - 1, space.end - 1, self.text)
+        return Reader(tokenizer, space.vocabulary - 1, ends[0], self.text, ends[1:])
 
     def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
         """Write nothing: the server is asked once all environments are known."""

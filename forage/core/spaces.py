@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -30,13 +30,17 @@ class Tokens(spaces.MultiDiscrete):
     """A sequence of `length` token ids, `int32[length]`: words, characters, instructions.
 
     Ids run from 1 to `vocabulary - 1`; 0 is the pad, which fills the places that a shorter sequence leaves. `end` is
-    the id that ends a text, where one does.
+    the id that ends a text, where one does, and `ends` has all that do, `end` first.
     """
 
     PAD = 0
 
     def __init__(
-        self, length: int, vocabulary: int, seed: int | np.random.Generator | None = None, end: int | None = None
+        self,
+        length: int,
+        vocabulary: int,
+        seed: int | np.random.Generator | None = None,
+        end: int | Sequence[int] | None = None,
     ):
         """`vocabulary` counts the pad. Raises `ForageError` for less than one place or two ids."""
         if length < 1 or vocabulary < 2:
@@ -44,7 +48,9 @@ class Tokens(spaces.MultiDiscrete):
                 f"Tokens need a length of 1 or more and a vocabulary of 2 or more, the pad counted; "
                 f"got length={length} and vocabulary={vocabulary}."
             )
-        self.length, self.vocabulary, self.end = int(length), int(vocabulary), end
+        self.length, self.vocabulary = int(length), int(vocabulary)
+        self.ends: tuple[int, ...] = () if end is None else tuple(end) if isinstance(end, Sequence) else (end,)
+        self.end: int | None = self.ends[0] if self.ends else None
         super().__init__(np.full(self.length, self.vocabulary), np.int32, seed)  # pyrefly: ignore[no-matching-overload]
 
     def __repr__(self) -> str:
@@ -52,7 +58,7 @@ class Tokens(spaces.MultiDiscrete):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tokens) and all(
-            getattr(self, name) == getattr(other, name) for name in ("length", "vocabulary", "end")
+            getattr(self, name) == getattr(other, name) for name in ("length", "vocabulary", "ends")
         )
 
 
@@ -527,7 +533,7 @@ def to_json(space: spaces.Space[Any]) -> dict[str, Any]:
     if isinstance(space, spaces.Discrete):
         return {"kind": "discrete", "n": int(space.n), "start": int(space.start)}
     if isinstance(space, Tokens):
-        end = {} if space.end is None else {"end": space.end}
+        end = {} if space.end is None else {"end": space.end if len(space.ends) == 1 else list(space.ends)}
         return {"kind": "tokens", "length": space.length, "vocabulary": space.vocabulary, **end}
     if isinstance(space, spaces.MultiDiscrete):
         start = {"start": space.start.tolist()} if space.start.any() else {}

@@ -143,7 +143,7 @@ def write(agent: Agent, state: Any, seen: PyTree[Array], key: Array, drawn: bool
 def text_of(environment: TextEnvironment, tokens: Int[np.ndarray, " time"]) -> str:
     """Return the text of an action, without the token that ends it."""
     written = [token - 1 for token in tokens.tolist() if token != Tokens.PAD]
-    return environment.tokenizer.decode([token for token in written if token != environment.ends], special=True)
+    return environment.tokenizer.decode([token for token in written if token not in environment.stop], special=True)
 
 
 def at(agent: Agent, temperature: float | None) -> Agent:

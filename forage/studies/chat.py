@@ -121,7 +121,7 @@ def posed(talk: Talk, environment: TextEnvironment) -> Iterator[Conversation]:
             action = np.full((1, environment.answer), Tokens.PAD, np.int32)
             if context.any():
                 written = talk.write(tuple((context[context != Tokens.PAD] - 1).tolist()))
-                if written[-1] in talk.stop:  # a model may have several that end a text, and an environment has one
+                if written[-1] in talk.stop and written[-1] not in environment.stop:
                     written = (*written[:-1], environment.ends)
                 action[0, : len(written)] = np.array(written, np.int32) + 1
             step, observation = environment.step(action)
@@ -204,7 +204,7 @@ def of_run(run: Run, seed: int | None, checkpoint: str | int | None) -> Talk:
     return Talk(
         policy.state.network,
         environment.form,
-        (environment.ends,),
+        environment.stop,
         environment.longest,
         sampling,
         environment.turns,
@@ -217,7 +217,7 @@ def of_run(run: Run, seed: int | None, checkpoint: str | int | None) -> Talk:
 def of_model(source: str) -> Talk:
     """Return a dialogue with a model that is of no run."""
     network, tokenizer = read(source), named.tokenizer(source)
-    stop = ends(network) or (() if tokenizer.end is None else (tokenizer.end,))
+    stop = tuple(dict.fromkeys((*tokenizer.ends, *ends(network))))
     if not stop:
         raise ForageError(f"The model {source} has no token that ends a text, so that no answer would end.")
     form = Form(tokenizer, tokenizer.template is not None)

@@ -169,6 +169,16 @@ def test_tokens_are_found_as_each_server_names_them(choice):
     assert read({"choices": [choice]}, ASKED, READER) == ([*WORD, END], [-0.5, -0.25])
 
 
+def test_a_server_is_told_all_tokens_that_end_an_answer(monkeypatch):
+    other = TOKENIZER.special["</result>"]
+    ended = GOOD | {"token_ids": [*WORD, other, 9], "logprobs": {"token_logprobs": [-0.5, -0.25, -1.0]}}
+    bodies = []
+    monkeypatch.setattr(Server, "ask", lambda self, method, path, body: bodies.append(body) or {"choices": [ended]})
+    server = Server("http://localhost:1/v1", "model", "KEY", 1.0, 0)
+    assert complete(server, ASKED, READER._replace(others=(other,))) == ([*WORD, other], [-0.5, -0.25])
+    assert bodies[0]["stop_token_ids"] == [END, other]
+
+
 @pytest.mark.parametrize(
     ("choice", "words"),
     [

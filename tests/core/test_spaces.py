@@ -68,6 +68,11 @@ def test_tokens():
     tokens = Tokens(4, 7)
     assert tokens.dtype == np.int32 and tokens.shape == (4,) and str(tokens) == "Tokens(4, 7)"
     assert tokens.contains(np.array([1, 6, 0, 0], np.int32)) and not tokens.contains(np.array([1, 7, 0, 0], np.int32))
+    assert Tokens(4, 7, end=2).ends == (2,) and (tokens.end, tokens.ends) == (None, ())
+    several = Tokens(4, 7, end=(2, 5))
+    assert several.end == 2 and several != Tokens(4, 7, end=2)
+    assert spaces.from_json(spaces.to_json(several)) == several
+    assert spaces.to_json(Tokens(4, 7, end=2))["end"] == 2
     assert tokens != Tokens(4, 8) and tokens != gym.MultiDiscrete([7] * 4, np.int32)
     for length, vocabulary in ((0, 5), (3, 1)):
         with pytest.raises(ForageError, match="length of 1 or more"):

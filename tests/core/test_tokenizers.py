@@ -10,6 +10,7 @@ from forage.core.text import chat, own
 from forage.core.text.own import BytePairs, Characters
 from forage.core.text.tokenizer import Tokenizer
 from forage.core.types import ForageError
+from forage.environments.text.form import Form
 
 ODD = "Añ 12+3=15\n\n  x? <|end|>\t日本 naïve 'tis"
 
@@ -77,6 +78,39 @@ def test_files_are_what_the_package_of_tokenizers_reads(tmp_path):
         assert wrapped.special == tokenizer.special and wrapped.vocabulary == tokenizer.vocabulary
         saved = wrapped.save(tmp_path / "again")
         assert (saved / "tokenizer.json").read_bytes() == (tmp_path / name / "tokenizer.json").read_bytes()
+
+
+def test_all_tokens_end_a_text_that_the_models_files_name(tmp_path):
+    """The tokenizer's own comes first; `config.json` is asked where there is no `generation_config.json`."""
+    directory = BytePairs(special=("<a>", "<b>")).save(tmp_path)
+    assert BytePairs().ends == Tokenizer.load(directory).ends == (1,)
+    for name, named, ends in (("config", [2, 1], (1, 2)), ("generation_config", [3, 10**6], (1, 3))):
+        (directory / f"{name}.json").write_text(json.dumps({"eos_token_id": named}))
+        assert Tokenizer.load(directory).ends == ends
+    (directory / "generation_config.json").write_text(json.dumps({"eos_token_id": 1}))
+    assert (Tokenizer.load(directory).ends, Tokenizer.load(directory).end) == ((1,), 1)
+
+
+def test_a_text_begins_as_its_tokenizer_begins_it(tmp_path):
+    """By its post-processor or its configuration; a beginning that the text has already is not put there twice."""
+    tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    tokenizer = BytePairs(special=("<s>",))
+    saved = tokenizer.save(tmp_path)
+    config = json.loads((saved / "tokenizer_config.json").read_text()) | {"forage_tokenizer": None, "bos_token": "<s>"}
+    around = tokenizers.processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 2)])
+    plain = tokenizers.Tokenizer.from_file(str(saved / "tokenizer.json"))
+    for processor, more, opens in ((None, {}, ()), (None, {"add_bos_token": True}, (2,)), (around, {}, (2,))):
+        (saved / "tokenizer_config.json").write_text(json.dumps(config | more))
+        if processor:
+            plain.post_processor = processor
+        else:
+            plain.post_processor = tokenizers.processors.TemplateProcessing(single="$A", special_tokens=[])
+        plain.save(str(saved / "tokenizer.json"))
+        read = Tokenizer.load(saved)
+        assert (read.begin, read.opens) == (2, opens)
+        text = tuple(tokenizer.encode("ab\n"))
+        assert Form(read).opened("ab") == (*opens, *text)
+        assert Form(read).opened("<s>ab") == (2, *text) and Form(read).following("ab") == (text[-1], *text)
 
 
 ASKED = [{"role": "user", "content": "2+2?"}]

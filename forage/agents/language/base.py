@@ -37,7 +37,7 @@ class LanguageState(NamedTuple):
     network: Transformer  # with adapters, where these learn
     optimiser: Any
     reference: Transformer | tuple[()]  # the policy at the beginning, where it is compared with that
-    end: Int[Array, ""]  # the token that ends an answer
+    end: Int[Array, "*several"]  # the token that ends an answer, or all that do
     known: Bool[Array, " vocabulary"]  # tokens that may be written
 
 
@@ -157,7 +157,8 @@ class LanguageAgent(Agent):
             network = lora.adapted(network, key, self.rank, float(2 * self.rank), lora.ALL)
         assert isinstance(spec.action_space, Tokens)
         known = jnp.arange(network.architecture.vocabulary) < spec.action_space.vocabulary - 1
-        end = jnp.int32((spec.action_space.end or 1) - 1)
+        ends = jnp.array(spec.action_space.ends or (1,), jnp.int32) - 1
+        end = ends[0] if len(ends) == 1 else ends
         return LanguageState(network, self.steps(1.0).init(self.apart(network)[0]), reference, end, known)
 
     def steps(self, learning_rate: Any) -> Optimiser:
@@ -286,7 +287,7 @@ def answers(
         key,
         new,
         sampling,
-        (state.end,),  # type: ignore[arg-type]
+        tuple(jnp.atleast_1d(state.end)),  # type: ignore[arg-type]
         state.known,
         grow=True,
         silent=~there.any(1),

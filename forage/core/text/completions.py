@@ -61,6 +61,11 @@ class Reader(NamedTuple):
     vocabulary: int
     end: int
     in_text: bool  # prompts go as text, to a server that takes no ids
+    others: tuple[int, ...] = ()  # further tokens that end an answer
+
+    @property
+    def stop(self) -> tuple[int, ...]:
+        return (self.end, *self.others)
 
 
 def complete(server: Server, asked: Asked, reader: Reader) -> Answer:
@@ -76,7 +81,7 @@ def complete(server: Server, asked: Asked, reader: Reader) -> Answer:
         "max_tokens": asked.longest,
         "temperature": asked.temperature,
         "seed": asked.seed,
-        "stop_token_ids": [reader.end],
+        "stop_token_ids": list(reader.stop),
     }
     said = server.ask("POST", f"{server.parts.path}/completions", body | ({} if reader.in_text else IDS))
     return read(said, asked, reader)
@@ -103,8 +108,9 @@ def read(said: Any, asked: Asked, reader: Reader) -> Answer:
         raise Lost(f"wrote a token that is none of the policy's {reader.vocabulary}; its tokenizer is another")
     if not all(is_number(one) and LEAST < one < 1e-3 for one in scores):
         raise Lost("sent a log-probability that is none")
-    if reader.end in tokens:
-        tokens = tokens[: tokens.index(reader.end) + 1]
+    ended = [place for place, token in enumerate(tokens) if token in reader.stop]
+    if ended:
+        tokens = tokens[: ended[0] + 1]
     elif len(tokens) < asked.longest:
         raise Lost(f"cut an answer after {len(tokens)} of {asked.longest} tokens, without the one that ends it")
     check_text(choice.get("text"), tokens, reader)
@@ -150,7 +156,7 @@ def named(words: Any, tokenizer: Tokenizer) -> list[int]:
 
 def check_text(text: Any, tokens: Sequence[int], reader: Reader) -> None:
     """Raise `Lost` where a server's text is not that of its tokens: then its tokenizer is another one."""
-    inner = [token for token in tokens if token != reader.end]
+    inner = [token for token in tokens if token not in reader.stop]
     meant = [(tokens, True), (inner, True), (inner, False)]
     forms = [bare(reader.tokenizer.decode(some, special=special)) for some, special in meant]
     if not isinstance(text, str) or not text or "\ufffd" in text or "\ufffd" in forms[0]:

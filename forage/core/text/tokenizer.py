@@ -26,12 +26,16 @@ class Tokenizer:
     special: dict[str, int]  # tokens that are no text, by their names
     pad: int | None = None  # fills a row
     end: int | None = None  # ends a text
+    ends: tuple[int, ...] = ()  # all that end one, `end` first: a model may have several
     begin: int | None = None  # begins one
+    opens: tuple[int, ...] = ()  # put before a text that no template makes: `begin`, where the tokenizer does so
     template: str | None = None  # what makes one text of a dialogue, for Jinja
 
     @staticmethod
     def load(directory: str | Path) -> Tokenizer:
         """Read the tokenizer of a directory: one of ours, or any that has a `tokenizer.json` (extra `language`).
+
+        The tokens that end a text are its own and those that the model's files beside it name (`eos_token_id`).
 
         Raise `ForageError` in one sentence for a directory without one, and for a file that cannot be read.
         """
@@ -41,9 +45,12 @@ class Tokenizer:
         if not (directory / "tokenizer.json").exists():
             raise ForageError(f"{directory} holds no tokenizer: it has no tokenizer.json.")
         config = read_json(directory / "tokenizer_config.json")
-        if config.get(OWN):
-            return own.read(directory, config)
-        return hugging_face.HuggingFace(directory)
+        found = own.read(directory, config) if config.get(OWN) else hugging_face.HuggingFace(directory)
+        named = named_ends(*(read_json(directory / f"{name}.json") for name in ("generation_config", "config")))
+        ends = [*([] if found.end is None else [found.end]), *(one for one in named if 0 <= one < found.vocabulary)]
+        found.ends = tuple(dict.fromkeys(ends))
+        found.end = found.ends[0] if found.ends else None
+        return found
 
     def encode(self, text: str, around: bool = False) -> list[int]:
         """Return the tokens of a text, in which names of special tokens are those tokens.
@@ -89,6 +96,15 @@ class Tokenizer:
         return chat.render(self.template, messages, tools, answer, {**tokens, **more})
 
 
+def named_ends(generation: dict[str, Any] | None, config: dict[str, Any] | None) -> tuple[int, ...]:
+    """Return the tokens that end a text, as `generation_config.json` names them, or else `config.json`."""
+    for part in (generation, config):
+        found = (part or {}).get("eos_token_id")
+        if found is not None:
+            return tuple(found) if isinstance(found, list) else (found,)
+    return ()
+
+
 class OwnTokenizer(Tokenizer):
     """What our tokenizers share: special tokens come first, then pieces of text."""
 
@@ -100,7 +116,7 @@ class OwnTokenizer(Tokenizer):
         if len(set(names)) < len(names) or not all(names):
             raise ForageError(f"Names of special tokens differ, and none is empty, {PAD} or {END}: {list(special)}.")
         self.special = {name: number for number, name in enumerate(names)}
-        self.pad, self.end, self.template = 0, 1, template
+        self.pad, self.end, self.ends, self.template = 0, 1, (1,), template
         self.vocabulary = len(names) + pieces
         longest_first = sorted(names, key=len, reverse=True)
         self._special = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")")

@@ -39,6 +39,11 @@ class Words(NamedTuple):
 
     form: Form
     end: int  # the token that ends a text
+    others: tuple[int, ...] = ()  # further ones that do
+
+    @property
+    def stop(self) -> tuple[int, ...]:
+        return (self.end, *self.others)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -48,7 +53,7 @@ class Words(NamedTuple):
         return tuple(self.tokenizer.encode(text))
 
     def decoded(self, tokens: Sequence[int]) -> str:
-        return self.tokenizer.decode([token for token in tokens if token != self.end], special=True)
+        return self.tokenizer.decode([token for token in tokens if token not in self.stop], special=True)
 
     def written(self, tokens: np.ndarray) -> tuple[int, ...]:
         """Return the tokens of an action, up to the one that ends them."""
@@ -57,7 +62,7 @@ class Words(NamedTuple):
             if token == Tokens.PAD:
                 break
             found.append(token - 1)
-            if token - 1 == self.end:
+            if token - 1 in self.stop:
                 break
         return tuple(found)
 
@@ -124,19 +129,23 @@ class Course(NamedTuple):
         after = slot._replace(written=(*slot.written, own), said=said, over=said.over, context=(), prefix=())
         if said.over or slot.turn == self.turns:
             return after
-        ended = () if own[-1:] == (self.words.end,) else (self.words.end,)
+        ended = () if self.ended(own) else (self.words.end,)
         read = slot.context[: len(slot.context) - len(slot.prefix)]
         context = (*read, *own, *ended, *self.words.form.following(said.text))
         if len(context) > self.context:
             return after._replace(said=OVERFLOWN, over=True)
         return after._replace(context=context)
 
+    def ended(self, tokens: Sequence[int]) -> bool:
+        """Return whether the last of some tokens ends a text."""
+        return bool(tokens) and tokens[-1] in self.words.stop
+
     def chunked(self, slot: Slot, own: tuple[int, ...], reply: Callable[[str], Said]) -> Slot:
         """Return the episode after a chunk of its answer, which is judged once it is whole."""
         assert self.chunks is not None
         slot = slot._replace(written=(*slot.written, own))
         answer = tuple(token for chunk in slot.written for token in chunk)[: self.longest]
-        if own[-1:] == (self.words.end,) or len(own) < self.chunks.size or slot.turn == self.turns:
+        if self.ended(own) or len(own) < self.chunks.size or slot.turn == self.turns:
             said = reply(self.words.decoded(answer))
             return slot._replace(said=said, over=True, context=())
         context = (*slot.opened, *self.chunks.seen(answer))
@@ -147,7 +156,7 @@ class Course(NamedTuple):
     def prefixed(self, slot: Slot, prefix: tuple[int, ...]) -> Slot:
         """Return an episode whose next text begins with some tokens, in place of those it began with before."""
         context = (*slot.context[: len(slot.context) - len(slot.prefix)], *prefix)
-        if not slot.context or prefix[-1:] == (self.words.end,):
+        if not slot.context or self.ended(prefix):
             raise ForageError(f"A text of {self.name} that has ended does not go on; keep fewer of its tokens.")
         if len(context) > self.context:
             raise ForageError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -26,6 +27,8 @@ from forage.environments.text.sets import SHARE, SPLITS
 from forage.environments.text.worlds import Said, Start
 
 INFO = ("format", "truth", "turns", "tokens", "overflow")
+FAILURES = "verifier_failures"  # the metric that counts answers without a verdict
+KINDS = 10  # of reasons for that which are told of, at most
 UNLIMITED = 2**31 - 1
 ROLES = 2  # a caller of tools, and a solver
 
@@ -35,7 +38,8 @@ class TextEnvironment(HostEnvironment):
 
     - Observation: `context`, all that was said so far, padded in front, and `reference`, what an expert would write
       next, padded behind, which is not for the policy to read. No token of either where there is nothing left to do.
-    - Action: the tokens that the policy writes, padded behind; an end token ends them.
+    - Action: the tokens that the policy writes, padded behind; an end token ends them, any one of those that the
+      tokenizer and the files of the model beside it name.
     - Of both a token's number is the tokenizer's plus 1, as 0 is no token.
     - With `roles` an observation has the `role` as well, whose turn it is: 0 for the caller and 1 for the solver.
     - Reward: 1 for a right answer; of a game, what its rules say.
@@ -119,7 +123,8 @@ class TextEnvironment(HostEnvironment):
         if self.tokenizer.end is None:
             raise ForageError(f"The tokenizer {tokenizer} has no token that ends a text, and without one none can end.")
         self.ends, self.form = self.tokenizer.end, Form(self.tokenizer, chat)
-        words = Words(self.form, self.ends)
+        self.stop = self.tokenizer.ends  # all tokens that end an answer, `ends` first
+        words = Words(self.form, self.ends, self.stop[1:])
         paid = float(team) if roles else None
         if team != 1 and not roles:
             raise ForageError(f"{name} has one role, so nothing is paid to a team; give --env.roles true, or no team.")
@@ -143,6 +148,8 @@ class TextEnvironment(HostEnvironment):
             rounds = self.turns // self.roles if roles else 1  # an expert's episode takes one turn of each role
             longest, written = words.sizes(world, self.levels, self.hinted, rounds)
             context, response = context or longest, response or written
+        if isinstance(world, worlds.Question):
+            world.guard.forget()
         self.chunks, self.longest = Chunks(int(chunk), int(carry), int(head)) if chunk else None, int(response)
         self.branches = bool(branches)
         if (carry or head) and not chunk:
@@ -155,7 +162,7 @@ class TextEnvironment(HostEnvironment):
             context += 0 if given else self.chunks.head + self.chunks.carry
         if self.branches and not given:
             context += response
-        vocabulary, end = self.tokenizer.vocabulary + 1, self.ends + 1
+        vocabulary, end = self.tokenizer.vocabulary + 1, tuple(one + 1 for one in self.stop)
         observed, action = (Tokens(int(length), vocabulary, end=end) for length in (context, response))
         role = {"role": gymnasium.spaces.Discrete(ROLES)} if roles else {}
         space = gymnasium.spaces.Dict({"context": observed, "reference": action, **role})
@@ -164,6 +171,7 @@ class TextEnvironment(HostEnvironment):
         self._slots = [Slot(Start(0, 0))] * self.num_envs
         self._records = [Record() for _ in range(self.num_envs)]
         self._generator = np.random.default_rng(0)
+        self._told: set[str] = set()  # for which kinds of reasons an answer without a verdict has been told of
 
     @property
     def info_names(self) -> tuple[str, ...]:
@@ -208,6 +216,12 @@ class TextEnvironment(HostEnvironment):
             step, observation = self.step(observation["reference"])
             if step.terminated[0]:
                 return self.conversations()[0]
+
+    def measured(self) -> dict[str, np.ndarray]:
+        world = self.worlds[0]
+        if not isinstance(world, worlds.Question):
+            return {}
+        return {FAILURES: np.float32(world.guard.failures.total())}  # type: ignore[dict-item]
 
     def close(self) -> None:
         for world in self.worlds:
@@ -287,7 +301,21 @@ class TextEnvironment(HostEnvironment):
         """Return what a world says to a text, and keep both in words."""
         said = self.worlds[index].reply(text)
         self._records[index].add(text, said)
+        self._complain()
         return said
+
+    def _complain(self) -> None:
+        """Warn of an answer that the verifier could not judge, once for each kind of reason, whatever its numbers."""
+        world = self.worlds[0]
+        reason = world.guard.newest.rstrip(".") if isinstance(world, worlds.Question) else ""
+        kind = "".join(letter for letter in reason if not letter.isdigit())
+        if kind and kind not in self._told and len(self._told) < KINDS:
+            self._told.add(kind)
+            warnings.warn(
+                f"An answer in {self.name} could not be judged and is paid nothing, as {reason}. The metric {FAILURES} "
+                f"counts such answers.",
+                stacklevel=2,
+            )
 
     def _seen(self) -> dict[str, np.ndarray]:
         seen = [self._one(index) for index in range(self.num_envs)]

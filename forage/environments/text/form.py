@@ -17,7 +17,8 @@ class Form(NamedTuple):
         """Return the tokens of what is said first."""
         if self.chat:
             return tuple(self.tokenizer.encode(self.tokenizer.chat([{"role": "user", "content": text}])))
-        return tuple(self.tokenizer.encode(text + "\n"))
+        tokens, opens = tuple(self.tokenizer.encode(text + "\n")), self.tokenizer.opens
+        return tokens if tokens[: len(opens)] == opens else (*opens, *tokens)
 
     def following(self, text: str) -> tuple[int, ...]:
         """Return the tokens of what is said in a conversation under way, behind the end of an answer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 import pickle
 import queue
@@ -26,11 +27,18 @@ def sound(found: Any) -> Verdict:
     if not isinstance(found, tuple) or len(found) != len(Verdict._fields):
         return failed(f"the verifier returned {found!r:.80} and no verdict")
     form, truth, failure = found
-    if isinstance(truth, bool) or not isinstance(truth, (int, float)) or not 0 <= truth <= 1:
+    form, truth = plain(form), plain(truth)
+    if not isinstance(truth, numbers.Real) or not 0 <= truth <= 1:
         return failed(f"the verifier returned the truth {truth!r:.80}, which is no number from 0 to 1")
     if not isinstance(form, bool) or not isinstance(failure, str):
         return failed(f"the verifier returned the format {form!r:.80}, which is neither True nor False")
     return Verdict(form, float(truth), failure)
+
+
+def plain(value: Any) -> Any:
+    """Return a number or truth value of an array library, such as `numpy.float32(1)`, as Python's own."""
+    single = getattr(value, "ndim", None) == 0 and hasattr(value, "item")
+    return value.item() if single else value
 
 
 def failed(reason: str) -> Verdict:
@@ -51,8 +59,8 @@ class Guard:
 
     A family that is `bounded` is verified in this process. Any other has a process of its own, which is ended when it
     has not answered within `seconds`, or has died, and is begun anew for the next sample; a hung C function ends as
-    well. That process is no sandbox: it keeps time, not secrets. `failures` counts the reasons. Close a guard after
-    use, or use it in a `with`.
+    well. That process is no sandbox: it keeps time, not secrets. `failures` counts the reasons, and `newest` is the
+    last of them. Close a guard after use, or use it in a `with`.
     """
 
     def __init__(self, family: Family, seconds: float = 5.0):
@@ -60,6 +68,7 @@ class Guard:
             raise ForageError(f"A verifier needs more than {seconds:g} seconds to judge a text.")
         self.family, self.seconds = family, seconds
         self.failures: Counter[str] = Counter()
+        self.newest = ""
         self._worker: Worker | None = None
         if not family.bounded:
             self._worker = Worker(family)
@@ -70,7 +79,13 @@ class Guard:
         verdict = judge(problem, text)
         if verdict.failure:
             self.failures[verdict.failure] += 1
+            self.newest = verdict.failure
         return verdict
+
+    def forget(self) -> None:
+        """Begin to count anew, such as after texts that were written to measure their lengths."""
+        self.failures.clear()
+        self.newest = ""
 
     def _apart(self, problem: Problem, text: str) -> Verdict:
         """Ask the verifier's own process."""

@@ -36,6 +36,8 @@ class Record:
 
 def verdict(said: Said) -> str:
     """Return what came of an answer, in words; nothing where only its reward says that."""
+    if said.failure:
+        return f"not judged, as {said.failure}"
     if said.truth != said.truth:  # a game, or a problem that was not answered
         return ""
     return "right" if said.truth == 1 else "wrong" if said.format else "no answer that can be read"

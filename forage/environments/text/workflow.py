@@ -70,7 +70,8 @@ class Workflow(WithTools):
         agreed = verdict.format and (self.family.extract(written) or "").strip() == self.found.strip()
         over = agreed or self.taken == self.turns
         reward = self.team * verdict.truth + float(verdict.format)
-        return Said("" if over else DIFFER, reward, over, float(verdict.format), verdict.truth)
+        text = "" if over else DIFFER
+        return Said(text, reward, over, float(verdict.format), verdict.truth, failure=verdict.failure)
 
     def reference(self) -> str:
         """Return a call, and then what it found as the answer; a worked solution where it found nothing."""

@@ -45,6 +45,7 @@ class Said(NamedTuple):
     format: float = float("nan")  # 1 for an answer that can be read; NaN where no answer is due
     truth: float = float("nan")  # of the answer
     told: Mapping[str, float] = {}  # other numbers of the text, or of the episode that it ends (`World.names`)
+    failure: str = ""  # why a verifier reached no verdict
 
 
 class World(ABC):
@@ -92,7 +93,7 @@ class Question(World):
     def reply(self, written: str) -> Said:
         assert self.problem is not None
         verdict = self.guard.verify(self.problem, written)
-        return Said("", verdict.truth, True, float(verdict.format), verdict.truth)
+        return Said("", verdict.truth, True, float(verdict.format), verdict.truth, failure=verdict.failure)
 
     def reference(self) -> str:
         assert self.problem is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from forage.core.errors import ForageError
+from forage.core.text.tokenizer import named_ends
 from forage.nn.language import lora
 from forage.nn.language.architecture import FAMILIES, Architecture, Rope
 from forage.nn.transformer import Projection, Transformer
@@ -115,8 +116,12 @@ def save(network: Transformer, directory: Path) -> Path:
     return directory
 
 
-def with_tokens(network: Transformer, end: int | None, pad: int | None, begin: int | None = None) -> Transformer:
+def with_tokens(
+    network: Transformer, end: int | Sequence[int] | None, pad: int | None, begin: int | None = None
+) -> Transformer:
     """Return the transformer with the tokens that end, fill and begin a text in its configuration."""
+    if isinstance(end, Sequence):
+        end = list(end) if len(end) > 1 else end[0] if end else None
     files = json.loads(network.files)
     config = write_architecture(network.architecture, files.get("config"), str(network.dtype))
     tokens = {"eos_token_id": end, "pad_token_id": pad, "bos_token_id": begin}
@@ -129,11 +134,7 @@ def with_tokens(network: Transformer, end: int | None, pad: int | None, begin: i
 def ends(network: Transformer) -> tuple[int, ...]:
     """Return the tokens that end a text, as the configuration names them; none where it names none."""
     files = json.loads(network.files)
-    for part in ("generation", "config"):
-        found = (files.get(part) or {}).get("eos_token_id")
-        if found is not None:
-            return tuple(found) if isinstance(found, list) else (found,)
-    return ()
+    return named_ends(files.get("generation"), files.get("config"))
 
 
 # Adapters

@@ -16,7 +16,7 @@ def write(network: Transformer, tokenizer: Tokenizer, directory: Path) -> Path:
 
     Tokens that the tokenizer does not have are suppressed, as they are where Forage writes.
     """
-    network = with_tokens(network, tokenizer.end, tokenizer.pad, tokenizer.begin)
+    network = with_tokens(network, tokenizer.ends, tokenizer.pad, tokenizer.begin)
     unknown = list(range(tokenizer.vocabulary, network.architecture.vocabulary))
     try:
         network.save(directory)

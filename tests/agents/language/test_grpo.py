@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gymnasium.spaces import Dict
 from resuming import check_resumed
 from tiers import gated
 
@@ -13,7 +14,8 @@ from forage.agents.language.base import LanguageState, Rows
 from forage.agents.language.grpo import GRPO, Lesson
 from forage.config.setup import make_setup
 from forage.core.errors import ForageError
-from forage.core.types import Batch, Clock, Experience
+from forage.core.spaces import Tokens
+from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.language.architecture import Architecture
 from forage.nn.language.generate import ALONE, Together
 from forage.nn.transformer import Transformer
@@ -108,6 +110,25 @@ def test_the_loop_begins_all_of_a_group_with_one_prompt():
     runner = setup_of().runner()
     runner.begin()
     assert runner.advance(2).metrics["sampler_gap"] < 1e-5
+
+
+def test_each_of_several_tokens_ends_an_answer():
+    """Of three tokens that are drawn two end an answer, and nothing follows either of them."""
+    agent = GRPO(model=model(), num_envs=8, group_size=4)
+    spaces = {"context": Tokens(4, 521), "reference": Tokens(6, 521)}
+    spec = Spec("text", Dict(spaces), Tokens(6, 521, end=(2, 3)), horizon=1)
+    state = agent.init(jax.random.key(0), spec)
+    assert state.end.tolist() == [1, 2]
+    state = state._replace(known=jnp.isin(jnp.arange(520), jnp.array([1, 2, 9])))
+    seen = {"context": jnp.full((64, 4), 5, jnp.int32), "reference": jnp.zeros((64, 6), jnp.int32)}
+    keys = jax.random.split(jax.random.key(1), 64)
+    action = np.asarray(jax.jit(jax.vmap(lambda o, k: agent.act(state, (), o, k, True)[0]))(seen, keys))
+    text = ["".join({0: ".", 2: "E", 3: "F", 10: "9"}[token] for token in row) for row in action]
+    assert {len(row.rstrip(".")) for row in text} > {1, 2}
+    for row in text:
+        first = min((row.find(end) for end in "EF" if end in row), default=5)
+        assert set(row[:first]) <= {"9"} and set(row[first + 1 :]) <= {"."}
+    assert any("E" in row for row in text) and any("F" in row for row in text)
 
 
 @pytest.mark.thorough

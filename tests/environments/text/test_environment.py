@@ -1,13 +1,19 @@
 """Text as an environment: what is read, written and paid, and that an episode goes on from where it was."""
 
+import json
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from tiers import gated
 
 from forage.core.errors import ForageError
+from forage.core.text import named
 from forage.environments.registry import make
-from forage.environments.text import FAMILIES
+from forage.environments.text import FAMILIES, worlds
 from forage.environments.text.environment import TextEnvironment
+from forage.environments.text.families.addition import Addition
+from forage.environments.text.problems import Verdict
 
 
 def texts(environment: TextEnvironment, tokens: np.ndarray) -> list[str]:
@@ -33,6 +39,67 @@ def test_the_reference_is_right_and_silence_is_wrong(name):
     assert texts(environment, result.observation["context"]) != texts(environment, seen["context"])
     result = environment.step(silence(environment))
     assert (result.step.reward == 0).all() and (result.step.info["truth"] == 0).all()
+    environment.close()
+
+
+@pytest.fixture
+def several(tmp_path):
+    """Forage's tokenizer beside a model that ends its answers with `</result>` as well."""
+    own = named.tokenizer("forage")
+    own.save(tmp_path)
+    other = own.special["</result>"]
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [own.end, other]}))
+    return str(tmp_path), other
+
+
+def test_each_token_that_ends_a_text_ends_an_answer(several):
+    directory, other = several
+    environment = TextEnvironment("addition", 2, tokenizer=directory, response=60)
+    assert (environment.ends, environment.stop) == (1, (1, other))
+    assert environment.action_space.ends == (2, other + 1)
+    seen, words = environment.reset(0), environment.tokenizer
+    action = np.zeros((2, 60), np.int32)
+    for row, end in enumerate(environment.stop):
+        right = [token for token in seen["reference"][row] - 1 if token not in (-1, 1)]
+        wrong = words.encode(" <answer>0</answer>")  # behind the end, so that nobody reads it
+        written = [*right, end, *wrong]
+        action[row, : len(written)] = np.array(written) + 1
+    assert environment.step(action).step.reward.tolist() == [1, 1]
+    assert all("</result>" not in dict(one.said)["answer"] for one in environment.conversations())
+    talking = TextEnvironment("guess", 1, tokenizer=directory)
+    begun = talking.reset(0)["context"][0]
+    ended = np.zeros((1, talking.answer), np.int32)
+    ended[0, :2] = np.array([words.encode("4")[0], other]) + 1
+    following = talking.step(ended).observation["context"][0]
+    said = following[following > 0][(begun > 0).sum() :] - 1
+    assert said[:2].tolist() == [words.encode("4")[0], other] and 1 not in said  # what was written ends it, once
+    environment.close()
+    talking.close()
+
+
+class Odd(Addition):
+    """Says of an answer what a test told it to."""
+
+    says: object = "nothing"
+
+    def verify(self, problem, text):
+        return self.says
+
+
+def test_what_could_not_be_judged_is_counted_and_told_of_once(monkeypatch):
+    monkeypatch.setattr(worlds, "family", lambda name: Odd())
+    environment = TextEnvironment("addition", 2)
+    seen = environment.reset(0)
+    assert environment.measured() == {"verifier_failures": 0}
+    monkeypatch.setattr(Odd, "says", Verdict(True, np.float32(0.5)))
+    assert environment.step(seen["reference"]).step.reward.tolist() == [0.5, 0.5]
+    for number, says in enumerate((Verdict(True, 7.0), Verdict(True, 8.0), "right"), 1):
+        monkeypatch.setattr(Odd, "says", says)
+        told = pytest.warns(UserWarning, match=r"could not be judged and is paid nothing, as the verifier returned")
+        with nullcontext() if number == 2 else told:  # the second one differs in its number alone
+            assert environment.step(seen["reference"]).step.reward.tolist() == [0, 0]
+        assert environment.measured() == {"verifier_failures": 2 * number}
+    assert "not judged, as the verifier returned 'right' and no verdict" in str(environment.conversations()[0])
     environment.close()
 
 

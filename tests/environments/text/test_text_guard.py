@@ -1,5 +1,8 @@
 """A verifier that crashes, hangs or returns 7 costs one sample, and the reason is kept."""
 
+from fractions import Fraction
+
+import numpy as np
 import pytest
 from moody import Moody
 
@@ -66,6 +69,22 @@ def test_only_sound_verdicts_pass(found, reason):
     verdict = sound(found)
     assert (verdict.format, verdict.truth) == (False, 0.0) and reason in verdict.failure
     assert sound(Verdict(False, 0.25)) == Verdict(False, 0.25) == sound((False, 0.25, ""))
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        Verdict(True, True),
+        Verdict(True, 1),
+        *(Verdict(True, kind(1)) for kind in (np.float16, np.float32, np.float64, np.int8, np.bool_, np.array)),
+        Verdict(True, Fraction(1)),
+        Verdict(np.bool_(True), 1.0),
+        Verdict(np.array(True), np.array(1.0)),
+    ],
+)
+def test_numbers_of_any_kind_are_numbers_and_truth_values_are(says):
+    assert sound(says) == Verdict(True, 1.0)
+    assert [type(value) for value in sound(says)] == [bool, float, str]
 
 
 def test_what_cannot_be_sent_is_refused_at_once():
