@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import os
 import pickle
@@ -28,11 +29,12 @@ def sound(found: Any) -> Verdict:
         return failed(f"the verifier returned {found!r:.80} and no verdict")
     form, truth, failure = found
     form, truth = plain(form), plain(truth)
-    if not isinstance(truth, numbers.Real) or not 0 <= truth <= 1:
+    number = float(truth) if isinstance(truth, numbers.Real) else math.nan
+    if not 0 <= number <= 1:
         return failed(f"the verifier returned the truth {truth!r:.80}, which is no number from 0 to 1")
     if not isinstance(form, bool) or not isinstance(failure, str):
         return failed(f"the verifier returned the format {form!r:.80}, which is neither True nor False")
-    return Verdict(form, float(truth), failure)
+    return Verdict(form, number, failure)
 
 
 def plain(value: Any) -> Any:
