@@ -144,12 +144,20 @@ def done(results: dict[str, Any], row: str) -> dict[int, dict[str, Any]]:
     return {seed: cell for seed, cell in named.items() if cell is not None and cell["made"] == made_from(row)}
 
 
+def gained(cell: dict[str, Any]) -> float:
+    """Return how much more of the draws are right after training than before."""
+    return cell["after"]["drawn"] - cell["before"]["drawn"]
+
+
 def verdict(here: dict[int, dict[str, Any]], plain: dict[int, dict[str, Any]]) -> tuple[str, str]:
-    """Return how much more of a row's draws are right than of plain GRPO's, on shared seeds, and what that says."""
+    """Return how much more a row gained over its own start than plain GRPO, on shared seeds, and what that says.
+
+    A row that draws otherwise, such as without improbable tokens, begins elsewhere, and has not learned that.
+    """
     shared = sorted(here.keys() & plain.keys())
     if len(shared) < 2:
         return "", f"{len(shared)} of {len(SEEDS)} seeds"
-    gain = np.array([here[seed]["after"]["drawn"] - plain[seed]["after"]["drawn"] for seed in shared])
+    gain = np.array([gained(here[seed]) - gained(plain[seed]) for seed in shared])
     low, high = student_interval(gain)
     if low == high == 0:
         return cells.with_interval(gain), "the same"
@@ -165,14 +173,15 @@ def table(results: dict[str, Any]) -> str:
         f"From the base model `forage` on {TASK}, levels {levels}: {STEPS:,} answers to {OPTIONS['problems']:,}",
         f"problems. Then each of {HELD_OUT} problems that are held out is answered {DRAWS} times as in training, at",
         f"temperature 1, and once by the most probable answer. Shares that are right: means over {len(SEEDS)} seeds,",
-        "with Student's 95 % interval. A verdict is of the difference of the draws from plain GRPO's, by seed; of",
-        "so many rows one in twenty has an interval that leaves out 0 by chance. Tokens are of what is drawn. Seconds",
-        "are of training a seed on one core, which may have had other work; in brackets, a fifth of all seeds' in one",
-        "process. Lite PPO's draws leave out improbable tokens (top-p 0.99), before as after; memories bring back",
-        "little where few problems come twice. `python benchmarks/language.py` trains what is missing.",
+        "with Student's 95 % interval. A row is judged by what it gained, the share after training less that before,",
+        "and by how much more that is than plain GRPO's gain, seed by seed: Lite PPO draws without improbable tokens",
+        "(top-p 0.99), before as after, and so begins ahead. Of so many rows one in twenty has an interval that",
+        "leaves out 0 by chance. Tokens are of what is drawn. Seconds are of training a seed on one core, which may",
+        "have had other work; in brackets, a fifth of all seeds' in one process. Memories bring back little where",
+        "few problems come twice. `python benchmarks/language.py` trains what is missing.",
         "",
         "| row | seeds | drawn before | drawn after | most probable before, after | tokens before, after "
-        "| less GRPO's | verdict | seconds |",
+        "| gained more than GRPO | verdict | seconds |",
         "|---" * 9 + "|",
     ]
     for row in rows():

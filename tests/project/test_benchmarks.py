@@ -435,7 +435,12 @@ def test_methods_of_language_are_rows_whether_they_are_there_or_not(monkeypatch:
     # Seeds differ by more than the rows do; paired, the difference is plain.
     results |= {f"settings/adapters/{seed}": cell("settings/adapters", 0.53 + 0.1 * seed) for seed in range(5)}
     results["tasks/same/0"] = cell("tasks/same", 0.5) | {"made": "of other settings"}
+    # Gains count: who begins ahead by as much as it ends ahead has learned nothing more.
+    for seed in range(5):
+        ahead = cell("agent/lite-ppo", 0.54 + 0.1 * seed)
+        results[f"agent/lite-ppo/{seed}"] = ahead | {"before": ahead["before"] | {"drawn": 0.3}}
     page = language.table(results)
+    assert re.search(r"agent/lite-ppo .* -0\.01 \[-0\.01, -0\.01\] \| worse \|", page)
     assert re.search(r"\| agent/grpo \| 5 \| 0\.25 \| 0\.7 \[.*\| 0\.9, 0\.9 \| 20, 20 \|  \|  \| 9 \|", page)
     assert re.search(r"settings/adapters .* 0\.03 \[0\.03, 0\.03\] \| better \|", page)
     assert "Not in this version: " in page and "tasks/not-there" in page
