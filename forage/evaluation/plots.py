@@ -39,6 +39,7 @@ Run = tuple[str, Float[np.ndarray, " points"], Float[np.ndarray, "seeds points"]
 """A label, the environment steps of each point, and each seed's value there (NaN where it has none)."""
 
 LONGEST = 36  # letters of a label; more would leave no room for the curve
+BANDED = 3  # seeds from which on a line has a band: Student's of two is 12.7 standard errors wide to either side
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -146,9 +147,12 @@ def _figure(
     style(axes, ylabel, xlabel)
     axes.set_xlim(0, max(np.max(steps) for _, steps, _ in runs) or 1)
     seeds = [len(values) for _, _, values in runs]
-    few = "(Student's below five seeds) " if min(seeds) < FEW else ""
     thin = ", each seed a thin line" if len(seeds) == 1 and seeds[0] > 1 else ""
-    said = [describe(seeds, f"{few}shaded{thin}", confidence)]
+    if max(seeds) < BANDED:
+        said = [describe(seeds) + (", no interval" if max(seeds) > 1 else "") + thin]
+    else:
+        few = "(Student's below five seeds, none below three) " if min(seeds) < FEW else ""
+        said = [describe(seeds, f"{few}shaded{thin}", confidence)]
     if finals:
         said.append(f"diamond: final evaluation{', whose interval goes on beyond the picture' if cut else ''}")
     head(axes, title, said)
@@ -166,11 +170,12 @@ def draw_run(
             steps, fill_forward(np.asarray(values, float)).T, color=look["color"], linewidth=0.7, alpha=0.3, zorder=2
         )
     seen = axes.dataLim.frozen()
-    axes.fill_between(steps, low, high, color=look["color"], alpha=0.16, linewidth=0, zorder=3)
+    if len(values) >= BANDED:
+        axes.fill_between(steps, low, high, color=look["color"], alpha=0.16, linewidth=0, zorder=3)
     axes.dataLim.set(seen)  # the band of few seeds would flatten all lines
     (line,) = axes.plot(steps, middle, **look, linewidth=2, solid_capstyle="round", zorder=4)
     known = np.flatnonzero(np.isfinite(middle))
-    bottom, top = room_for(np.append(middle, values), [*low, *high])
+    bottom, top = room_for(np.append(middle, values), [*low, *high] if len(values) >= BANDED else [])
     axes.update_datalim([(step, end) for step in steps[known][:1] for end in (bottom, top)])
     if len(known) == 1:  # a line through one point is invisible; a dot is not
         line.set(marker="o", markersize=5, clip_on=False)

@@ -82,8 +82,8 @@ def test_several_runs_differ_in_look_and_their_labels_do_not_overlap():
         ([1], "1 seed, no interval"),
         ([1, 1], "1 seed each, no interval"),
         ([5, 5], "interquartile mean of 5 seeds, 95 % interval shaded"),
-        ([3, 2], "mean of 2 to 3 seeds, 95 % interval (Student's below five seeds) shaded"),
-        ([3, 10], "interquartile mean of 3 to 10 seeds, 95 % interval (Student's below five seeds) shaded"),
+        ([2], "mean of 2 seeds, no interval, each seed a thin line"),
+        ([3, 2], "mean of 2 to 3 seeds, 95 % interval (Student's below five seeds, none below three) shaded"),
     ],
 )
 def test_the_picture_says_how_many_seeds_it_rests_on(seeds, said):
