@@ -10,6 +10,12 @@ fifth of them as the worker before is being replaced. The learner: a run of PPO 
 times and resumed until it ends; its agent must be, bit by bit, that of a run that nobody killed, and no shared memory
 and no worker may be left. Memory: a run of PPO with two workers, of which one is killed every so often, goes on for
 twenty minutes; what its process holds is looked at every ten seconds.
+
+Experience: IMPALA learns in such environments by each kind of workers, with checkpoints in between, some of which are
+gone back to, while workers are killed at all moments: in a step, between two, as states are saved and restored, as the
+worker before is being replaced. Of every transition that is learned from it is checked that it is lost, or what its
+action brings in the step after the last. Scores: PPO, DQN and IMPALA are trained on CartPole, once left alone and once
+with workers killed every few seconds from beginning to end, and what they have learned is compared.
 """
 
 from __future__ import annotations
@@ -30,10 +36,14 @@ from typing import Any
 
 import cells
 import gymnasium
+import jax
 import numpy as np
 
+from forage.config.setup import make_setup
+from forage.core.types import GONE
 from forage.environments import HostFactory
 from forage.loop.cluster.pool import Pool
+from forage.loop.cluster.workers import Workers
 
 RESULTS = Path(__file__).parent / "results" / "faults.json"
 LENGTH, NUM_ENVS = 50, 8
@@ -187,6 +197,143 @@ def kill_learner(kills: int) -> dict[str, Any]:
     return {"killed": killed, "same": same, "workers": orphans, "shared": len(list(SHARED.glob("psm_*"))) - left}
 
 
+KINDS = {
+    "workers": Workers(2, 2),
+    "first come": Workers(2, 2, first_come=True),
+    "ahead": Workers(2, 2, ahead=1),
+}
+
+
+def kill_at_all_moments(
+    workers: list[Any], chance: random.Random, kills: int, done: threading.Event
+) -> threading.Thread:
+    """Start a thread that kills so many of these workers at random moments, whatever they or their pool are at."""
+
+    def killer() -> None:
+        killed = 0
+        while killed < kills and not done.is_set():
+            time.sleep(chance.choice([0.0, 0.05, 0.5, 2.0]) * chance.random())
+            process = chance.choice(workers).process
+            with contextlib.suppress(AttributeError, OSError, TypeError, ValueError):  # it is being replaced just now
+                os.kill(process.pid, signal.SIGKILL)
+                killed += 1
+
+    thread = threading.Thread(target=killer, daemon=True)
+    thread.start()
+    return thread
+
+
+def check_rollout(rollout: Any) -> tuple[int, int, int]:
+    """Return how many transitions a rollout has, how many are lost and how many were cut.
+
+    Raise `AssertionError` where one is not what its action brings in the step after the last.
+    """
+    rollout = jax.tree.map(np.asarray, rollout)
+    at, then = rollout.observation[..., 0], rollout.next_observation[..., 0]
+    lost, over = rollout.source == GONE, rollout.terminated | rollout.truncated
+    here = ~lost
+    assert (then[here] == at[here] + 1).all() and (
+        rollout.reward[here] == 100 * then[here] + rollout.action[here]
+    ).all()
+    assert (rollout.terminated[here] == (then[here] == LENGTH)).all()
+    assert over[lost].all() and not rollout.terminated[lost].any() and (rollout.reward[lost] == 0).all()
+    follows = ~lost[1:]  # what is not lost goes on where the step before it ended, or begins an episode
+    assert (at[1:][follows] == np.where(over, 0, then)[:-1][follows]).all()
+    return lost.size, int(lost.sum()), int((rollout.truncated & here).sum())
+
+
+def check_experience(kills: int) -> dict[str, Any]:
+    """Check all that is learned from while workers are killed at all moments, for each kind of workers."""
+    found: dict[str, Any] = {}
+    sizes = {"num_envs": NUM_ENVS, "rollout_length": 16, "hidden_sizes": (8,)}
+    factory = HostFactory("echo", {"snapshots": True}, maker=Echo)
+    for kind, workers in KINDS.items():
+        setup = make_setup("impala", factory, seeds=[0], steps=10**8, agent_options=sizes)
+        runner: Any = setup.runner(workers=workers)
+        chance, done, counts = random.Random(1), threading.Event(), np.zeros(3, int)
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                runner.begin()
+                loop = runner.loops[0]
+                learn = loop.learn
+
+                def checked(rollout: Any, clock: Any, learn: Any = learn, counts: Any = counts) -> Any:
+                    counts += check_rollout(rollout)
+                    return learn(rollout, clock)
+
+                loop.learn = checked
+                runner.advance(2)  # compiles
+                thread = kill_at_all_moments(loop.environment.workers, chance, kills, done)
+                saved = restored = 0
+                while thread.is_alive():
+                    runner.advance(chance.randrange(1, 4))
+                    runner.save(Path(folder) / "checkpoint", {"steps": runner.steps})
+                    runner.missing()
+                    saved += 1
+                    if chance.random() < 0.3:
+                        runner.load(Path(folder) / "checkpoint")
+                        restored += 1
+                runner.advance(2)
+                transitions, lost, cut = counts.tolist()
+                found[kind] = {"killed": kills, "replaced": loop.environment.replaced, "transitions": transitions}
+                found[kind] |= {"lost": lost, "cut": cut, "saved": saved, "restored": restored}
+            finally:
+                done.set()
+                runner.close()
+    return found
+
+
+TRAINED = {
+    "PPO": ["ppo", "--steps", "60k", "--workers", "2"],
+    "PPO, first come": ["ppo", "--steps", "60k", "--workers", "2", "--worker-threads", "2", "--first-come"],
+    "IMPALA, ahead": ["impala", "--steps", "150k", "--workers", "2", "--ahead", "1"],
+    "DQN": ["dqn", "--steps", "30k", "--workers", "2"],
+}
+
+
+def train(folder: Path, words: list[str], seed: int, every: float) -> tuple[float, int]:
+    """Train on CartPole with a worker killed every so many seconds, none where that is 0. Return score and kills."""
+    chance, killed = random.Random(seed), 0
+    agent, *how = words
+    how += [
+        "--num-envs",
+        "8",
+        "--seeds",
+        f"{seed},",
+        "--quiet",
+        "--directory",
+        str(folder),
+        "--checkpoint-seconds",
+        "1",
+    ]
+    process = subprocess.Popen([sys.executable, "-m", "forage", "train", agent, "gymnasium:CartPole-v1", *how])
+    while process.poll() is None:
+        time.sleep(chance.uniform(0, 2 * every) if every else 1.0)
+        if every and (workers := workers_of(process.pid)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(chance.choice(workers), signal.SIGKILL)
+                killed += 1
+    if process.returncode:
+        raise SystemExit(f"a run of {agent} ended with exit code {process.returncode}")
+    returns = json.loads((folder / "evaluation.json").read_text())["return"]
+    return float(np.mean(returns)), killed
+
+
+def compare_scores(seeds: int) -> dict[str, Any]:
+    """Train each agent with and without kills. Return the scores of each seed, and how often workers were killed."""
+    found: dict[str, Any] = {}
+    for name, words in TRAINED.items():
+        row: dict[str, Any] = {"alone": [], "killed": [], "kills": 0}
+        for seed in range(seeds):
+            with tempfile.TemporaryDirectory() as folder:
+                row["alone"].append(train(Path(folder) / "alone", words, seed, 0.0)[0])
+                score, kills = train(Path(folder) / "killed", words, seed, 6.0)
+                row["killed"].append(score)
+                row["kills"] += kills
+        found[name] = row
+    return found
+
+
 def page(found: dict[str, Any]) -> str:
     """Return the page of what was killed."""
     lines = ["# Kills", "", "`python benchmarks/faults.py`"]
@@ -215,6 +362,23 @@ def page(found: dict[str, Any]) -> str:
             f"{max(late)} after the first tenth. Left behind: {memory['shared']} blocks of shared memory and",
             f"{memory['workers']} workers.",
         ]
+    if experience := found.get("experience"):
+        lines += ["", "Experience: every transition that IMPALA learned from while workers were killed at all moments"]
+        lines += ["is said to be lost, or is what its action brings in the step after the last.", ""]
+        lines += ["| workers | killed | replaced | transitions | lost | cut | saved | gone back |", "|---" * 8 + "|"]
+        lines += [
+            f"| {kind} | {row['killed']} | {row['replaced']} | {row['transitions']:,} | {row['lost']:,} | "
+            f"{row['cut']:,} | {row['saved']} | {row['restored']} |"
+            for kind, row in experience.items()
+        ]
+    if scores := found.get("scores"):
+        lines += ["", "Scores on CartPole of each seed, left alone and with workers killed from beginning to end:", ""]
+        lines += ["| agent | alone | with kills | kills |", "|---|---|---|---|"]
+        shown = lambda values: ", ".join(f"{value:.0f}" for value in values)  # noqa: E731
+        lines += [
+            f"| {name} | {shown(row['alone'])} | {shown(row['killed'])} | {row['kills']} |"
+            for name, row in scores.items()
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -224,14 +388,19 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100, help="of workers")
     parser.add_argument("--learner", type=int, default=10, help="kills of the learner")
     parser.add_argument("--minutes", type=float, default=20, help="of the run whose memory is looked at")
-    parser.add_argument("--only", default="workers,learner,memory", help="which of these")
+    parser.add_argument(
+        "--moments", type=int, default=40, help="kills of each kind of workers as experience is checked"
+    )
+    parser.add_argument("--seeds", type=int, default=3, help="of each agent whose scores are compared")
+    parser.add_argument("--only", default="workers,learner,memory,experience,scores", help="which of these")
     parser.add_argument("--again", action="store_true", help="also what was done before")
     arguments = parser.parse_args()
     parts: dict[str, tuple[Any, float]] = {
         "workers": (kill_workers, arguments.kills),
         "learner": (kill_learner, arguments.learner),
     }
-    parts |= {"memory": (endure, arguments.minutes)}
+    parts |= {"memory": (endure, arguments.minutes), "experience": (check_experience, arguments.moments)}
+    parts |= {"scores": (compare_scores, arguments.seeds)}
     for name in arguments.only.split(","):
         kill, kills = parts[name]
         if arguments.again or name not in cells.read(RESULTS):

@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from forage.studies.claims import running
 from forage.studies.claims.claim import Also, Effect, Rule, effects, environments, evaluated, verdict
 from forage.studies.claims.dependencies import at_commit, modules, working_tree
 from forage.studies.claims.picture import draw
-from forage.studies.claims.published import breach, changed_since, code_of, published, scores, settings_here
+from forage.studies.claims.published import Published, breach, changed_since, code_of, published, scores, settings_here
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "claims"
@@ -43,10 +43,14 @@ with a bootstrap interval, which decides nothing. A claim with another rule says
 each page; a verdict is about the experiment that was run, not about the paper. Made by
 `python docs/make/claims.py` from the results beside it.
 
-Not everything was fixed before the run. A star marks an experiment that was changed, or run again by later code,
-after a first result or a look at one, mostly on the same seeds: [what came before](#history). The interval was
-changed for all: until 2026-11-23 it was a percentile bootstrap, too narrow for few seeds (of equally good arms one
-came out ahead in 13 % with 5 and 8 % with 10). All results were judged again, from the same scores;
+Not everything was fixed before the run. A star marks a claim whose experiment was changed after its file was first
+committed, or that was run again; what was looked at before a change was not always kept. Up to 2026-11-28 some were run
+again on the same seeds, and some on seeds that were not run before: [what came before](#history) says which. Since
+then a claim that is run again by other code takes seeds that none of its results had.
+{earlier}
+
+The interval was changed for all: until 2026-11-23 it was a percentile bootstrap, too narrow for few seeds (of equally
+good arms one came out ahead in 13 % with 5 and 8 % with 10). All results were judged again, from the same scores;
 *level-generalisation*, which held, became undecided, and no other verdict changed.
 
 Each result is of the code that its page names by commit and fingerprint, mostly older than today's; where a measure, a
@@ -61,8 +65,12 @@ correction for their number: where arms are equally good, about one *holds* in f
 
 
 HISTORY = json.loads((PAGES / "history.json").read_text())
-"""What of a claim changed after a first result, and what was found before: by hand, from the repository's log."""
+"""What of a claim was changed, and why, by hand: `said`, what else was `found`, and `unrun`, the commits of experiments
+that no published result is of.
+"""
 
+EARLIER = PAGES / "earlier.json"
+"""Each claim's published results before the one that lies there now, from the repository's log."""
 
 SETTINGS = PAGES / "settings.json"
 """The settings that claims depend on, as they were when the pages were made, and what has changed since each result."""
@@ -149,7 +157,7 @@ def effect(found: dict[str, Any]) -> str:
 def row(result: dict[str, Any]) -> str:
     said = "; ".join(f"{effect(e)}" for e in result["effects"])
     name, word = result["claim"], result["verdict"]
-    star = " *" if name in HISTORY else ""
+    star = " *" if name in HISTORY or name in stored_earlier() else ""
     return (
         f"| [{name}]({name}.md){star} | {result['statement']} | {said} | **{word}** | {len(result['seeds'])} "
         f"| {result['steps']:,} | {result['seconds']:.0f} s |"
@@ -197,7 +205,7 @@ def page(result: dict[str, Any]) -> str:
         f"{f', the claim of commit {commit[:12]}' if (commit := result.get('claim_commit')) else ''}. "
         f"Data: [results/{name}.json](results/{name}.json).",
     ]
-    lines += [code_line(result), *history(name)]
+    lines += [code_line(result), *history(name, stored_earlier())]
     if pending(result):
         lines.append("- **Changed since**: `forage claim` runs another experiment now, which has no result yet.")
     if names := stored_settings()["changed"].get(name):
@@ -251,14 +259,65 @@ def table(found: dict[str, Any], heading: str) -> list[str]:
     return lines + [f"| {e['baseline']} | {effect(e)} | {e['verdict']} |" for e in found["effects"]]
 
 
-def history(name: str) -> list[str]:
-    """Tell what of a claim changed after a first result, and what was found before."""
-    if name not in HISTORY:
-        return []
-    found = "; ".join(
-        f"against *{e['what']}* {effect(e)} ({e['interval']}), {e['verdict']}" for e in HISTORY[name].get("first", [])
+def history(name: str, earlier: Mapping[str, Any]) -> list[str]:
+    """Tell what of a claim was changed, and what was found before."""
+    before, told = earlier.get(name, []), HISTORY.get(name, {})
+    said = [told["said"]] if "said" in told else []
+    if before:
+        said.append(f"Published before: {'; '.join(map(published_before, before))}.")
+    if "found" in told:
+        found = (f"against *{e['what']}* {effect(e)} ({e['interval']}), {e['verdict']}" for e in told["found"])
+        said.append(f"Also found: {'; '.join(found)}.")
+    return [f"- **History**: {' '.join(said)}"] if said else []
+
+
+def published_before(one: dict[str, Any]) -> str:
+    """Tell of an earlier result, in a phrase."""
+    seeds, verdict = one["seeds"], one["verdict"]
+    as_published = f" (published as {one['published']})" if one["published"] != verdict else ""
+    against = ", ".join(f"{effect(e)} against *{e['baseline']}*" for e in one["effects"])
+    where = f"{one['date']}, commit {one['commit'][:8]}, seeds {seeds[0]} to {seeds[-1]}"
+    return f"{where}, **{verdict}**{as_published}: {against}"
+
+
+def find_earlier(log: Mapping[str, Sequence[Published]]) -> dict[str, list[dict[str, Any]]]:
+    """Return each claim's results before the one that lies there now, judged by today's statistics."""
+    found = {}
+    for name, all_of_it in sorted(log.items()):
+        shown = scores(json.loads((PAGES / "results" / f"{name}.json").read_text()))
+        found[name] = [
+            {
+                "commit": one.commit,
+                "date": one.date,
+                "seeds": one.result["seeds"],
+                "published": one.result["verdict"],
+                **{key: judged_again(one.result)[key] for key in ("verdict", "effects")},
+            }
+            for one in all_of_it
+            if scores(one.result) != shown
+        ]
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def stored_earlier() -> dict[str, Any]:
+    """Return the earlier results as they are stored."""
+    return json.loads(EARLIER.read_text())
+
+
+def told_of_earlier(results: Sequence[dict[str, Any]], earlier: Mapping[str, Any]) -> str:
+    """Count the earlier results by their verdicts, and the claims whose verdict became another."""
+    now = {result["claim"]: result["verdict"] for result in results}
+    had = {name: [one["verdict"] for one in found] for name, found in earlier.items() if name in now}
+    before = [verdict for verdicts in had.values() for verdict in verdicts]
+    holds, undecided, fails = (before.count(verdict) for verdict in ("holds", "undecided", "fails"))
+    others = sorted(name for name, verdicts in had.items() if set(verdicts) != {now[name]})
+    return textwrap.fill(
+        f"{len(had)} of the claims had other results before the one that is shown, {len(before)} in all: of these "
+        f"{holds} hold, {undecided} are undecided and {fails} {'fails' if fails == 1 else 'fail'}, by today's "
+        f"statistics. The verdict of {len(others)} became another: {', '.join(f'*{name}*' for name in others)}.",
+        120,
+        break_on_hyphens=False,
     )
-    return [f"- **History**: {HISTORY[name]['said']}" + (f" Also found: {found}." if found else "")]
 
 
 def lost(results: list[dict[str, Any]]) -> tuple[int, list[str], list[str]]:
@@ -297,8 +356,8 @@ def corrected(results: list[dict[str, Any]]) -> str:
         return f"{', '.join(said[:-1])}{' and ' * (len(said) > 1)}{said[-1]} would not hold" if said else "all would"
 
     return textwrap.fill(
-        f"With Holm's correction over the {count} claims that Welch's interval judges, {would(holm)}; with Benjamini "
-        f"and Hochberg's, at 5 %, {would(hochberg)}.",
+        f"With Holm's correction over the {count} claims that Welch's interval judges, earlier results not counted, "
+        f"{would(holm)}; with Benjamini and Hochberg's, at 5 %, {would(hochberg)}.",
         120,
         break_on_hyphens=False,
     )
@@ -307,8 +366,10 @@ def corrected(results: list[dict[str, Any]]) -> str:
 def overview(results: list[dict[str, Any]]) -> str:
     left = [name for name in running.names() if name not in {result["claim"] for result in results}]
     rest = f"\nNot run yet: {', '.join(left)}.\n" if left else ""
-    changed = [line.replace("**History**", f"[{name}]({name}.md)") for name in HISTORY for line in history(name)]
-    head = HEAD.replace("{corrected}", corrected(results))
+    earlier = stored_earlier()
+    told = sorted({result["claim"] for result in results} & (HISTORY.keys() | earlier.keys()))
+    changed = [line.replace("**History**", f"[{name}]({name}.md)") for name in told for line in history(name, earlier)]
+    head = HEAD.replace("{corrected}", corrected(results)).replace("{earlier}", told_of_earlier(results, earlier))
     return head + "\n".join(map(row, results)) + "\n" + rest + "\n## History\n\n" + "\n".join(changed) + "\n"
 
 
@@ -321,6 +382,7 @@ def counted(readme: str, results: list[dict[str, Any]]) -> str:
         (r"\[\d+(\s+claims\]\()", rf"[{len(said)}\1"),
         (r"\d+ hold here, \d+ are undecided, \w+ fails?", f"{holds} hold here, {undecided} are undecided, {fail}"),
         (r"by Holm's correction \d+ would", f"by Holm's correction {holds - len(lost(results)[1])} would"),
+        (r"\d+(\s+had\s+other\s+results)", rf"{sum(one['claim'] in stored_earlier() for one in results)}\1"),
     ):
         readme = re.sub(pattern, words, readme)
     return readme
@@ -348,6 +410,7 @@ def main() -> None:
     known = running.names()
     results = [up_to_date(path) for path in sorted((PAGES / "results").glob("*.json")) if path.stem in known]
     store_settings(results)
+    EARLIER.write_text(rows(find_earlier(published())).replace("\n }", "\n}") + "\n")
     for result in results:
         (PAGES / f"{result['claim']}.md").write_text(page(result))
     (PAGES / "README.md").write_text(overview(results))

@@ -175,6 +175,44 @@ def test_who_does_not_come_or_does_not_fit_is_named():
         assert leading.result() is None and first.result() is None
 
 
+STRANGERS = {
+    "deep": b"[" * 200_000 + b"\n",
+    "no number": b'{"number": true, "hosts": 2, "jax": "' + jax.__version__.encode() + b'"}\n',
+    "another protocol": b"GET / HTTP/1.1\r\n\r\n",
+    "nothing": b"null\n",
+    "no end": b"x" * 100_000,
+    "slow": b"x",
+    "gone": b"",
+}
+
+
+def test_strangers_neither_delay_nor_stop_the_first_host():
+    port = free_port()
+    two = Hosts(2, f"localhost:{port}")
+    with ThreadPoolExecutor(1) as threads, contextlib.ExitStack() as connections:
+        leading = threads.submit(await_others, two, "localhost", port, nothing, 30.0)
+        time.sleep(0.1)
+        listening = Path("/proc/net/tcp")
+        assert not listening.exists() or f"00000000:{port:04X}" not in listening.read_text()  # at this machine alone
+        for said in [*STRANGERS.values()] * 20:  # and more than it bears
+            stranger = connections.enter_context(socket.create_connection(("localhost", port), 5.0))
+            with contextlib.suppress(OSError):  # it hangs up in the middle
+                stranger.sendall(said)
+        early = connections.enter_context(socket.create_connection(("localhost", port), 5.0))
+        early.sendall(b'{"number": 1, "hosts": 2, "jax": "0"}\n')
+        assert b"install the same" in early.recv(1000)
+        began = time.monotonic()
+        report_to_first(two._replace(number=1), "localhost", port, nothing, 30.0)
+        assert leading.result(5.0) is None and time.monotonic() - began < 5
+
+    with pytest.raises(ForageError, match="Host 1 did not come within 0 seconds"), ThreadPoolExecutor(1) as threads:
+        leading = threads.submit(await_others, two, "localhost", port, nothing, 0.5)
+        time.sleep(0.1)
+        with socket.create_connection(("localhost", port), 5.0) as slow:
+            slow.sendall(b"x")  # and no more, for longer than there is time
+            leading.result(5.0)
+
+
 def test_numbers_and_trees_travel_as_they_are():
     _, environment, options = small.AGENTS["dqn"]
     runner = make_setup("dqn", environment, seeds=1, steps=100, agent_options=options).runner()

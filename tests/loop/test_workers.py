@@ -316,8 +316,14 @@ class Mortal(Worker):
 
     @staticmethod
     def listening(workers: Sequence[Any]) -> Callable[[float | None], list[tuple[Any, int]]]:
-        return lambda seconds: [(one, line) for one in workers for line in range(one.lines)
-                                if one.dead or one.answers[line]]  # fmt: skip
+        known = {one: one.sittings for one in workers}
+
+        def ready(seconds: float | None) -> list[tuple[Any, int]]:
+            assert known == {one: one.sittings for one in workers}, "it listens to workers that are no more"
+            lines = [(one, line) for one in workers for line in range(one.lines)]
+            return [(one, line) for one, line in lines if one.dead or one.answers[line]]
+
+        return ready
 
     def waits(self, line: int) -> Any | None:
         return None

@@ -18,6 +18,7 @@ from forage.runs.run import Run, read_json, write_json
 from forage.studies.claims import running
 from forage.studies.claims.claim import Also, Arm, Effect, Rule, Scale, area, effects, judged, late, verdict
 from forage.studies.claims.provenance import commit_of, experiment, file_of
+from forage.studies.claims.published import is_shallow
 
 small.keep_compiled()
 NEEDS = {"central-critic": "jaxmarl", "value-decomposition": "jaxmarl"}
@@ -131,6 +132,29 @@ def test_pages_say_what_the_rule_says_of_the_results(pages):
         "of [3\nclaims](x) 1 hold here, 2 are undecided, 4 fail; by Holm's correction 1 would", results[:0]
     )
     assert found == "of [0\nclaims](x) 0 hold here, 0 are undecided, 0 fail; by Holm's correction 0 would"
+
+
+def test_earlier_results_are_those_of_the_log(pages):
+    if is_shallow():
+        pytest.skip("this clone lacks the history that results are in: git fetch --unshallow")
+    found, stored = pages.find_earlier(pages.published()), pages.stored_earlier()
+    assert found.keys() == stored.keys(), "run python docs/make/claims.py"
+    for name, rows in found.items():
+        for one, told in zip(rows, stored[name], strict=True):
+            effects, told_effects = one.pop("effects"), told.pop("effects")
+            assert one == told
+            for mine, other in zip(effects, told_effects, strict=True):
+                assert mine == pytest.approx(other)
+    verdicts = {name: [one["verdict"] for one in rows] for name, rows in found.items()}
+    assert verdicts["simba-v2"] == ["fails"] and verdicts["wsrl"][:2] == ["holds", "undecided"]
+
+
+def test_counts_of_earlier_results(pages):
+    results = [{"claim": "gsde", "verdict": "holds"}, {"claim": "psrl", "verdict": "fails"}]
+    earlier = {"gsde": [{"verdict": "holds"}], "psrl": [{"verdict": "fails"}, {"verdict": "undecided"}], "other": []}
+    said = pages.told_of_earlier(results, earlier).replace("\n", " ")
+    assert "2 of the claims had other results before the one that is shown, 3 in all" in said
+    assert "1 hold, 1 are undecided and 1 fails" in said and "The verdict of 1 became another: *psrl*." in said
 
 
 def test_what_would_not_hold_if_the_number_of_claims_counted(pages):

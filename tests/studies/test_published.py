@@ -33,6 +33,14 @@ def test_results_are_of_the_commits_that_they_name(whole):
         assert published.breach(result, earlier, running.load(path.stem).laptop.seeds) == ""
 
 
+def test_history_tells_of_every_experiment_that_no_result_was_published_of(whole):
+    told = json.loads((ROOT / "docs" / "claims" / "history.json").read_text())
+    for name, commits in published.unpublished_experiments(published.published()).items():
+        named = told.get(name, {}).get("unrun", [])
+        left = [commit for commit in commits if not commit.startswith(tuple(named))]
+        assert not left, f"{name}: say in docs/claims/history.json why its experiment was changed in {left}"
+
+
 def test_settings_that_results_depend_on_are_as_the_pages_say():
     stored = json.loads((ROOT / "docs" / "claims" / "settings.json").read_text())
     now = published.settings_here([path.stem for path in RESULTS])
@@ -271,6 +279,15 @@ def test_results_of_the_history(repository):
     first, _, third = publish(1.0, "holds"), publish(1.0, "undecided"), publish(2.0, "fails")
     found = published.published()["one"]
     assert [(one.commit, one.result["verdict"]) for one in found] == [(first, "holds"), (third, "fails")]
+    # An experiment that was changed and changed again has no result; the one that lies there now may have one yet.
+    papers = "studies/claims/papers/one.py"
+    repository.replace(papers, "note=", "steps=5, note=")
+    left = repository.commit()
+    repository.replace(papers, "steps=5", "steps=6")
+    repository.commit()
+    repository.replace(papers, "So it is.", "So it was.")
+    repository.commit()
+    assert published.unpublished_experiments(published.published()) == {"one": [left]}
 
 
 def test_a_digest_of_a_value_is_that_of_the_default():

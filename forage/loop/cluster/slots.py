@@ -59,6 +59,9 @@ class Slots(Pool):
 
     apart: ClassVar[bool] = True
 
+    ready: Callable[[float | None], list[tuple[Any, int]]] | None = None
+    """What waits for slots: see `Worker.listening`. `None` where it has to be made anew."""
+
     def __init__(self, build: Callable[[int], HostEnvironment], num_envs: int, *how: Any, **named: Any):
         """Start workers as a `Pool` does."""
         super().__init__(build, num_envs, *how, **named)
@@ -68,7 +71,6 @@ class Slots(Pool):
         self.by_row = {slot.rows.start: slot for slot in self.slots}
         self.own = {worker: [slot for slot in self.slots if slot.worker is worker] for worker in self.workers}
         self.dead: list[Worker] = []  # that were found to be gone
-        self.ready = type(self.workers[0]).listening(self.workers)
         self.told_to = 0  # steps of slots
 
     def tell(self, rows: Sequence[slice], action: PyTree[np.ndarray]) -> None:
@@ -116,6 +118,10 @@ class Slots(Pool):
         self._lost = lost if lost.any() else None
         return joined([one.result for one in each])
 
+    def _renewed(self, worker: Worker, seed: int | None = None) -> list[PyTree[np.ndarray]]:
+        self.ready = None
+        return super()._renewed(worker, seed)
+
     def close(self) -> None:
         self.slots, self.by_row, self.own = [], {}, {}  # whose views would keep the shared memory
         super().close()
@@ -126,6 +132,7 @@ class Slots(Pool):
         for slot in self.slots if self.anew else ():
             if slot.under_way and slot.lanes[0] in self.anew:
                 found += self._begun_anew(slot)
+        self.ready = self.ready or type(self.workers[0]).listening(self.workers)
         for worker, place in self.ready(0 if self.dead or found else None):
             slot = self.own[worker][place]
             try:
@@ -138,7 +145,7 @@ class Slots(Pool):
         if self.dead:
             for worker in self.dead:
                 found += self._replaced(worker)
-            self.dead, self.ready = [], type(self.workers[0]).listening(self.workers)
+            self.dead = []
         return found, failed
 
     def _begun_anew(self, slot: Slot) -> list[Arrived]:

@@ -4,6 +4,7 @@ A file of `papers` holds one claim, `CLAIM`; its name is the file's, with dashes
 `claim.py`.
 """
 
+import functools
 import pkgutil
 
 from forage.studies.claims import papers
@@ -48,6 +49,7 @@ CLAIMS = {
 """What was claimed of a part; of any other part, the claim of its name, where there is one."""
 
 
+@functools.cache
 def names() -> list[str]:
     """Return every claim's name."""
     return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(papers.__path__))

@@ -7,7 +7,7 @@ import functools
 import subprocess
 from pathlib import Path
 
-WORDS = {"title", "authors", "year", "arxiv", "note", "paper"}
+WORDS = {"title", "authors", "year", "arxiv", "note", "paper", "smoke"}
 """Fields of a claim that say something of the experiment, or of the paper's, and are no part of it."""
 
 

@@ -187,39 +187,69 @@ class Published(NamedTuple):
     result: dict[str, Any]
 
 
+class Change(NamedTuple):
+    """A file as a commit left it."""
+
+    path: Path
+    commit: str
+    date: str
+    blob: str  # git's id of what stands in it
+
+
+def changes(*paths: str) -> list[Change]:
+    """Return every version of the files below some folders, oldest first, those of branches that were left included."""
+    log = ("log", "--topo-order", "--reverse", "--full-history", "-m", "--raw", "--no-abbrev", "--no-renames")
+    found: list[Change] = []
+    commit = date = ""
+    for line in git(ROOT, *log, "--format=@%H %cs", "--", *paths).splitlines():
+        if line.startswith("@"):
+            commit, date = line[1:].split()
+        elif line.startswith(":"):
+            about, _, path = line.partition("\t")
+            blob = about.split()[3]
+            found += [] if blob.strip("0") == "" else [Change(Path(path), commit, date, blob)]
+    return found
+
+
 def published() -> dict[str, list[Published]]:
     """Return all results that were ever published, by claim, oldest first; the last is the one that lies there now.
 
     One that was judged again from the same scores is no other.
     """
-    log = git(
-        ROOT,
-        "log",
-        "--topo-order",
-        "--reverse",
-        "--format=@%H %cs",
-        "--raw",
-        "--no-abbrev",
-        "--no-renames",
-        "--",
-        RESULTS,
-    )
-    rows: list[tuple[str, str, str, str]] = []
-    commit = date = ""
-    for line in log.splitlines():
-        if line.startswith("@"):
-            commit, date = line[1:].split()
-        elif line.startswith(":"):
-            about, _, path = line.partition("\t")
-            if not (blob := about.split()[3]).startswith("0000000"):
-                rows.append((Path(path).stem, commit, date, blob))
-    texts = dependencies.read_blobs(ROOT, sorted({row[3] for row in rows}))
+    versions = changes(RESULTS)
+    texts = dependencies.read_blobs(ROOT, sorted({one.blob for one in versions}))
     found: dict[str, list[Published]] = {}
-    for name, commit, date, blob in rows:
-        one = Published(commit, date, json.loads(texts[blob]))
-        if all(scores(one.result) != scores(other.result) for other in found.setdefault(name, [])):
-            found[name].append(one)
+    for one in versions:
+        result = json.loads(texts[one.blob])
+        before_it = found.setdefault(one.path.stem, [])
+        if all(scores(result) != scores(other.result) for other in before_it):
+            before_it.append(Published(one.commit, one.date, result))
     return found
+
+
+def unpublished_experiments(log: Mapping[str, Sequence[Published]]) -> dict[str, list[str]]:
+    """Return the commits that brought an experiment of which no result was ever published, by claim.
+
+    Only of claims with results; what the claim's file holds now may be run yet.
+    """
+    folders = (folder.replace(".", "/") for folder in dependencies.FOLDERS)
+    versions = [one for one in changes(*folders) if one.path.suffix == ".py"]
+    texts = dependencies.read_blobs(ROOT, sorted({one.blob for one in versions}))
+    known = {name: {experiment_here(name), *map(experiment_of, rows)} for name, rows in log.items()}
+    found: dict[str, list[str]] = {}
+    for one in versions:
+        name = one.path.stem.replace("_", "-")
+        if name in known and (brought := experiment(texts[one.blob].decode())) not in known[name]:
+            known[name].add(brought)
+            found.setdefault(name, []).append(one.commit)
+    return found
+
+
+def experiment_of(one: Published) -> str:
+    """Return the experiment that a result is of: of the commit that it names, else of the one that published it."""
+    name, code = one.result["claim"], code_of(one.result)
+    named = one.result.get("claim_commit") or (code.commit if code else "")
+    return (named and experiment_at(named, name)) or experiment_at(one.commit, name)
 
 
 def scores(result: Mapping[str, Any]) -> tuple[Any, ...]:
