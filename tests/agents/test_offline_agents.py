@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+from typing import Any, NamedTuple
 
 import equinox
 import jax
@@ -18,6 +19,7 @@ from forage.agents.actor_critic.offline.cql import CQL, Sampled
 from forage.agents.actor_critic.offline.rebrac import ReBRAC
 from forage.agents.actor_critic.offline.td3_bc import TD3BC
 from forage.agents.offline.bc import BC
+from forage.agents.offline.iql import IQL
 from forage.agents.q_learning.discrete_bcq import DiscreteBCQ
 from forage.agents.q_learning.discrete_cql import DiscreteCQL
 from forage.core.types import Batch, Clock, Experience, ForageError, ReturnRule, Spec
@@ -77,6 +79,17 @@ def test_rebracs_critics_pay_for_leaving_the_data():
         lambda: REBRAC.actor_loss(state.actor, state.critics, jnp.zeros((2, 3)), None, jnp.array([[0.1], [0.1]]))
     )
     np.testing.assert_allclose(loss, 0.25 * 0.4**2 - 1.0, rtol=1e-5)  # the least critic over its own size
+
+
+def test_rebracs_critics_pay_for_leaving_the_next_action():
+    """Of two transitions in a row: what the data do in the second one is where the first one's target is held to."""
+    agent = dataclasses.replace(REBRAC, target_noise=0.0, learning_rate=0.0)
+    two = [transitions([done], [1.0], [False], [False]) for done in (0.1, -0.9)]
+    state = state_of(agent)
+    both = batch_of(jax.tree.map(lambda *x: jnp.stack(x), *two))
+    error = small.compute(lambda: agent.learn(state, both, CLOCK, KEY)[2])
+    target = 1 + 0.9 * (q(0.5).min() - 0.5 * (0.5 + 0.9) ** 2)
+    np.testing.assert_allclose(error, [np.abs(q(0.1) - target).mean()], rtol=1e-5)
 
 
 def test_rebrac_leaves_out_transitions_whose_next_action_nobody_knows():
@@ -156,6 +169,42 @@ def test_sampled_actions_have_their_densities():
     u = np.arctanh(sampled.action[:, 2:, 0])  # normal about atanh(0.5), with deviation 1
     normal = -0.5 * (u - math.atanh(0.5)) ** 2 - 0.5 * math.log(2 * math.pi)
     np.testing.assert_allclose(sampled.log_density[:, 2:], normal - np.log(1 - np.tanh(u) ** 2), rtol=1e-3, atol=1e-3)
+
+
+class Policy(NamedTuple):
+    """A policy that does the first number it sees, and says the second as its density."""
+
+    seen: Any = None
+
+    def __call__(self, observation):
+        return Policy(observation)
+
+    def from_noise(self, noise):
+        rows = jnp.broadcast_to(self.seen, (*noise.shape[:-1], self.seen.shape[-1]))
+        return rows[..., :1] + 0.0 * noise, rows[..., 1]
+
+
+@pytest.mark.parametrize("kind", [CQL, CalQL])
+def test_actions_are_drawn_uniformly_then_at_s_then_at_what_follows(kind):
+    """Two each, of which Cal-QL bounds the policy's own four."""
+    agent = kind(**CONSERVATIVE)
+    state = state_of(agent)._replace(actor=Policy())
+    now = transitions([0.4, -0.2], [0.0, 0.0], return_to_go=np.array([2.5, -9.0]))
+    now = now._replace(
+        observation=np.array([[0.3, -1.0, 0], [0.5, -2.0, 0]]),
+        next_observation=np.array([[-0.7, 3.0, 0], [-0.9, 4.0, 0]]),
+    )
+
+    def found():
+        sampled = agent.sample(state, now, now.action, CriticKeys(sampled=KEY))
+        return sampled, agent.bounded(jnp.zeros((2, 2, 6)), sampled, now)
+
+    sampled, bounded = small.compute(found)
+    np.testing.assert_allclose(sampled.action[:, 2:, 0], [[0.3, 0.3, -0.7, -0.7], [0.5, 0.5, -0.9, -0.9]], rtol=1e-6)
+    np.testing.assert_allclose(sampled.log_density[:, 2:], [[-1, -1, 3, 3], [-2, -2, 4, 4]])
+    assert len(np.unique(sampled.action[:, :2])) == 4 and sampled.action[:, :2].min() < 0 < sampled.action[:, :2].max()
+    least = [[0, 0, 2.5, 2.5, 2.5, 2.5], [0] * 6] if kind is CalQL else np.zeros((2, 6))
+    np.testing.assert_allclose(bounded, [least, least])
 
 
 def test_the_target_takes_the_best_of_many_actions():
@@ -239,6 +288,56 @@ def test_returns_of_what_is_cut_and_of_what_only_fails(rule, expected):
     for agent, theirs in ((CalQL(), ReturnRule()), (CalQL(endless=True), ReturnRule(True)), (BC(), ReturnRule(True))):
         assert agent.return_rule == theirs
     assert CalQL(failure_reward=-1.0).return_rule.failure_reward == -1
+
+
+def test_every_step_of_implicit_q_learning_by_hand():
+    """Linear networks and plain descent, half-way through the run: an expectile of 0.99, and weights that are cut."""
+    sizes = {"hidden_sizes": (), "value_sizes": (), "optimiser": "sgd", "learning_rate": 0.1, "polyak": 0.25}
+    agent = IQL(**sizes, expectile=0.99, beta=2.0, most_weight=3.0, discount=0.5)
+    state = small.at_once(lambda: agent.init(KEY, CHOICES))
+    state = state._replace(target_critics=jax.tree.map(lambda x: 1 - 2 * x, state.critics))
+    seen, after = np.random.default_rng(1).uniform(-1, 1, (2, 4, 3)).astype(np.float32)
+    now = transitions(np.array([0, 1, 2, 1]), [1.0, -1.0, 2.0, 0.5], (False, True, False, False), (False,) * 4)
+    now = now._replace(observation=seen, next_observation=after)
+    weight = np.array([1.0, 0.5, 2.0, 1.0], np.float32)
+    batch = Batch(jax.tree.map(lambda x: x[None], now), weight, np.arange(4))
+    clock = Clock(jnp.int32(50), jnp.float32(100))
+    learned, metrics, error = small.compute(lambda s: agent.learn(s, batch, clock, KEY), state)
+
+    def values(critics):
+        last = critics.body.layers[-1]
+        pairs = np.concatenate([seen, np.eye(3)[[0, 1, 2, 1]]], 1)
+        return pairs @ np.asarray(last.weight)[..., 0].T + np.asarray(last.bias)[:, 0]
+
+    def value(network, observation):
+        return (observation @ np.asarray(network.head.weight) + np.asarray(network.head.bias))[:, 0]
+
+    # The value: nearly the highest of the targets' least
+    recorded = values(state.target_critics).min(1)
+    gap = recorded - value(state.value, seen)
+    slope = weight * 2 * np.where(gap < 0, 0.01, 0.99) * gap / 4
+    np.testing.assert_allclose(learned.value.head.bias, state.value.head.bias + 0.1 * slope.sum(), rtol=1e-4)
+    np.testing.assert_allclose(
+        learned.value.head.weight[:, 0], state.value.head.weight[:, 0] + 0.1 * slope @ seen, 1e-4
+    )
+    # The policy: clones by the exponent of what the new value says is better, at half the rate by half the run
+    advantage = recorded - value(learned.value, seen)
+    factor = np.minimum(np.exp(2 * advantage), 3.0)
+    assert 0 < (factor == 3.0).sum() < 4 and metrics["clipped"] == (factor == 3.0).mean()
+    head = state.policy.head
+    logits = seen @ np.asarray(head.weight) + np.asarray(head.bias)
+    chance = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    climb = (weight * factor)[:, None] * (np.eye(3)[[0, 1, 2, 1]] - chance) / 4
+    np.testing.assert_allclose(learned.policy.head.bias, head.bias + 0.05 * climb.sum(0), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(learned.policy.head.weight, head.weight + 0.05 * seen.T @ climb, rtol=1e-4, atol=1e-6)
+    # The critics: towards the reward and the new value of what follows
+    target = np.array([1.0, -1.0, 2.0, 0.5]) + 0.5 * np.array([1, 0, 1, 1]) * value(learned.value, after)
+    miss = values(state.critics) - target[:, None]
+    np.testing.assert_allclose(error, np.abs(miss).mean(1), rtol=1e-4)
+    moved = learned.critics.body.layers[-1].bias - state.critics.body.layers[-1].bias
+    np.testing.assert_allclose(moved[:, 0], -0.1 * (weight[:, None] * miss).mean(0), rtol=1e-4)
+    blended = 0.25 * learned.critics.body.layers[-1].bias + 0.75 * state.target_critics.body.layers[-1].bias
+    np.testing.assert_allclose(learned.target_critics.body.layers[-1].bias, blended, rtol=1e-5)
 
 
 def test_the_best_episodes_by_hand():

@@ -1,0 +1,75 @@
+"""The learning rate that reaches the update, at moments of a run, of every agent whose rate is annealed."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import small
+
+from forage.config import registry
+from forage.config.setup import make_setup
+from forage.core.types import Batch, Clock
+
+RATE, FINAL, TOTAL = 0.4, 0.25, 1000
+DESCENTS = {"descent": 0, "optimiser": 0, "step": 3}  # methods that are given a learning rate, and at which place
+ELSEWHERE = "ppo-lagrangian", "vdn"  # learn by PPO's and DQN's methods, from more than a transition of zeros
+
+
+class FoundError(Exception):
+    """The update has asked for its optimiser: nothing that comes after is traced."""
+
+
+def rates(name, options, monkeypatch, moments):
+    """Return the learning rates with which an agent would update after so many steps."""
+    agent, environment, _ = small.AGENTS[name]
+    options = options | {"learning_rate": RATE, "final_learning_rate": FINAL}
+    setup = make_setup(agent, environment, steps=TOTAL, seeds=1, agent_options=options)
+    learner, spec, key = setup.learner(), setup.spec, jax.random.key(0)
+    agent = learner.agent
+
+    def at(steps):
+        state = agent.init(key, spec)
+        behaviour = learner.behaviour.init(key, agent, spec)
+        example = learner.example(state, behaviour, environment=setup.environment)
+        size = agent.num_envs * spec.num_agents if agent.on_policy else agent.batch_size
+        length = agent.rollout_length if agent.on_policy else agent.segment
+        rows = jax.tree.map(lambda x: jnp.zeros((length, size, *x.shape), x.dtype), example)
+
+        def telling(place):
+            def told(self, *given):
+                raise FoundError(given[place] if given else self.learning_rate)
+
+            return told
+
+        with monkeypatch.context() as patched:
+            for method, place in DESCENTS.items():
+                if callable(getattr(type(agent), method, None)):
+                    patched.setattr(type(agent), method, telling(place))
+            try:
+                agent.learn(state, Batch(rows, jnp.ones(size), jnp.arange(size)), Clock(steps, jnp.float32(TOTAL)), key)
+            except FoundError as found:
+                return jnp.asarray(found.args[0])
+        raise AssertionError(f"{name} takes no step")
+
+    return np.asarray(jax.jit(jax.vmap(at))(jnp.array(moments)))
+
+
+def anneals(name):
+    agent = small.AGENTS[name][0]
+    fields = registry.fields(registry.part_class("agent", agent))
+    return name == agent and name not in ELSEWHERE and any(field.name == "final_learning_rate" for field in fields)
+
+
+ANNEALED = [name for name in small.AGENTS if anneals(name)]
+
+
+@pytest.mark.parametrize("name", ANNEALED)
+def test_the_rate_falls_linearly_to_its_final_share(name, monkeypatch):
+    """Agents that learn from rollouts count the steps before the newest one, so that the first update has it all."""
+    options = small.AGENTS[name][2]
+    agent = registry.part_class("agent", small.AGENTS[name][0])(**options)
+    rollout = agent.num_envs * agent.rollout_length if agent.on_policy else 0
+    moments = np.array([rollout, rollout + 500, rollout + 900, 1000, 2000])
+    share = np.minimum(np.maximum(moments - rollout, 0) / TOTAL, 1.0)
+    expected = RATE * (1 - share * (1 - FINAL))
+    np.testing.assert_allclose(rates(name, options, monkeypatch, moments), expected, rtol=1e-5)
