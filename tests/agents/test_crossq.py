@@ -71,6 +71,32 @@ def test_the_loss_is_of_one_pass_through_both_halves():
             np.testing.assert_allclose(norm.variance[index], 0.99 + 0.01 * saw.var(0), rtol=1e-4)
 
 
+def test_the_actor_climbs_the_least_critic_and_its_entropy():
+    """The loss from its parts, and plain descent along its slope in one number, by small differences."""
+    agent = dataclasses.replace(AGENT, optimiser="sgd", learning_rate=0.5)
+    state, counts = beginning(agent), np.array([True, True, True, False, True, True])
+    critics = jax.tree.map(lambda x: 3 * x, state.critics)
+    state = state._replace(critics=critics, log_temperature=jnp.log(0.2))
+
+    def step(by):
+        actor = equinox.tree_at(lambda a: a.head.bias, state.actor, state.actor.head.bias.at[0].add(by))
+        return agent.improve_actor(state._replace(actor=actor), SEEN, NOISE, counts, CriticKeys())
+
+    def found():
+        policy, _ = state.actor.taught(SEEN, counts)
+        action, density = policy.from_noise(NOISE)
+        each = jnp.stack([jax.tree.map(lambda x, i=i: x[i], critics)(SEEN, action) for i in (0, 1)])
+        after, _, loss = step(0.0)
+        higher, lower = (step(by)[2] for by in (1e-2, -1e-2))
+        return each, density, loss, after.actor.head.bias[0] - state.actor.head.bias[0], (higher - lower) / 2e-2
+
+    each, density, loss, moved, slope = compute(found)
+    assert set(each.argmin(0)) == {0, 1}
+    np.testing.assert_allclose(loss, (0.2 * density - each.min(0))[counts].mean(), rtol=1e-4)
+    np.testing.assert_allclose(moved, -0.5 * slope, rtol=2e-2)
+    assert abs(slope) > 1e-3
+
+
 def norms_of(network):
     parts = jax.tree.leaves(network, is_leaf=lambda part: isinstance(part, BatchNorm))
     return [part for part in parts if isinstance(part, BatchNorm)]

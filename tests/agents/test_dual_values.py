@@ -144,6 +144,39 @@ def test_the_orthogonal_gradient_by_hand():
     np.testing.assert_allclose(gradient.head.bias[:, 0], expected[:, 2], rtol=1e-3, atol=1e-5)
 
 
+def test_o_dice_clones_by_how_far_targets_are_above_the_values():
+    """A linear policy and plain descent: of two networks' u the mean, each cut below at 0 and above, and decay."""
+    sizes = {"hidden_sizes": (), "value_sizes": (), "optimiser": "sgd", "learning_rate": 0.1}
+    agent = ODICE(**sizes, value_norm=False, most_weight=1.5, weight_decay=0.5, discount=0.9)
+    state = small.at_once(lambda: agent.init(KEY, SPEC))
+    values = equinox.tree_at(lambda v: v.head.bias, state.values, jnp.array([[1.5], [-0.5]]))
+    state = state._replace(values=values, target_values=jax.tree.map(lambda x: 0.5 - x, values))
+    weight = np.array([1.0, 0.5, 2.0, 1.0], np.float32)
+    batch = batch_of(2.0)._replace(weight=weight)
+    ends = np.array([[False, True, False, False]])
+    batch = batch._replace(experience=batch.experience._replace(terminated=ends))
+    learned, metrics, error = small.compute(lambda s: agent.learn(s, batch, CLOCK, KEY), state)
+
+    def both(network, seen):
+        return np.asarray(network.head.weight)[..., 0] @ seen.T + np.asarray(network.head.bias)
+
+    now = jax.tree.map(lambda x: x[0], batch.experience)
+    u = now.reward + 0.9 * ~now.terminated * both(state.target_values, now.next_observation).min(0)
+    u = u - both(state.values, now.observation)
+    np.testing.assert_allclose(error, np.abs(u).mean(0), rtol=1e-4)
+    factor = np.clip(u, 0.0, 1.5)
+    assert (factor == 0).any() and (factor == 1.5).any() and ((factor > 0) & (factor < 1.5)).any()
+    head, action = state.policy.head, now.action
+    logits = now.observation @ np.asarray(head.weight) + np.asarray(head.bias)
+    chance = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    climb = (weight * factor.mean(0))[:, None] * (np.eye(3)[action] - chance) / 4
+    np.testing.assert_allclose(learned.policy.head.bias, 0.95 * head.bias + 0.1 * climb.sum(0), rtol=1e-4, atol=1e-6)
+    moved = 0.95 * head.weight + 0.1 * now.observation.T @ climb
+    np.testing.assert_allclose(learned.policy.head.weight, moved, rtol=1e-4, atol=1e-6)
+    surprise = -np.log(chance)[np.arange(4), action]
+    np.testing.assert_allclose(metrics["policy_loss"], (weight * factor.mean(0) * surprise).mean(), rtol=1e-4)
+
+
 # Imitation
 
 ROWS = jax.tree.map(lambda x: x[0], batch_of().experience)

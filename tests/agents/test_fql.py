@@ -67,6 +67,37 @@ def test_its_policy_loss_by_hand():
     np.testing.assert_allclose([plain, normalised], [3 * distance - 2.0, 3 * distance - 1.0], rtol=1e-5)
 
 
+@pytest.mark.parametrize(("target", "of"), [("mean", np.mean), ("least", np.min)])
+def test_targets_are_of_what_the_policy_does_next(target, of):
+    """The slow critics value, at s', what the policy makes of noise, and not the flow; an end has nothing after it."""
+    agent = FQL(hidden_sizes=(), critic_norm="none", discount=0.9, target_value=target, learning_rate=0.0)
+
+    def make():
+        state = agent.init(KEY, LINE)
+        return state._replace(target_critics=jax.tree.map(lambda x: 0.5 - 2 * x, state.critics))
+
+    seen, after = np.random.default_rng(0).uniform(-1, 1, (2, 3, 2)).astype(np.float32)
+    action, ends = np.array([[0.4], [-1.6], [1.0]], np.float32), np.array([[False, True, False]])
+    now = Experience(
+        seen[None], action[None], np.array([[1, 2, 3]], np.float32), after[None], ends, ~ends, ends * 0, ()
+    )
+    state = small.at_once(make)
+    batch = Batch(now, np.ones(3, np.float32), np.zeros(3, np.int32))
+    error = small.compute(lambda s: agent.learn(s, batch, CLOCK, KEY)[2], state)
+
+    def linear(layer, *inputs):
+        return np.concatenate(inputs, 1) @ np.asarray(layer.weight) + np.asarray(layer.bias)
+
+    noise = jax.random.normal(jax.random.split(KEY, 3)[0], (3, 1))
+    following = np.clip(linear(state.actor.body.layers[-1], after, noise), -1, 1)
+    each = lambda critics, *inputs: np.stack([  # noqa: E731
+        linear(jax.tree.map(lambda x, i=i: x[i], critics.body.layers[-1]), *inputs)[:, 0] for i in (0, 1)
+    ])  # fmt: skip
+    value = of(each(state.target_critics, after, following), axis=0)
+    expected = np.abs(each(state.critics, seen, action / 2) - [1, 2, 3] - 0.9 * ~ends[0] * value).mean(0)
+    np.testing.assert_allclose(error, expected, rtol=1e-4)
+
+
 def test_an_update_moves_each_network_by_its_own_loss():
     """One step of Adam is as long as the learning rate, up or down: biases tell which way."""
     action = np.array([[1.6], [1.6], [1.6]], np.float32)  # 0.8 in the unit box

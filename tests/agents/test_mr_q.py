@@ -1,5 +1,6 @@
 """MR.Q against numbers worked by hand: targets, the encoders' loss across ends, and which update is when."""
 
+import dataclasses
 import functools
 import math
 
@@ -14,7 +15,7 @@ from tiers import first
 
 from forage.agents.actor_critic.mr_q import MRQ, Tally
 from forage.config.defaults import default_memory
-from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.memory.lap import LAP
 
 SEEN = spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -126,6 +127,37 @@ def test_encoders_then_critics_and_targets_once_a_turn(spec):
     mean = 35 / 9  # of all rewards' sizes
     np.testing.assert_allclose(scales, [(1, mean)] * 4 + [(mean, mean)], rtol=1e-6)
     assert dues == [3, 2, 1, 1, 3]  # two of the encoders before one of the critics; what was left off comes first
+
+
+def test_the_actor_climbs_the_mean_of_the_critics():
+    """The loss from its parts, and plain descent along its slope in one number, by small differences."""
+    agent = dataclasses.replace(AGENT, optimiser="sgd", learning_rate=0.5, pre_activation_weight=0.25)
+    state = at_once(lambda: agent.init(jax.random.key(0), BOX))
+    source = np.zeros((3, 3), np.int32)
+    source[0, 1] = GONE
+    experience = jax.device_put(segments()._replace(source=source))
+    nothing = jnp.zeros(3)  # so that the critics stay
+    bias = lambda a: a.body.layers[-1].bias  # noqa: E731
+
+    def step(by):
+        actor = equinox.tree_at(bias, state.actor, bias(state.actor) + by)
+        moved = actor, state.critics, state.actor_optimiser, state.critic_optimiser
+        return agent.improve(moved, state, experience, experience.action, nothing, jax.random.key(0))
+
+    def found():
+        states = state.encoder.states(experience.observation[0])
+        taken, before = state.actor(states, None, jax.random.key(0))
+        pairs = state.encoder.pairs(states, taken)
+        each = jnp.stack([jax.tree.map(lambda x, i=i: x[i], state.critics)(pairs) for i in (0, 1)])
+        moved, (_, loss, _), _ = step(0.0)
+        higher, lower = (step(by)[1][1] for by in (1e-2, -1e-2))
+        return each, before, loss, (bias(moved[0]) - bias(state.actor))[0], (higher - lower) / 2e-2
+
+    each, before, loss, moved, slope = compute(found)
+    assert np.abs(each[0] - each[1]).max() > 0.1
+    np.testing.assert_allclose(loss, (0.25 * before[:, 0] ** 2 - each.mean(0))[[0, 2]].mean(), rtol=1e-4)
+    np.testing.assert_allclose(moved, -0.5 * slope, rtol=2e-2)
+    assert abs(slope) > 1e-3
 
 
 def test_seeds_together_take_turns_together():

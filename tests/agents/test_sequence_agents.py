@@ -11,7 +11,7 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.agents.offline.decision_transformer import DecisionTransformer, DecisionTransformerState
+from forage.agents.offline.decision_transformer import DecisionTransformer, DecisionTransformerState, Sequence
 from forage.agents.offline.trajectory_transformer import TrajectoryTransformer
 from forage.config.defaults import default_behaviour
 from forage.core.ports import Environment
@@ -153,6 +153,38 @@ def test_its_loss_by_hand():
     assert after.updates == 1 and not np.allclose(after.network.head.bias, 0.5)
 
 
+def test_it_reads_the_time_and_the_returns_of_the_data():
+    """A segment from the middle of an episode, then the first step of another; the end of the first is not seen."""
+    agent = DecisionTransformer(**TINY, learning_rate=0.0)
+    seen, action = np.random.default_rng(0).uniform(-1, 1, (2, 3, 2, 2)).astype(np.float32)
+    action, no = action[..., :1], np.zeros((3, 2), bool)
+    ended = np.array([[0, 0], [1, 0], [0, 0]], bool)
+    time, to_go = np.array([[3, 0], [4, 1], [0, 2]], np.int32), np.array([[4, 6], [2, 5], [9, 3]], np.float32)
+    rows = Experience(seen, action, to_go, seen, ended, no, no * 0, (), return_to_go=to_go, time=time)
+    batch = Batch(rows, np.ones(2, np.float32), np.zeros(2, np.int32))
+
+    def found():
+        state = agent.init(KEY, LINE)._replace(scale=jnp.float32(2))
+        there = np.array([[True, True], [True, True], [False, True]])
+        outputs = [
+            state.network(Sequence(to_go[:, i] / 2, seen[:, i], action[:, i], time[:, i], there[:, i])) for i in (0, 1)
+        ]
+        return jnp.stack(outputs, 1), agent.learn(state, batch, CLOCK, KEY)[2]
+
+    outputs, error = small.compute(found)
+    squares = (np.tanh(outputs) - action)[..., 0] ** 2
+    np.testing.assert_allclose(error, [squares[:2, 0].mean(), squares[:, 1].mean()], rtol=1e-4)
+
+
+def test_the_best_return_is_of_a_whole_episode():
+    """Returns of 1 and 3 from the start, though 6 still came after a loss of 5."""
+    data = recorded(2)._replace(reward=jnp.array([-5.0, 6.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0]))
+    data = Opened("chain", "", data).prepared(ASKED, np.asarray(data.reward, float)).data
+    np.testing.assert_array_equal(data.time, [0, 1, 2, 3] * 2)
+    state = small.compute(lambda: ASKED.primed(ASKED.init(KEY, SPEC), data))
+    assert (state.best, state.scale) == (3, 6)
+
+
 def test_what_it_reads_while_it_acts():
     agent = DecisionTransformer(**TINY, target_return=10.0)
     state = small.at_once(lambda: agent.init(KEY, LINE))._replace(scale=jnp.float32(2))
@@ -229,6 +261,33 @@ def test_numbers_become_tokens_and_tokens_numbers():
     later = np.array([data.reward[1] + 0.9 * data.reward[2] + 0.81 * data.reward[3], 0])
     np.testing.assert_allclose(rows[[0, 3], 4], later, rtol=1e-4, atol=1e-5)
     assert np.abs(back[:, 4] - rows[:, 4]).max() < 1.0
+
+
+def test_tokens_of_actions_weigh_more_by_hand():
+    """The second of two segments is of an episode that is over after two transitions: ends' tokens follow."""
+    agent = dataclasses.replace(PLANNER, action_weight=5.0, learning_rate=0.0)
+    data = Opened("chain", "", recorded(64)).prepared(agent, np.asarray(recorded(64).reward, float)).data
+    rows = jax.tree.map(lambda x: jnp.stack([x[:4], x[2:6]], 1), data)
+    weight = np.array([1.0, 0.5], np.float32)
+
+    def worked():
+        state = agent.primed(agent.init(KEY, SPEC), data)
+        network = jax.tree.map(lambda x: 20 * x if x.ndim >= 2 else x, state.network)
+        state = state._replace(network=network)
+        tokens = jax.vmap(jax.vmap(lambda one: agent.tokens(state, agent.row(state, one))))(rows)
+        tokens = tokens.at[2:, 1].set(6).swapaxes(0, 1).reshape(2, -1)
+        said = jax.nn.log_softmax(jax.vmap(network)(tokens))
+        _, metrics, error = agent.learn(state, Batch(rows, weight, jnp.arange(2)), CLOCK, KEY)
+        return tokens, said, metrics["model_loss"], error
+
+    tokens, said, loss, error = small.compute(worked)
+    weights = np.tile([1, 1, 5, 1, 1], 4)  # two numbers of the observation, the action, the reward and the value
+    expected = [
+        -np.mean([weights[i] * said[row, i - 1, tokens[row, i]] for i in range(1, 20)]) for row in range(2)
+    ]  # each token by what was said of it one place before
+    np.testing.assert_allclose(error, expected, rtol=1e-4)
+    np.testing.assert_allclose(loss, (expected * weight).mean(), rtol=1e-4)
+    assert TrajectoryTransformer(**PLANS).action_weight == 5
 
 
 def test_what_a_plan_begins_with():

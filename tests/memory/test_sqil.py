@@ -19,11 +19,11 @@ OPTIONS = small.REPLAY | {"hidden_sizes": (8,)}
 
 
 def written(path, count=40):
-    """Demonstrations whose observations are all 5."""
+    """Demonstrations whose observations are their numbers, from 1 on; one episode falls, the next is cut."""
     setup = make_setup("ppo", "CartPole-v1", seeds=1)
-    seen = np.full((count, 4), 5, np.float32)
-    last = np.arange(count) % 10 == 9
-    data = Transitions(seen, np.arange(count) % 2, np.full(count, 7.0), seen, np.zeros(count, bool), last)
+    number = np.arange(1, count + 1)
+    seen = np.repeat(number[:, None], 4, 1).astype(np.float32)
+    data = Transitions(seen, number % 2, np.full(count, 7.0), seen + 0.5, number % 8 == 4, number % 8 == 0)
     files.write(path, data, {"spec": setup.config()["spec"]})
     return str(path)
 
@@ -40,16 +40,26 @@ def test_demonstrations_are_worth_1_and_the_rest_0(share, many, tmp_path):
         example = learner.example(state, learner.behaviour.init(jax.random.key(0), learner.agent, setup.spec))
         ring = learner.memory.init(example, 2, 4, setup.spec, None)
         rollout = jax.tree.map(lambda x: jnp.zeros((4, 2, *x.shape), x.dtype), example)
-        ring = learner.memory.add(ring, rollout._replace(reward=jnp.ones((4, 2))), Clock(jnp.int32(0), 1.0))
+        ring = learner.memory.add(
+            ring, rollout._replace(reward=jnp.ones((4, 2)), truncated=jnp.ones((4, 2), bool)), Clock(jnp.int32(0), 1.0)
+        )
         moment = Moment(learner.agent, state, setup.spec, Clock(jnp.int32(8), jnp.float32(100)), jax.random.key(1))
         return learner.memory.sample(ring, 8, 3, moment)
 
     batch = jax.device_get(drawn())
     shown = np.broadcast_to(np.arange(8) < many, (3, 8))
     np.testing.assert_array_equal(batch.experience.reward, shown)
-    np.testing.assert_array_equal(batch.experience.observation, np.where(shown[..., None], 5, 0) * np.ones(4))
     np.testing.assert_array_equal(batch.experience.source, np.where(shown, DATASET, AGENT))
     assert (batch.weight == 1).all()
+    # Rows stay whole: what was done and seen next and whether it ended are those of the demonstration, or of the agent.
+    found, number = batch.experience, batch.experience.observation[..., 0]
+    assert (number[shown] > 0).all() and (number[~shown] == 0).all()
+    assert (np.diff(number, axis=0)[:, :many] == 1).all()
+    np.testing.assert_array_equal(found.action, np.where(shown, number % 2, 0))
+    np.testing.assert_array_equal(found.next_observation[..., 3], np.where(shown, number + 0.5, 0))
+    np.testing.assert_array_equal(found.terminated, shown & (number % 8 == 4))
+    np.testing.assert_array_equal(found.truncated, np.where(shown, number % 8 == 0, True))
+    assert share < 1 or (found.terminated.any() and found.truncated.any())
 
 
 @pytest.mark.thorough
