@@ -53,7 +53,9 @@ def test_the_objective_by_hand():
     np.testing.assert_allclose(found("value_expert", False), -1.5 + 2.25 + 2.5 / 2, rtol=1e-6)
 
 
-def test_it_has_the_layers_of_the_authors_code_for_cartpole():
+def test_it_has_the_settings_of_the_authors_code_for_cartpole():
+    assert (IQLearn().objective, IQLearn().regularise_own) == ("value_expert", False)  # run_offline.sh, with method.chi
+    assert (IQLearnSAC().objective, IQLearnSAC().regularise_own) == ("value", True)  # run_mujoco.sh
     spec = make_setup("ppo", "CartPole-v1", seeds=1).spec
     network = jax.eval_shape(lambda key: IQLearn().network(key, spec), jax.random.key(0))
     assert [x.shape for x in jax.tree.leaves(network) if x.ndim == 2] == [(4, 64), (64, 64), (64, 2)]

@@ -37,13 +37,17 @@ from forage.ops.inverse_q import check_objective, inverse_q
 class IQLearn(DQN):
     """Inverse soft Q-learning for numbered actions (Garg et al., 2021, arXiv 2106.12142).
 
-    From a file alone, without environment steps, with `--data FILE` beside `--demonstrations FILE`, `--objective
-    value_expert` and `--regularise-own false`; for bounded continuous actions see `iq-learn-sac`.
+    From a file alone, without environment steps, with `--data FILE` beside `--demonstrations FILE`; for bounded
+    continuous actions see `iq-learn-sac`.
 
-    Defaults are those of the authors' code for CartPole: two layers of 64 ELU units, step size 1e-4, batches of 32
+    Defaults are those of the authors' runs of CartPole and of all other tasks with numbered actions: values of the
+    demonstrations' states alone are made small, and rewards of demonstrations alone kept near 0 (`value_expert` and
+    `method.chi` of scripts/run_offline.sh and run_atari.sh), two layers of 64 ELU units, step size 1e-4, batches of 32
     demonstrations and 32 transitions, temperature 0.001, divergence of strength 0.5, and what follows valued by the
-    network itself, with gradient. Their run there learns from the file alone, cuts no gradients, begins with
+    network itself, with gradient. Their run of CartPole learns from the file alone, cuts no gradients, begins with
     PyTorch's weights, and is evaluated by drawn actions; here by the most probable ones.
+    With `--objective value` the agent's own states count, too; with `--regularise-own true`, the authors' for MuJoCo
+    tasks, it unlearned CartPole here.
     """
 
     example: ClassVar[str] = "forage train iq-learn CartPole-v1 --demonstrations expert.npz"
@@ -58,9 +62,11 @@ class IQLearn(DQN):
     # transitions to imitate, as forage data record writes it
     temperature: float = 0.001  # weight of the policy's entropy; larger acts more at random
     strength: float = 0.5  # how far rewards may be from 0; larger lets them be further
-    objective: str = equinox.field(static=True, default="value")  # whose states' values are made small: value (all) or
+    objective: str = equinox.field(
+        static=True, default="value_expert"
+    )  # whose states' values are made small: value (all) or
     # value_expert (the demonstrations')
-    regularise_own: bool = equinox.field(static=True, default=True)  # rewards of the agent's own transitions are kept
+    regularise_own: bool = equinox.field(static=True, default=False)  # rewards of the agent's own transitions are kept
     # near 0 as well as those of demonstrations
     use_target: bool = equinox.field(
         static=True, default=False
