@@ -20,6 +20,15 @@ class InterruptedCompiling(Interrupted):
     """A person stopped the run while a program was compiled; whoever runs it saves what there is."""
 
 
+def words_of(error: BaseException) -> str:
+    """Return the kind of an error and its message, also where that cannot be had."""
+    try:
+        said = str(error) or "no message"
+    except Exception:
+        said = "a message that cannot be shown"
+    return f"{type(error).__name__}: {said}"
+
+
 def nearest(word: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.5) -> str:
     """Return the end of a sentence about an unknown word: which known ones were meant, or all when they are few.
 

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree, UInt8
 
+from forage.core.errors import words_of
 from forage.core.spaces import check, describe, leaves, unknown
 from forage.core.types import ForageError, Spec, Step
 
@@ -375,9 +376,8 @@ class HostEnvironment(abc.ABC):
                 raise Quit(self.name, f"{_when(when)}{which}", error.code) from error
             if isinstance(error, Misfit):
                 raise ForageError(f"{self.name} {error.what} at {_when(when)}{which}; {error.should}.") from error
-            said = f"{type(error).__name__}: {str(error) or 'no message'}"
             raise ForageError(
-                f"{self.name} failed at {_when(when)}{which} with {said}; "
+                f"{self.name} failed at {_when(when)}{which} with {words_of(error)}; "
                 f"the error is the environment's own, so mend it there or check the action it was given."
             ) from error
 

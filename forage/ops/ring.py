@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
 from forage.core import mesh, spaces
-from forage.core.types import Clock, Experience, ForageError
+from forage.core.types import GONE, Clock, Experience, ForageError
 
 LARGE = 1024
 """Bytes of an observation (or of an entry of one) from which on it is kept once."""
@@ -303,6 +303,20 @@ def truncate(ring: Ring, clock: Clock) -> Ring:
     return ring._replace(experience=experience) if isinstance(ring, FrameRing) else experience
 
 
+def cut_before_lost(segments: Experience) -> Experience:
+    """Truncate the episodes (leaves `time batch *agent ...`) that a lost step follows: they did not lead to it.
+
+    Such a step is `GONE` for every agent; where some have left and others go on, nothing was lost.
+    """
+    if len(segments.source) == 1:
+        return segments
+    lost = segments.source[1:] == GONE
+    if lost.ndim > 2:
+        lost = jnp.broadcast_to(lost.all(-1, keepdims=True), lost.shape)
+    cut = segments.truncated[:-1] | (lost & ~segments.terminated[:-1])
+    return segments._replace(truncated=jnp.concatenate([cut, segments.truncated[-1:]]))
+
+
 def read(ring: Ring, index: Int[Array, " batch"], length: int) -> Experience:
     """Copy out the segments of `length` transitions that start at `index = time * num_envs + env`."""
     experience = kept(ring)
@@ -320,7 +334,7 @@ def read(ring: Ring, index: Int[Array, " batch"], length: int) -> Experience:
             f"observations are as large as here, and holds no segment of {length}; give it a larger capacity."
         )
     time = (index // num_envs + jnp.arange(length)[:, None]) % capacity
-    segments = mesh.whole(jax.tree.map(lambda x: x[time, index % num_envs], experience))
+    segments = cut_before_lost(mesh.whole(jax.tree.map(lambda x: x[time, index % num_envs], experience)))
     if not isinstance(ring, FrameRing):
         return segments
 

@@ -32,8 +32,9 @@ from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.teams.two_step import TwoStep
 from forage.loop.cluster.block import SHARED_MEMORY, Block
 from forage.loop.cluster.player import LEARN, PLAY, REMEMBER, REMIND, Player
-from forage.loop.cluster.players import Players
+from forage.loop.cluster.players import PlayerProcess, Players
 from forage.loop.cluster.pool import MOST_REPLACED
+from forage.loop.cluster.process import Process
 from forage.loop.cluster.workers import Workers
 from forage.loop.host.loop import Way
 from forage.loop.host.runner import HostRunner
@@ -330,8 +331,22 @@ def test_whenever_workers_die_rollouts_hang_together() -> None:
         runner.close()
 
 
+def test_a_player_is_silent_where_its_environments_take_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Process, "waits", lambda worker, line: 3)  # answers so far, and another is due
+    player = PlayerProcess(COUNTING.build, [2, 1], 4, True)
+    assert player.waits(0) == (3, None) and not player.is_slow(0)
+    player.progress = np.array([9, 9, 9, 9, 0, 0, 5])
+    assert player.waits(1) == (3, 5) and not player.is_slow(1)
+    assert player.is_slow(0)  # it compiles how to act
+    player.progress[4] = 1  # and now is in its first step
+    assert player.waits(0) == (3, 1) and not player.is_slow(0)
+    player.starting = True
+    assert player.is_slow(0)
+
+
 class MortalPlayer(Mortal):
     progress: Any = None
+    steps = PlayerProcess.steps
 
     def reach(self) -> None:
         super().reach()
@@ -457,6 +472,7 @@ KILLED = """
 import os, signal, sys
 sys.path[:0] = sys.argv[1:]
 from forage.config.setup import make_setup
+from forage.loop.cluster.process import Process
 from forage.loop.cluster.workers import Workers
 from tests.loop.test_workers import Waiting
 

@@ -34,6 +34,7 @@ from forage.loop.cluster.process import Gone, Guard, Worker
 from forage.loop.cluster.silence import Silence
 from forage.loop.cluster.slots import Slots
 from forage.loop.cluster.workers import Workers
+from forage.loop.host.loop import cut_before_lost
 from tests.tiers import gated
 
 CARTPOLE = HostFactory("gymnasium:CartPole-v1")
@@ -272,6 +273,11 @@ def test_what_workers_cannot_do_is_said() -> None:
         forage.train("ppo", "gymnasium:CartPole-v1", steps=64, worker_threads=2, display="quiet")
     with pytest.raises(ForageError, match="give workers as well, or leave first_come out"):
         forage.train("ppo", "gymnasium:CartPole-v1", steps=64, first_come=True, display="quiet")
+    with pytest.raises(ForageError, match="It is workers whose steps have a limit; give workers as well, or leave"):
+        forage.train("ppo", "gymnasium:CartPole-v1", steps=64, step_timeout=5, display="quiet")
+    for limit in (0, -1.5, float("nan")):
+        with pytest.raises(ForageError, match=f"more than 0 seconds of a worker, not {limit:g}; 60 is a usual limit"):
+            forage.train("ppo", "gymnasium:CartPole-v1", steps=64, workers=2, step_timeout=limit, display="quiet")
     spread: dict[str, Any] = {"workers": 2, "first_come": True, "display": "quiet"}
     with pytest.raises(ForageError, match="SAC collects one step of all environments at a time"):
         forage.train("sac", "gymnasium:Pendulum-v1", steps=2000, num_envs=2, **spread)
@@ -605,3 +611,13 @@ def test_nobody_is_left_where_a_run_is_killed_while_a_worker_hangs(tmp_path: Pat
     while (left := [pid for pid in workers if Path(f"/proc/{pid}").exists()]) or reaper.marked(mark):
         assert time.monotonic() < until, (left, reaper.marked(mark))
         time.sleep(0.1)
+
+
+def test_the_last_step_before_a_lost_one_is_cut() -> None:
+    flags = np.zeros((4, 2), bool)
+    terminated, lost = flags.copy(), flags.copy()
+    terminated[0, 1], lost[0, 1], lost[1, 1], lost[2, 0] = True, True, True, True
+    rollout = forage.core.types.Experience((), (), (), (), terminated, flags, (), ())  # type: ignore[arg-type]
+    cut = cut_before_lost(rollout, lost).truncated
+    assert cut.tolist() == [[False, False], [True, False], [False, False], [False, False]]
+    assert cut_before_lost(rollout, flags) is rollout and not flags.any()

@@ -15,7 +15,7 @@ from forage.agents.q_learning.dqn import DQN
 from forage.core.checkpoint import named_leaves
 from forage.core.ports import Moment
 from forage.core.spaces import Stacked
-from forage.core.types import Clock, Experience, ForageError, Spec
+from forage.core.types import GONE, Clock, Experience, ForageError, Spec
 from forage.environments.minatar.breakout import Breakout
 from forage.environments.wrappers.images import FrameStack
 from forage.loop.soundness import NotFinite, check_leaf
@@ -243,3 +243,45 @@ def test_pictures_are_written_in_place():
     )
     program = run.lower(state, jnp.int32(60)).compile()
     assert program.memory_analysis().temp_size_in_bytes < capacity * seeds * 16  # the pictures have 256 bytes each
+
+
+def steps_of(source: Any, terminated: Any) -> Experience:
+    """Return steps `time env *agent` that pay 1, 2, ..., and nothing where they are lost, as hosts have them."""
+    source, terminated = np.array(source, np.int32), np.array(terminated, bool)
+    paid = np.arange(1, len(source) + 1, dtype=np.float32).reshape(-1, *[1] * (source.ndim - 1)) * (source != GONE)
+    seen = np.broadcast_to(
+        np.arange(len(source), dtype=np.float32).reshape(paid.shape[:1] + (1,) * source.ndim), (*source.shape, 1)
+    )
+    over = (source == GONE) & ~terminated
+    return Experience(seen, np.zeros_like(source), paid, seen + 1, terminated, over, source, ())  # type: ignore[arg-type]
+
+
+def test_returns_of_several_steps_end_before_one_that_was_lost():
+    """Step 2 of the first of two environments was lost with its worker, after step 1 had been written."""
+    told = steps_of([[0, 0], [0, 0], [GONE, 0], [0, 0]], np.zeros((4, 2)))
+    example = jax.tree.map(lambda x: jnp.asarray(x[0, 0]), told)
+
+    def drawn(told: Experience) -> tuple[Experience, Any]:
+        memory = ring.empty_ring(8, example, 2, 1, gymnasium_spaces.Box(0, 9, (1,)))
+        for time in range(4):
+            rollout = jax.tree.map(lambda x, time=time: x[time : time + 1], told)
+            memory = ring.write(memory, rollout, Clock(jnp.int32(2 * time), jnp.float32(8)))
+        batch = ring.read(memory, jnp.array([0, 1, 2]), 3)  # step 0 of both, step 1 of the first
+        return batch, DQN(n_step=3, discount=0.5).fold(batch)
+
+    batch, folded = jax.jit(drawn)(told)
+    np.testing.assert_array_equal(np.asarray(batch.truncated).T, [[0, 1, 1], [0, 0, 0], [1, 1, 0]])
+    total, last, bootstrap = (np.asarray(x)[0] for x in folded)
+    np.testing.assert_allclose(total, [1 + 0.5 * 2, 1 + 0.5 * 2 + 0.25 * 3, 2])  # the lost step's 0 is no reward
+    np.testing.assert_array_equal(last, [1, 2, 0])  # and what came after it no state that these lead to
+    np.testing.assert_allclose(bootstrap, [0.25, 0.125, 0.5])
+
+
+def test_of_a_team_a_step_is_lost_where_all_are_gone():
+    two = [[[0, 0]], [[GONE, 0]], [[GONE, GONE]], [[0, 0]]]
+    found = ring.cut_before_lost(jax.tree.map(jnp.asarray, steps_of(two, np.zeros((4, 1, 2)))))
+    assert np.asarray(found.truncated)[:2].tolist() == [[[False, False]], [[True, True]]]
+    ended = np.zeros((4, 1, 2), bool)
+    ended[1] = True
+    found = ring.cut_before_lost(jax.tree.map(jnp.asarray, steps_of(two, ended)))
+    assert np.asarray(found.truncated)[:2].tolist() == [[[False, False]], [[False, False]]]  # never both

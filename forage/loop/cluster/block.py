@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
 import shutil
@@ -69,18 +70,31 @@ def reserve(size: int, what: str, advice: str) -> SharedMemory:
     memory = None
     try:
         memory = SharedMemory(create=True, size=size)
-        if hasattr(os, "posix_fallocate"):  # elsewhere shared memory is swapped out and has no file system of its own
-            file = os.open(SHARED_MEMORY / memory.name, os.O_RDWR)
-            try:
-                os.posix_fallocate(file, 0, size)
-            finally:
-                os.close(file)
+        path = SHARED_MEMORY / memory.name
+        if path.exists():  # elsewhere shared memory is swapped out and has no file system of its own
+            fill(path, size)
     except OSError as error:
         if memory is not None:
             memory.close()
             memory.unlink()
         raise ForageError(lacking(size, what, advice, error)) from None
     return memory
+
+
+def fill(path: Path, size: int) -> None:
+    """Have a file's pages made. Raise `OSError` where there is no room for them."""
+    with open(path, "r+b", buffering=0) as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+            return
+        except AttributeError:
+            pass
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+                raise
+        zeros = bytes(min(size, 1 << 20))
+        for start in range(0, size, len(zeros)):  # which a file system knows that cannot reserve
+            os.pwrite(file.fileno(), zeros[: size - start], start)
 
 
 def lacking(size: int, what: str, advice: str, error: OSError) -> str:

@@ -153,6 +153,11 @@ class Players(Pool):
                 with contextlib.suppress(Gone):
                     lane.tell(PLAY, self.orders[number]._replace(anew=number == self.done[lane] + 1))
 
+    def _check_deaths(self, worker: Worker, how: str) -> None:
+        if any((worker.steps(line) or 0) > 1 for line in range(worker.lines)):  # type: ignore[attr-defined]
+            self.row.pop(worker, None)  # it had taken a step, in a rollout that is counted when it is over
+        super()._check_deaths(worker, how)
+
     def recall(self) -> None:
         """Have all leave off what is under way, whose arrays then mean nothing."""
         if self.shelf_block is None:

@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from forage.core import spaces
-from forage.core.errors import ForageError
+from forage.core.errors import ForageError, words_of
 from forage.core.host import HostEnvironment, Quit, array_dtype
 from forage.core.types import Spec
 from forage.loop.cluster import reaper
@@ -267,11 +267,7 @@ def sentence(error: BaseException) -> str:
         leave(error.code)
     if isinstance(error, ForageError):
         return str(error)
-    try:
-        said = str(error) or "no message"
-    except Exception:
-        said = "a message that cannot be shown"
-    return f"A worker failed with {type(error).__name__}: {said}."
+    return f"A worker failed with {words_of(error)}."
 
 
 def leave(code: Any) -> NoReturn:

@@ -27,7 +27,7 @@ from forage.core.mesh import bits, is_key
 from forage.core.types import Clock, Experience
 from forage.loop.cluster.player import Leaf, Lesson, Order, Shelf, act_rows, generator_name, keyed
 from forage.loop.cluster.players import Players
-from forage.loop.host.loop import HostLoop, HostState, Way
+from forage.loop.host.loop import HostLoop, HostState, Way, cut_before_lost
 from forage.loop.host.programs import Measured, keys_of
 from forage.loop.learner import Learner, Report
 from forage.loop.program import traced, uses
@@ -191,7 +191,7 @@ class Ahead(HostLoop):
         self.learn_key = request.after
         self.lags.append(self.rollouts - request.acted)
         self.recount(rollout, lost)
-        return rollout, visited if self.way.measured else np.zeros(0, np.int32), None
+        return cut_before_lost(rollout, lost), visited if self.way.measured else np.zeros(0, np.int32), None
 
     @property
     def rollouts(self) -> int:

@@ -19,7 +19,7 @@ from forage.core.errors import ForageError
 from forage.core.ports import Decision, Hidden
 from forage.core.types import GONE, Clock, Experience
 from forage.loop.cluster.slots import Arrived, Slots
-from forage.loop.host.loop import HostLoop, Way
+from forage.loop.host.loop import HostLoop, Way, cut_before_lost
 from forage.loop.host.programs import Measured, decide, keys_of
 from forage.loop.learner import Learner, select
 
@@ -100,6 +100,7 @@ class FirstCome(HostLoop):
                 self.ask(ready, time, keys, 1)
         rollout: Any = self.collected
         self.recount(rollout, lost)
+        rollout = cut_before_lost(rollout, lost)
         return rollout, places if self.way.measured else np.zeros(0, np.int32), metrics
 
     def ask(self, rows: list[slice], time: np.ndarray, keys: Key[Array, "time env"], first: int) -> None:

@@ -64,6 +64,16 @@ PLAIN = Way()
 count = jax.jit(visits.hear)
 
 
+def cut_before_lost(rollout: Experience, lost: Bool[np.ndarray, "time env"]) -> Experience:
+    """Truncate the episodes of a rollout that a lost step follows: their last step did not lead to it."""
+    if not lost[1:].any():
+        return rollout
+    truncated = np.array(rollout.truncated)
+    follows = lost[1:].reshape(*lost[1:].shape, *[1] * (truncated.ndim - 2))
+    truncated[:-1] |= follows & ~np.asarray(rollout.terminated[:-1])
+    return rollout._replace(truncated=truncated)  # type: ignore[arg-type]
+
+
 class HostLoop:
     """The loop for one seed."""
 
@@ -234,6 +244,7 @@ class HostLoop:
         environment, spec, watch = self.environment, self.spec, self.watch
         steps: list[Any] = []
         places: list[Any] = []
+        losses = np.zeros((self.rollout_length, environment.num_envs), bool)
         metrics: Measured | None = None
         seen: Flat | None = None
         for time in range(self.rollout_length):
@@ -267,6 +278,7 @@ class HostLoop:
             watch.lap("step")
             lost = environment.lost
             if lost is not None:
+                losses[time] = lost
                 source = np.where(self.for_agents(lost), GONE, np.asarray(source)).astype(np.int32)
             marks = self.marks()  # before other episodes begin
             if self.starts is not None:
@@ -292,7 +304,7 @@ class HostLoop:
                 )
             )
             self.account(step, lost)
-        rollout = jax.tree.map(lambda *x: np.stack(x), *steps)
+        rollout = cut_before_lost(jax.tree.map(lambda *x: np.stack(x), *steps), losses)
         return rollout, np.stack(places) if places else np.zeros(0, np.int32), metrics
 
     def learn(self, rollout: Experience, clock: Clock) -> Measured:
