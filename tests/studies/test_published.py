@@ -67,6 +67,10 @@ FILES = {
     "agents/clever.py": "from forage.agents.base import Base\nclass Clever(Base):\n    rate: float = 0.1\n",
     "agents/base.py": "class Base:\n    epochs: int = 4\n    rate: float = 0.5\n    usual_memory: str = 'short'\n",
     "agents/idle.py": "IDLE = 1\n",
+    "config/presets.py": (
+        'TASKS = "Task-*"\nSMALL = {"rate": 1}\n'
+        'ALL = Preset("clever", TASKS, 5, SMALL | {"width": 2}, "source"), Preset("clever", "Other-*", 5, {}, "")\n'
+    ),
     "memory/__init__.py": 'PARTS = {"short": "short:Short"}\n',
     "memory/short.py": "class Short:\n    capacity: int = 10\n",
     "evaluation/statistics.py": "def score(values):\n    return middle(values)\ndef middle(values):\n    return 1\n",
@@ -78,12 +82,12 @@ FILES = {
         "class Scale:\n    seeds = SEEDS\n"
     ),
     "studies/claims/played.py": "def played(rule):\n    return rule() + 1\ndef swing():\n    return 2\n",
-    "studies/claims/running.py": "def run():\n    from forage.loop.turn import turn\n    return turn()\n",
+    "studies/claims/running.py": "def run():\n    from forage.config import presets\n    from forage.loop.turn import turn\n    return turn()\n",
     "loop/turn.py": "def turn():\n    return 1\n",
     "studies/claims/papers/one.py": (
         "from forage.studies.claims import played\nfrom forage.studies.claims.claim import SEEDS, area\n"
-        'CLAIM = Claim(arms={"a": Arm("clever")}, measure=area, data=played.played(played.swing), seeds=SEEDS,\n'
-        '              note="So it is.")\n'
+        'CLAIM = Claim(arms={"a": Arm("clever", "Task-v1")}, measure=area, seeds=SEEDS,\n'
+        '              data=played.played(played.swing), note="So it is.")\n'
     ),
 }
 
@@ -154,6 +158,7 @@ BREAKS = {
     "default": ("agents/clever.py", "0.1", "0.2", "Clever.rate"),
     "inherited default": ("agents/base.py", "epochs: int = 4", "epochs: int = 5", "Clever.epochs"),
     "default of a part that is not named": ("memory/short.py", "10", "20", "Short.capacity"),
+    "preset": ("config/presets.py", '{"rate": 1}', '{"rate": 2}', "preset of clever for Task-*"),
     "statistics": ("evaluation/statistics.py", "return 1", "return 2", "middle"),
 }
 
@@ -187,6 +192,7 @@ def test_what_is_no_change_of_a_setting(repository):
     repository.replace("studies/claims/claim.py", "def area(run):", "def area(run: float) -> float:")
     repository.replace("agents/clever.py", "= 0.1", "= 0.1\n    later: int = 1")
     repository.replace("loop/turn.py", "1", "2")
+    repository.replace("config/presets.py", "{}", "{'rate': 3}")  # of an environment that the claim does not have
     now = published.settings_here(["one"]).all()
     assert published.stale(stored, now) == [] and "Clever.later" in now
     old = repository.result(repository.first)

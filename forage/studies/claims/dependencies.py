@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import fnmatch
 import functools
 import hashlib
 import re
@@ -46,6 +47,9 @@ BESIDE = tuple(f"forage.config.defaults:default_{port}" for port in ("behaviour"
 CARRIES_OUT = ("forage.config.", "forage.runs.", "forage.cli.")
 """Packages that carry out what is asked: no default of their classes counts in `settings`."""
 
+PRESETS = "forage.config.presets"
+"""The module of agents' settings for environments."""
+
 MADE = "forage.environments."
 """The package whose functions' defaults count in `settings`: they make environments."""
 
@@ -74,6 +78,11 @@ class Snapshot:
     def named(self) -> dict[str, str]:
         """`module:Class` of everything that has a name: parts, wrappers, environments and suites."""
         return find_named(self)
+
+    @functools.cached_property
+    def presets(self) -> list[Preset]:
+        """All presets, in their order."""
+        return find_presets(self)
 
     def neighbours(self, module: str) -> frozenset[str]:
         """Return the modules that one imports, or names in strings."""
@@ -288,10 +297,55 @@ def settings(snapshot: Snapshot, claim: str) -> dict[str, str]:
     file = snapshot.module_of(claim)
     if file is None:
         return {}
-    named = (snapshot.named.get(word, "") for word in words_at(snapshot, file))
+    told = words_at(snapshot, file)
+    named = (snapshot.named.get(word, "") for word in told)
     read = names_in(snapshot, file, parsed_at(snapshot, file).tree)
     # What the file defines itself is its experiment, which is compared as a whole.
-    return follow(snapshot, [*(one for one in read if not one.startswith(f"{file}:")), *named, *BESIDE])
+    found = follow(snapshot, [*(one for one in read if not one.startswith(f"{file}:")), *named, *BESIDE])
+    return found | {preset.name: preset.digest for preset in snapshot.presets if preset.fits(told)}
+
+
+class Preset(NamedTuple):
+    """The settings of an agent in a family of environments."""
+
+    agent: str
+    patterns: list[str]  # of the environments' ids
+    digest: str
+
+    @property
+    def name(self) -> str:
+        return f"preset of {self.agent} for {' '.join(self.patterns)}"
+
+    def fits(self, told: frozenset[str]) -> bool:
+        """Return whether a claim that names these words in strings has the agent in such an environment."""
+        return self.agent in told and any(fnmatch.filter(told, pattern) for pattern in self.patterns)
+
+
+def find_presets(snapshot: Snapshot) -> list[Preset]:
+    """Return all presets, as far as their agents and patterns are plain strings or constants of their file."""
+    if PRESETS not in snapshot.blobs:
+        return []
+    here = parsed_at(snapshot, PRESETS)
+    found = []
+    for call in ast.walk(here.tree):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Preset":
+            agent, patterns = (constant(here, one) for one in call.args[:2])
+            told = "".join(spelt_out(here, one) for one in (*call.args[3:4], *call.args[5:], *call.keywords))
+            found += [Preset(agent, patterns.split(), short(told))] if agent and patterns else []
+    return found
+
+
+def constant(here: Module, node: ast.expr) -> str:
+    """Return a string, or that of a constant of the same file; empty for anything else."""
+    if isinstance(node, ast.Name) and isinstance(line := here.defined.get(node.id), ast.Assign):
+        node = line.value
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def spelt_out(here: Module, node: ast.AST, seen: frozenset[str] = frozenset()) -> str:
+    """Return a piece of source with that of the names from the same file that it refers to, and so on."""
+    names = sorted({one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & here.defined.keys() - seen)
+    return without_words(node) + "".join(spelt_out(here, here.defined[one], seen | set(names)) for one in names)
 
 
 def statistics(snapshot: Snapshot) -> dict[str, str]:

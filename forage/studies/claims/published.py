@@ -216,14 +216,22 @@ def published() -> dict[str, list[Published]]:
 
     One that was judged again from the same scores is no other.
     """
+    return published_at(ROOT, git(ROOT, "rev-parse", "HEAD"))
+
+
+@functools.cache
+def published_at(root: Path, head: str) -> dict[str, list[Published]]:
+    """Return all results that were ever published on the way to a commit."""
     versions = changes(RESULTS)
-    texts = dependencies.read_blobs(ROOT, sorted({one.blob for one in versions}))
+    texts = dependencies.read_blobs(root, sorted({one.blob for one in versions}))
+    results = {blob: json.loads(text) for blob, text in texts.items()}
+    marks = {blob: scores(result) for blob, result in results.items()}
     found: dict[str, list[Published]] = {}
+    seen: set[tuple[str, Any]] = set()
     for one in versions:
-        result = json.loads(texts[one.blob])
-        before_it = found.setdefault(one.path.stem, [])
-        if all(scores(result) != scores(other.result) for other in before_it):
-            before_it.append(Published(one.commit, one.date, result))
+        if (mark := (one.path.stem, marks[one.blob])) not in seen:
+            seen.add(mark)
+            found.setdefault(one.path.stem, []).append(Published(one.commit, one.date, results[one.blob]))
     return found
 
 
