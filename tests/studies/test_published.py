@@ -82,7 +82,9 @@ FILES = {
         "class Scale:\n    seeds = SEEDS\n"
     ),
     "studies/claims/played.py": "def played(rule):\n    return rule() + 1\ndef swing():\n    return 2\n",
-    "studies/claims/running.py": "def run():\n    from forage.config import presets\n    from forage.loop.turn import turn\n    return turn()\n",
+    "studies/claims/running.py": (
+        "def run():\n    from forage.config import presets\n    from forage.loop.turn import turn\n    return turn()\n"
+    ),
     "loop/turn.py": "def turn():\n    return 1\n",
     "studies/claims/papers/one.py": (
         "from forage.studies.claims import played\nfrom forage.studies.claims.claim import SEEDS, area\n"
