@@ -344,6 +344,9 @@ class HostEnvironment(abc.ABC):
         """Return what the environments' own information has held so far, as far as it was looked at."""
         return ()
 
+    broken: Mapping[str, str] = {}
+    """Promises of their library that the environments have broken, in words, where a run can do without them."""
+
     def close(self) -> None:  # noqa: B027 (not every simulator holds something)
         """Free what the simulators hold. Nothing can be called afterwards."""
 

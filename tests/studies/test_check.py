@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 from tiers import first
 
 import forage
@@ -182,6 +182,48 @@ def test_one_object_and_a_batch_are_checked_and_it_is_said_what_a_run_takes():
     assert checked.ok and "give a function of that number" in noted["training"]
     noted, checked = found(Sound(), "note")  # a run makes copies of it
     assert checked.ok and "training" not in noted
+
+
+class Adds(Sound):
+    """Something that goes on over resets."""
+
+    total = 0
+
+    def step(self, action):
+        self.total += 1
+        observation, _, *rest = super().step(action)
+        return observation, self.total / 100, *rest
+
+
+class Turned(Sound):
+    """Two choices, of which a mask forbids some."""
+
+    observation_space = Dict({"observation": Sound.observation_space, "action_mask": MultiBinary(5)})
+    action_space = MultiDiscrete([2, 3])
+
+    def see(self):
+        return {"observation": super().see(), "action_mask": np.array([0, 1, self.time % 2, 0, 1], np.int8)}
+
+    def step(self, action):
+        assert action[0] == 1 and action[1] in (0, 2) and (action[1] or self.time % 2), action
+        return *super().step(0)[:2], False, self.time >= 10, {}
+
+
+def test_what_outlives_a_reset_is_no_unseeded_chance():
+    for given, said in (
+        (lambda: gymnasium.wrappers.NormalizeReward(Sound()), "the running statistics of NormalizeReward go on over"),
+        (lambda: gymnasium.wrappers.NormalizeObservation(Sound()), "statistics of NormalizeObservation go on over"),
+        (Adds, "something else in the reward at step 1: something, such as running statistics, goes on over resets"),
+    ):
+        noted, checked = found(given, "note")
+        assert said in noted["state"] and checked.ok, checked
+        assert {one.topic for one in checked.findings if one.verdict == "ok"} >= {"copies"}
+    object_of = gymnasium.wrappers.NormalizeReward(Sound())
+    assert "NormalizeReward" in found(object_of, "note")[0]["state"]
+
+
+def test_masks_of_several_choices_are_obeyed():
+    assert forage.check(Turned, steps=60).ok
 
 
 class Impure(Environment):

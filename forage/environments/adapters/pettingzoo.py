@@ -142,6 +142,24 @@ def earned(agent: str, reward: Any) -> Any:
     return reward
 
 
+def totals(env: Any) -> dict[str, float]:
+    """Return the rewards that `last()` of an environment in turns would tell each agent; none where it keeps none."""
+    return dict(getattr(env, "_cumulative_rewards", None) or {})
+
+
+def check_paid(agent: str, rewards: Mapping[str, float], before: Mapping[str, float], now: Mapping[str, float]) -> None:
+    """Raise `Misfit` where the rewards of a step, of which `agent` took it, are not what `last()` has more by it."""
+    for name, total in now.items():
+        had = 0.0 if name == agent else float(before.get(name, 0.0))
+        paid, told = float(rewards.get(name, 0.0)), float(total) - had
+        if name in before and abs(paid - told) > 1e-4 * max(1.0, abs(paid), abs(told), abs(had)):
+            raise Misfit(
+                f"pays agent {name} {paid:g} in rewards and {told:g} in what last() returns",
+                "step should set the acting agent's _cumulative_rewards to 0, call self._clear_rewards() before new "
+                "rewards are set, and self._accumulate_rewards() once at its end",
+            )
+
+
 class Seen(NamedTuple):
     """The observations of all agents, before they are put together; leaves `env agent ...`."""
 
@@ -196,6 +214,8 @@ class PettingZooEnvironment(HostEnvironment):
         self.gone = np.zeros((num_envs, len(self.agents)), bool)
         self.out_of_time = np.zeros_like(self.gone)
         self.following: Any = None
+        self.broken: dict[str, str] = {}
+        """Promises of PettingZoo that the environments have broken, in words, the first of each kind."""
         limit = horizon(first, self.turns)
         super().__init__(name, self.observed(), self.actions.space, num_envs, limit, (), len(self.agents))
 
@@ -259,17 +279,24 @@ class PettingZooEnvironment(HostEnvironment):
         shape = self.gone.shape
         reward, over, clock = np.zeros(shape, np.float32), np.zeros(shape, bool), np.zeros(shape, bool)
         chosen, said = self.actions.singles(np.asarray(action).reshape(*shape, *(self.action_space.shape or ()))), []
+        there = np.zeros(shape, bool)
         for index, env in enumerate(self.envs):
             self._at = index
             own = {name: each[index] for name, each in zip(self.agents, chosen, strict=True)}
+            acting = list(env.agents)
             seen, rewards, ends, clocks, infos = self.advance(env, own)
+            self.look(env, acting, rewards, ends, clocks)
             reward[index] = [earned(name, rewards.get(name, 0.0)) for name in self.agents]
             over[index] = [ends.get(name, False) for name in self.agents]
             clock[index] = [clocks.get(name, False) for name in self.agents]
+            there[index] = [name in env.agents for name in self.agents]
             said.append((seen, infos))
         before = self.gone | self.out_of_time
         self.gone |= over & ~before
         self.out_of_time |= clock & ~before & ~over
+        # Nobody left is the end of the episode, also for those of whom nothing was said.
+        nobody = ~(there & ~self.gone & ~self.out_of_time).any(1, keepdims=True)
+        self.gone |= nobody & ~self.out_of_time
         # The clock ends an agent's episode once; afterwards it has left, as one whose task is over.
         terminated, truncated = self.gone | before, self.out_of_time & ~before
         reward[before] = 0
@@ -288,19 +315,71 @@ class PettingZooEnvironment(HostEnvironment):
         result: Any = Step(observation, reward, terminated, truncated, {})  # pyrefly: ignore[bad-argument-type]
         return HostStep(result, self.following)
 
+    def look(
+        self, env: Any, acting: list[str], rewards: Mapping[str, Any], over: Mapping[str, Any], cut: Mapping[str, Any]
+    ) -> None:
+        """Remember the promises that a step breaks, and that a run can do without; see `broken`."""
+        done = {name for name in acting if over.get(name) or cut.get(name)}
+        silent = [name for name in acting if name not in env.agents and name not in done]
+        if silent:
+            after = "nobody is left" if not env.agents else "it is not in agents any more"
+            self.broken.setdefault(
+                "left",
+                f"agent {silent[0]} was neither terminated nor truncated, and {after}; say so in the step in which it "
+                f"leaves",
+            )
+        if stays := [name for name in done if name in env.agents]:
+            self.broken.setdefault("stays", f"agent {stays[0]} is done and stays in agents; take it out in that step")
+        if missing := [name for name in acting if name not in rewards or name not in over or name not in cut]:
+            self.broken.setdefault(
+                "missing",
+                f"rewards, terminations or truncations leave out agent {missing[0]}, which acted; give each its own",
+            )
+        for name, paid in rewards.items():
+            if name not in acting and name not in env.agents and np.any(paid):
+                self.broken.setdefault(
+                    "paid", f"agent {name} was paid {paid} and is not there; it is paid in the step in which it leaves"
+                )
+
     def advance(self, env: Any, chosen: dict[str, Any]) -> tuple[Any, ...]:
         """Step one environment. Return what it said of agents: seen, rewards, terminated, truncated, infos."""
-        if not self.turns:
-            result = env.step({name: chosen[name] for name in env.agents})
-            if not (isinstance(result, tuple) and len(result) == 5):
-                should = "it should return (observations, rewards, terminations, truncations, infos)"
-                raise Misfit(f"returned {found(result)} from step", should)
-            return result
-        env.step(chosen[env.agent_selection])
+        if self.turns:
+            return self.take_turn(env, chosen)
+        result = env.step({name: chosen[name] for name in env.agents})
+        if not (isinstance(result, tuple) and len(result) == 5):
+            should = "it should return (observations, rewards, terminations, truncations, infos)"
+            raise Misfit(f"returned {found(result)} from step", should)
+        if strange := [name for name in (*result[1], *result[2], *result[3], *env.agents) if name not in self.agents]:
+            raise Misfit(
+                f"names an agent {strange[0]}", f"possible_agents has {', '.join(map(str, self.agents))} alone"
+            )
+        return result
+
+    def take_turn(self, env: Any, chosen: dict[str, Any]) -> tuple[Any, ...]:
+        """Step the agent whose turn it is, and take out those that are done. Return as `advance` does."""
+        agent, before = env.agent_selection, totals(env)
+        env.step(chosen[agent])
         rewards, over, clock = dict(env.rewards), dict(env.terminations), dict(env.truncations)
-        while env.agents and (env.terminations[env.agent_selection] or env.truncations[env.agent_selection]):
+        check_paid(agent, rewards, before, totals(env))
+        if not env.agents:
+            return {}, rewards, over, clock, {}
+        done = [name for name in env.agents if over.get(name) or clock.get(name)]
+        if not done:
+            return None, rewards, over, clock, env.infos
+        # What those see who are done can be asked for until they are taken out.
+        last = {name: env.observe(name) for name in done}
+        infos = {name: dict(env.infos.get(name) or {}) for name in done}
+        for _ in range(len(env.agents)):
+            if not env.agents:
+                break
+            following = env.agent_selection
+            if not (env.terminations.get(following) or env.truncations.get(following)):
+                break
             env.step(None)
-        return None, rewards, over, clock, env.infos
+            if env.agents and following in env.agents:
+                raise Misfit(f"keeps agent {following} after it is done", "step(None) should take it out of agents")
+        there = {name: env.observe(name) for name in env.agents if name not in done}
+        return last | there, rewards, over, clock, {**env.infos, **infos}
 
     def nothing(self) -> Seen:
         """Arrays to write to."""
@@ -316,8 +395,8 @@ class PettingZooEnvironment(HostEnvironment):
         into.observation[index], into.mask[index] = 0, self.actions.allowed
         for i, name in enumerate(self.agents):
             here = not self.turns or name == acting
-            if seen is not None and name not in seen:  # it has left, or has not come yet
-                here = False
+            if name not in seen if seen is not None else left[i] or name not in env.agents:
+                here = False  # it has left, or has not come yet
             else:
                 said = env.observe(name) if seen is None else seen[name]
                 if has_mask(self.shown[i]):

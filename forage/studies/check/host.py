@@ -86,6 +86,7 @@ def look_at_batch(batch: HostEnvironment, steps: int, seed: int, make: Callable[
             environment.close()
 
     played, findings, speed, record = look(player(batch), steps, seed, batch.horizon, fresh)
+    findings += [Finding(WRONG, "agents", words) for words in batch.broken.values()]
     if record is not None:
         if is_seeded(findings):
             findings.append(copies(fresh, record, seed))
