@@ -15,6 +15,7 @@ from forage.config.wrapping import arguments
 from forage.config.wrapping import wrap as wrap_environment
 from forage.core.compiling import check_precision
 from forage.core.host import HostEnvironment
+from forage.core.plain import numbers
 from forage.core.ports import Environment
 from forage.core.ranges import check_all_declared
 from forage.core.types import ForageError, Spec
@@ -34,6 +35,7 @@ def resolve_environment(
     `wrap` names what is put around it, the first innermost.
     """
     check_precision()  # or the environment would be blamed for numbers that are not what its spaces say
+    options = numbers(options)
     if wrap:
         name, environment, config = resolve_environment(given, options)
         for words in wrap:

@@ -20,6 +20,7 @@ from typing import Any
 from forage.config import values
 from forage.config.hyperparameters import MEANINGS
 from forage.core.errors import ForageError, nearest
+from forage.core.plain import numbers
 
 WINGS = {
     "agent": "agents",
@@ -246,7 +247,7 @@ def build(port: str, name: str, options: dict[str, Any]) -> Any:
     unknown = [key for key in options if key not in known]
     if unknown:
         raise ForageError(f"{name} has no option {unknown[0]!r}{nearest(unknown[0], known)}")
-    options = values.understood(cls, options)
+    options = values.understood(cls, numbers(options))
     check_kinds(options, {key: field.type for key, field in known.items()}, name)
     missing = [key for key, field in known.items() if field.required and key not in options]
     if missing:

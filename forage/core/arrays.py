@@ -18,13 +18,15 @@ from gymnasium import spaces
 from jaxtyping import Int
 
 from forage.core.host import array_dtype
-from forage.core.spaces import Tokens, Whole, is_limited
+from forage.core.spaces import Tokens, Whole, describe, is_limited, to_json
+from forage.core.spaces import leaves as paths
 from forage.core.types import ForageError
 
 ARRAY_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 CHOICES = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 MOST_CHOICES = 4096
 """Options, over all entries, up to which whole numbers in a Box of actions are choices; more are rounded numbers."""
+Spaces = tuple[spaces.Space[Any], spaces.Space[Any]]  # of observations and of actions
 WITHOUT = "--env.without"  # leaves a part of an environment's observation out
 
 
@@ -253,3 +255,31 @@ def choices(space: Any) -> np.ndarray:
     if isinstance(space, spaces.Box):
         return np.ravel(space.high).astype(np.int64) - np.ravel(space.low).astype(np.int64) + 1
     return np.ravel(space.nvec) if isinstance(space, spaces.MultiDiscrete) else np.full(int(np.prod(space.shape)), 2)
+
+
+def check_alike(name: str, first: Spaces, other: Spaces, which: str) -> None:
+    """Raise `ForageError` if `other` copy of an environment has other spaces than the `first`.
+
+    Bounds of floats that are observed may differ: nothing depends on them.
+    """
+    for kind, ours, theirs in zip(("observations", "actions"), first, other, strict=True):
+        if meaning(kind, ours) != meaning(kind, theirs):
+            found, wanted = describe(theirs), describe(ours)
+            if found == wanted:
+                found, wanted = str(theirs), str(ours)
+            raise ForageError(
+                f"{name}: {which} has {kind} in {found}, and the first has {wanted}; all copies of an environment "
+                f"have the same spaces, so declare one that holds all levels and draw the level in reset."
+            )
+
+
+def meaning(kind: str, space: spaces.Space[Any]) -> Any:
+    """Return what must agree between two copies of a space of observations or actions."""
+    if kind == "actions":
+        starts = [np.asarray(getattr(leaf, "start", 0)).tolist() for leaf in leaves(space)]
+        return to_json(action_space("", space)), starts
+    kept = {}
+    for path, leaf in paths(space).items():
+        floats = isinstance(leaf, spaces.Box) and leaf.dtype.kind == "f"
+        kept[path] = (leaf.shape, leaf.dtype.str) if floats else to_json(leaf)
+    return kept

@@ -17,6 +17,7 @@ from jaxtyping import PyTree
 
 from forage.core import prng
 from forage.core.mesh import bits, is_key
+from forage.core.plain import dumps
 from forage.core.types import ForageError
 
 FORMAT = "forage-checkpoint-2"
@@ -76,7 +77,7 @@ def save(
     """
     leaves = named_leaves(tree)
     text, names = (
-        np.frombuffer(json.dumps(words).encode(), np.uint8)
+        np.frombuffer(dumps(words).encode(), np.uint8)
         for words in ({"format": FORMAT, **header}, [name for name, _ in leaves])
     )
 

@@ -25,6 +25,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from forage.core import checkpoint, spaces
+from forage.core.plain import dumps
 from forage.core.types import ForageError, Spec
 from forage.data.logged import EPISODE_FIELDS, OPTIONAL_FIELDS, Transitions
 
@@ -51,7 +52,7 @@ def check_recordable(spec: Spec) -> None:
 
 def write(path: Path, transitions: Transitions, header: Mapping[str, Any]) -> None:
     """Write a data set: `path` holds the old file or the new one, never half."""
-    head = {"header": np.array(json.dumps({"format": FORMAT, **header}))}
+    head = {"header": np.array(dumps({"format": FORMAT, **header}))}
     arrays = head | arrays_of(transitions)
     checkpoint.write_atomically(path, lambda file: np.savez_compressed(file, **arrays))  # pyrefly: ignore[bad-argument-type]
 
@@ -154,7 +155,7 @@ def check_spaces(path: Path, header: Mapping[str, Any], spec: Spec) -> None:
     check_recordable(spec)
     theirs = header["spec"]
     for what in ("observation_space", "action_space"):
-        ours = json.loads(json.dumps(spaces.to_json(getattr(spec, what))))
+        ours = json.loads(dumps(spaces.to_json(getattr(spec, what))))
         if plainly(theirs[what]) != plainly(ours):
             found = spaces.describe(spaces.from_json(theirs[what]))
             wanted = spaces.describe(getattr(spec, what))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from jax.export import symbolic_shape
 from forage.core import checkpoint, prng, spaces
 from forage.core.checkpoint import is_key, named_leaves
 from forage.core.errors import ForageError
+from forage.core.plain import dumps
 from forage.loop.plain import FORMAT, OPERATIONS, ROWS, PlainProgram
 from forage.loop.program import Operation, Program, Slot, traced, uses
 
@@ -103,7 +103,7 @@ def to_numpy(policy: Policy, path: Path) -> None:
         "results": results,
     }
     arrays: dict[str, Any] = known | {f"memory{i}": np.asarray(x) for i, x in enumerate(memory)}
-    text = np.frombuffer(json.dumps(words, default=int).encode(), np.uint8)  # NumPy's own integers too
+    text = np.frombuffer(dumps(words).encode(), np.uint8)
     checkpoint.write_atomically(path, lambda file: np.savez(file, about=text, **arrays))
 
 
@@ -212,7 +212,7 @@ def to_safetensors(policy: Policy, path: Path) -> None:
     weights = {
         name.removeprefix("."): np.ascontiguousarray(leaf) for name, leaf in named_leaves(acting) if not is_key(leaf)
     }
-    metadata = {"forage": json.dumps(about(policy))}
+    metadata = {"forage": dumps(about(policy))}
     checkpoint.write_atomically(path, lambda file: file.write(save(weights, metadata=metadata)))
 
 
@@ -227,7 +227,7 @@ def to_onnx(policy: Policy, path: Path) -> None:
     example = [*jax.tree.leaves(policy._start), *jax.tree.leaves(policy._like)]
     inputs = [jax.ShapeDtypeStruct(("batch", *x.shape), x.dtype) for x in example]
     model = convert(jax.vmap(lambda *values: tuple(program(*values))), inputs, model_name="policy")
-    for key, value in (("forage", json.dumps(about(policy))),):
+    for key, value in (("forage", dumps(about(policy))),):
         entry = model.metadata_props.add()
         entry.key, entry.value = key, value
     checkpoint.write_atomically(path, lambda file: file.write(model.SerializeToString()))

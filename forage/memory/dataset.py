@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
+from forage.core.plain import dumps
 from forage.core.ports import Agent, Environment, Memory, Moment
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.data import episodes, files, formats
@@ -60,7 +61,7 @@ class DataSet(Memory):
         path = Path(self.file)
         header = files.read_header(path) if formats.kind_of(path) == "forage" else {}
         ends = header.get("ends")
-        return ends if ends and header.get("environment") == json.loads(json.dumps(environment)) else None
+        return ends if ends and header.get("environment") == json.loads(dumps(environment)) else None
 
     def moved(self, path: str | os.PathLike[str]) -> DataSet:
         """Return the same with its file at another place."""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from forage.core.plain import dumps
 from forage.runs.curve import Rows
 from forage.runs.run import Run, write_json
 
@@ -17,7 +18,7 @@ def changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[s
 
     An option that only one of them has counts where its part is another: else the version of the library is.
     """
-    before, after = flattened(then), flattened(json.loads(json.dumps(now)))
+    before, after = flattened(then), flattened(json.loads(dumps(now)))
     found: dict[str, list[str | None]] = {}
     for name in before | after:
         was, now_is = before.get(name), after.get(name)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forage.core import checkpoint
+from forage.core.plain import dumps
 from forage.core.types import ForageError
 from forage.evaluation.plots import sparkline
 
@@ -152,7 +153,7 @@ class Rows:
 
     def append(self, row: dict[str, Any]) -> None:
         """Write a row, and those that wait. Raise `ForageError` where that fails; then nothing is half written."""
-        self.waiting.append(json.dumps(row) + "\n")
+        self.waiting.append(dumps(row) + "\n")
         self.flush()
 
     def flush(self, durable: bool = False) -> None:
@@ -185,7 +186,7 @@ class Rows:
     def drop_after(self, steps: float) -> None:
         """Forgets points later than `steps`, and half a line that a crash left."""
         rows = read_rows(self.path)
-        text = "".join(json.dumps(row) + "\n" for row in rows if row["steps"] <= steps).encode()
+        text = "".join(dumps(row) + "\n" for row in rows if row["steps"] <= steps).encode()
         if self.path.exists() and self.path.read_bytes() != text:
             checkpoint.write_atomically(self.path, lambda file: file.write(text))
 

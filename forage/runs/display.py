@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 import time
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from forage.core.errors import ForageError
+from forage.core.plain import dumps
 from forage.evaluation.plots import sparkline
 from forage.evaluation.statistics import score
 
@@ -98,7 +98,7 @@ _out: list[Any] = []
 
 def say(data: dict[str, Any]) -> None:
     """Print one line of JSON."""
-    print(json.dumps(data), file=_out[-1] if _out else None, flush=True)
+    print(dumps(data), file=_out[-1] if _out else None, flush=True)
 
 
 @contextlib.contextmanager

@@ -29,6 +29,7 @@ import numpy as np
 from forage.config import registry
 from forage.config.saved import load_policy, read_config
 from forage.core import checkpoint
+from forage.core.plain import dumps
 from forage.core.sweep import members_of, settings_of
 from forage.core.types import ForageError
 from forage.evaluation.plots import curve
@@ -371,5 +372,5 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, data: Any) -> None:
-    text = json.dumps(data, indent=1) + "\n"
+    text = dumps(data, indent=1) + "\n"
     checkpoint.write_atomically(path, lambda file: file.write(text.encode()))

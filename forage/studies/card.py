@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from forage.core import spaces
+from forage.core.plain import dumps
 from forage.evaluation.statistics import Score
 from forage.runs.changes import flattened
 from forage.runs.run import Run, read_json
@@ -76,7 +76,7 @@ def header(run: Run) -> str:
             for label, one in found.items()
         ]
         data["model-index"] = [{"name": agent, "results": results}]
-    return "\n".join(f"{key}: {json.dumps(value)}" for key, value in data.items())
+    return "\n".join(f"{key}: {dumps(value)}" for key, value in data.items())
 
 
 def scores(run: Run) -> list[str]:

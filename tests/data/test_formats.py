@@ -115,6 +115,59 @@ def test_minari_of_others_is_read(tmp_path):
         forage.data.read(tmp_path / "theirs", "Pendulum-v1")
 
 
+def minari_of(folder, observation_space, action_space, episodes=1):
+    """A Minari data set of others, of samples of its spaces: the folder, and what each episode holds."""
+    need("minari")
+    from minari.data_collector.episode_buffer import EpisodeBuffer
+    from minari.dataset.minari_storage import MinariStorage
+
+    (folder / "data").mkdir(parents=True)
+    store = MinariStorage.new(folder / "data", observation_space, action_space)
+    observation_space.seed(0), action_space.seed(0)
+    made = []
+    for _ in range(episodes):
+        seen, acted = [observation_space.sample() for _ in range(3)], [action_space.sample() for _ in range(2)]
+        buffer = EpisodeBuffer(observations=seen[0])
+        for i in range(2):
+            step = {"observation": seen[i + 1], "action": acted[i], "reward": 1.0, "terminated": i == 1}
+            buffer = buffer.add_step_data(step | {"truncated": False, "info": {}})
+        made.append((seen, acted, buffer))
+    store.update_episodes([buffer for *_, buffer in made])
+    return folder, made[0][0], made[0][1]
+
+
+def test_minari_with_texts_tuples_and_actions_of_several_parts(tmp_path):
+    box, two = spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(2)
+    words = spaces.Dict(image=spaces.Box(0, 255, (2, 2, 3), np.uint8), mission=spaces.Text(5, charset="abc"))
+    there, seen, _ = minari_of(tmp_path / "texts", words, two)
+    found, header = forage.data.read(there)
+    place = {"a": 1, "b": 2, "c": 3}
+    ids = [[place[letter] for letter in one["mission"]] for one in seen]
+    told = [[*row, *[0] * (5 - len(row))] for row in ids]
+    assert found.observation["mission"].tolist() == told[:2] and found.next_observation["mission"].tolist() == told[1:]
+    assert header["spec"]["observation_space"]["spaces"]["mission"]["kind"] == "tokens"
+    found, header = forage.data.read(there, without="mission")
+    assert list(found.observation) == ["image"] == list(header["spec"]["observation_space"]["spaces"])
+    with pytest.raises(ForageError, match=r"observations without a part 'misson'. Did you mean 'mission'"):
+        forage.data.read(there, without="misson")
+    forage.data.convert(there, tmp_path / "texts.npz")
+    assert forage.data.read(tmp_path / "texts.npz")[0].observation["mission"].tolist() == told[:2]
+
+    there, seen, _ = minari_of(tmp_path / "tuples", spaces.Tuple((box, spaces.Discrete(3, start=5))), two)
+    found, _ = forage.data.read(there)
+    np.testing.assert_array_equal(found.observation["0"], [one[0] for one in seen[:2]])
+    assert found.observation["1"].tolist() == [one[1] - 5 for one in seen[:2]]
+
+    parts = spaces.Dict(go=spaces.Discrete(3, start=-1), turn=spaces.MultiDiscrete([2, 4]))
+    there, _, acted = minari_of(tmp_path / "actions", box, parts)
+    found, header = forage.data.read(there)
+    assert found.action.tolist() == [[one["go"] + 1, *one["turn"]] for one in acted]
+    assert header["spec"]["action_space"]["nvec"] == [3, 2, 4]
+    mixed = spaces.Dict(go=two, push=box)
+    with pytest.raises(ForageError, match=r"has actions in Dict.*a Dict or Tuple made of choices only or of boxes"):
+        forage.data.read(minari_of(tmp_path / "mixed", box, mixed)[0])
+
+
 # How ends are told apart, by hand. Observation t is (t, t, t, t); 8 rows.
 
 ROWS = np.repeat(np.arange(8, dtype=np.float32)[:, None], 4, 1)

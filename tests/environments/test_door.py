@@ -18,6 +18,7 @@ from forage.core.types import ForageError, Spec
 from forage.environments.adapters.gymnasium.actions import Door
 from forage.environments.adapters.gymnasium.environment import GymnasiumEnvironment
 from forage.environments.adapters.gymnasium.spaces import flat_mask
+from forage.loop.host.runner import check_copy
 from forage.loop.policy import Policy
 from forage.nn.distributions import Actions, Categorical
 from forage.nn.encoders import encoder
@@ -311,3 +312,62 @@ def test_a_mask_beside_an_observation_has_an_entry_for_each_choice():
         shown = spaces.Dict({"observation": spaces.Box(-1, 1, (3,)), "action_mask": spaces.MultiBinary(entries)})
         with pytest.raises(ForageError, match=why):
             check("x", shown, actions)
+
+
+class Level(gymnasium.Env):
+    """A level whose spaces are drawn when it is made, or with `later` at its second reset."""
+
+    made = 0
+
+    def __init__(self, seen=(3, 3), acted=(2, 2), start=(0, 0), later=False):
+        self.at = type(self).made % 2
+        type(self).made += 1
+        self.seen, self.acted, self.start, self.later, self.resets = seen, acted, start, later, 0
+        self.place(0 if later else self.at)
+
+    def place(self, at):
+        self.observation_space = spaces.Box(-1 - at, 1, (self.seen[at],), np.float32)
+        self.action_space = spaces.Discrete(self.acted[at], start=self.start[at])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.resets += 1
+        if self.later and self.resets > 1:
+            self.place(1)
+        return np.zeros(self.observation_space.shape, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(self.observation_space.shape, np.float32), 0.0, True, False, {}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"acted": (2, 3)}, r"copy 2 has actions in Discrete\(3\), and the first has Discrete\(2\)"),
+        ({"start": (0, 1)}, r"copy 2 has actions in Discrete\(2, start=1\), and the first has Discrete\(2\)"),
+        ({"seen": (3, 4)}, r"copy 2 has observations in Box\(4,\), and the first has Box\(3,\)"),
+    ],
+)
+def test_copies_of_an_environment_have_the_same_spaces(options, words):
+    Level.made = 0
+    with pytest.raises(ForageError, match=words):
+        GymnasiumEnvironment(lambda: Level(**options), 2)
+    Level.made = 0
+    GymnasiumEnvironment(Level, 2).close()  # bounds of what is seen may differ
+
+
+def test_an_environment_keeps_its_spaces():
+    batch = GymnasiumEnvironment(lambda: Level(acted=(2, 3), later=True), 1)
+    batch.reset(0)
+    with pytest.raises(ForageError, match=r"environment 0 after a reset has actions in Discrete\(3\)"):
+        batch.step(np.zeros(1, np.int32))
+    batch.close()
+
+
+def test_the_batch_of_a_run_has_the_spaces_of_the_run():
+    spec = Spec("Levels", spaces.Box(-1, 1, (3,)), spaces.Discrete(2))
+    Level.made = 1
+    batch = GymnasiumEnvironment(lambda: Level(acted=(2, 3)), 1)
+    with pytest.raises(ForageError, match=r"Levels: the batch that evaluates has actions in Discrete\(3\)"):
+        check_copy(spec, batch, "the batch that evaluates")
+    batch.close()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from forage.core.errors import ForageError
+from forage.core.plain import dumps
 
 LARGEST = 2**24  # bytes of a body that are read; an answer of ten thousand tokens takes two million
 SAID = 200  # characters of a server's own words in a sentence of ours
@@ -80,7 +81,7 @@ class Server:
         connection = kind(self.parts.hostname or "", self.parts.port, timeout=self.timeout)
         key = self.key()
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
-        data = None if body is None else json.dumps(body, allow_nan=False).encode()
+        data = None if body is None else dumps(body, allow_nan=False).encode()
         pieces: list[bytes] = []
         try:
             connection.request(method, path, data, headers)

@@ -20,6 +20,7 @@ from jaxtyping import Bool, Int
 
 from forage.core import spaces
 from forage.core.errors import nearest
+from forage.core.plain import dumps
 from forage.core.types import ForageError, Spec
 from forage.data.episodes import are_whole
 from forage.data.files import Label, check_bounds, off, row
@@ -347,7 +348,7 @@ def check_finite(path: Path, name: str, array: np.ndarray, label: Label) -> None
 def spec_json(spec: Spec) -> dict[str, Any]:
     """Return what a data set's header says of its environment."""
     return json.loads(
-        json.dumps({
+        dumps({
             "name": spec.name,
             "observation_space": spaces.to_json(spec.observation_space),
             "action_space": spaces.to_json(spec.action_space),

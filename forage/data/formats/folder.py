@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from forage.core.plain import dumps
 from forage.core.types import ForageError
 from forage.data import files
 from forage.data.logged import Transitions
@@ -146,7 +147,7 @@ class Writer:
             arrays[name] = {"shape": [self.transitions, *shape], "dtype": dtype.str, "sha256": hashed}
         counts = {"transitions": self.transitions, "episodes": self.episodes}
         header = {**self.header, **counts, "format": FORMAT, "arrays": arrays}
-        (self.temporary / HEADER).write_text(json.dumps(header, indent=1) + "\n")
+        (self.temporary / HEADER).write_text(dumps(header, indent=1) + "\n")
         os.replace(self.temporary, self.path)
 
 

@@ -26,6 +26,7 @@ import numpy as np
 from forage.core import spaces
 from forage.core.arrays import action_space, array_space, as_actions, rows_as_arrays, travelling
 from forage.core.errors import nearest
+from forage.core.plain import dumps
 from forage.core.types import ForageError, Spec
 from forage.data.formats import flat, package
 from forage.data.formats.reading import Reading
@@ -207,7 +208,7 @@ def write(path: Path, data: Transitions, header: Mapping[str, Any]) -> None:
         store.update_metadata({
             "dataset_id": f"forage/{name}-v0",
             "minari_version": package("minari", "Minari data sets").__version__,
-            "forage": json.dumps(dict(header)),
+            "forage": dumps(dict(header)),
         })  # fmt: skip
         os.replace(temporary, path)
     except OSError as error:

@@ -16,6 +16,7 @@ import numpy as np
 
 from forage.core import checkpoint
 from forage.core.errors import nearest
+from forage.core.plain import dumps
 from forage.core.types import ForageError, Spec
 from forage.data import files
 from forage.data.formats import flat, package
@@ -185,5 +186,5 @@ def write_parquet(path: Path, data: Transitions, header: Mapping[str, Any]) -> N
         width = int(np.prod(array.shape[1:]))
         inner = arrow.array(flat_array)
         columns[name] = inner if array.ndim == 1 else arrow.FixedSizeListArray.from_arrays(inner, width)
-    table = arrow.table(columns).replace_schema_metadata({"forage": json.dumps({**header, "shapes": shapes})})
+    table = arrow.table(columns).replace_schema_metadata({"forage": dumps({**header, "shapes": shapes})})
     checkpoint.write_atomically(path, lambda file: parquet.write_table(table, file))

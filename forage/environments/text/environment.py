@@ -13,6 +13,7 @@ from jaxtyping import PyTree
 
 from forage.core.errors import ForageError, nearest
 from forage.core.host import Conversation, HostEnvironment, HostStep
+from forage.core.plain import dumps
 from forage.core.spaces import Tokens
 from forage.core.text import named
 from forage.core.types import Step
@@ -329,7 +330,7 @@ class TextEnvironment(HostEnvironment):
     # States
 
     def _take(self, index: int) -> bytes:
-        return json.dumps(kept(self._slots[index])).encode()
+        return dumps(kept(self._slots[index])).encode()
 
     def _put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
         if state is None:
@@ -357,7 +358,7 @@ class TextEnvironment(HostEnvironment):
 
     def _snapshot(self) -> bytes:
         state = {"generator": self._generator.bit_generator.state, "slots": [kept(slot) for slot in self._slots]}
-        return json.dumps(state).encode()
+        return dumps(state).encode()
 
     def _restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
         state = json.loads(snapshot)

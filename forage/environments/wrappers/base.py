@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage.core import spaces
 from forage.core.fields import layers
+from forage.core.plain import dumps
 from forage.core.ports import Environment, State
 from forage.core.types import ForageError, Step
 
@@ -52,7 +53,7 @@ class Wrapper(Environment):
         # Spaces may follow from fields, and fields are not known while a program is traced: what a step needs of them
         # is kept from when the wrapper is made.
         kept = (self.environment.observation_space, self.environment.action_space)
-        self.inside = json.dumps([spaces.to_json(space) for space in kept])
+        self.inside = dumps([spaces.to_json(space) for space in kept])
 
     @property
     def inner_spaces(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:

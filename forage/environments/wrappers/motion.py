@@ -33,6 +33,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core import checkpoint
+from forage.core.plain import dumps
 from forage.core.ports import Environment, State
 from forage.core.types import ForageError, Step
 from forage.environments.wrappers.base import Wrapper, WrapperState, flat_box, name_of
@@ -178,7 +179,7 @@ def record(
     if bool(ended[:-1].any()):
         over = int(jnp.argmax(ended)) + 1
         raise ForageError(f"The rule's episode was over after {over} steps, before the {frames} frames of a clip.")
-    head = {"header": np.array(json.dumps({"format": FORMAT})), "observation": np.asarray(observation)}
+    head = {"header": np.array(dumps({"format": FORMAT})), "observation": np.asarray(observation)}
     arrays = head | {f"state_{number:03}": np.asarray(leaf) for number, leaf in enumerate(leaves)}
     checkpoint.write_atomically(Path(file), lambda to: np.savez_compressed(to, **arrays))  # pyrefly: ignore[bad-argument-type]
     return str(file)

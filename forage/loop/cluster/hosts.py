@@ -37,6 +37,7 @@ from jaxtyping import Array, PyTree
 
 from forage.core.checkpoint import generator_of
 from forage.core.mesh import bits, forced_devices, is_key
+from forage.core.plain import dumps
 from forage.core.types import ForageError
 from forage.loop.device.runner import DeviceRunner
 
@@ -199,7 +200,7 @@ def dismiss(
     heard.pop(other, None)
     with contextlib.suppress(OSError):
         if wrong:
-            other.sendall(json.dumps({"error": wrong}).encode() + b"\n")
+            other.sendall(dumps({"error": wrong}).encode() + b"\n")
     other.close()
 
 
@@ -221,7 +222,7 @@ def report_to_first(hosts: Hosts, name: str, port: int, note: Callable[[str], No
         try:
             with socket.create_connection((name, port), 5.0) as first:
                 first.settimeout(max(0.1, until - time.monotonic()))
-                first.sendall(json.dumps(card(hosts)).encode() + b"\n")
+                first.sendall(dumps(card(hosts)).encode() + b"\n")
                 if answer := first.makefile().readline(LONGEST_LINE):
                     if wrong := json.loads(answer).get("error"):
                         raise ForageError(wrong)
@@ -256,7 +257,7 @@ class Channel:
 
     def tell(self, name: str, *arguments: Any) -> None:
         """Say one thing to all others."""
-        self.client.key_value_set(f"forage/{self.said}", json.dumps([name, *arguments]))
+        self.client.key_value_set(f"forage/{self.said}", dumps([name, *arguments]))
         self.said += 1
         if self.said > REMEMBERED:
             self.client.key_value_delete(f"forage/{self.said - REMEMBERED - 1}")

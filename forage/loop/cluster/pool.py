@@ -23,6 +23,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree, UInt8
 
+from forage.core.arrays import check_alike
 from forage.core.errors import ForageError
 from forage.core.host import Conversation, HostEnvironment, HostStep
 from forage.core.types import Step
@@ -93,8 +94,11 @@ class Pool(HostEnvironment):
             for worker in self.workers:
                 worker.start()
             self.silence.start()
-            told, *_ = [self._begun(lane) for lane in self.lanes]
+            told, *others = [self._begun(lane) for lane in self.lanes]
             spec = told["spec"]
+            for lane, other in zip(self.lanes[1:], others, strict=True):
+                ours, theirs = ((one.observation_space, one.action_space) for one in (spec, other["spec"]))
+                check_alike(spec.name, ours, theirs, f"copy {lane.first + 1}")
             super().__init__(
                 spec.name,
                 spec.observation_space,

@@ -13,10 +13,11 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from forage.core import checkpoint, prng, team
+from forage.core.arrays import check_alike
 from forage.core.compiling import on_host
 from forage.core.host import Conversation, HostEnvironment
 from forage.core.mesh import Shape
-from forage.core.types import Clock, Experience, ForageError
+from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.loop import soundness
 from forage.loop.cluster.workers import NO_WORKERS, Workers
 from forage.loop.host import ahead, first_come
@@ -63,6 +64,7 @@ class HostRunner:
         try:
             for learner, seed in zip(learners, seeds, strict=True):
                 self._open.append(workers.around(build)(agent.num_envs))
+                check_copy(learner.spec, self._open[-1], "the batch that trains")
                 given: Any = learner, self._open[-1], seed, total_steps, way
                 if workers.ahead is not None:
                     loop: HostLoop = ahead.Ahead(workers.ahead, *given)
@@ -206,6 +208,7 @@ class HostRunner:
             self._evaluation = None
         if self._evaluation is None:
             self._evaluation = self.build(count)
+            check_copy(self.learner.spec, self._evaluation, "the batch that evaluates")
             self._evaluation.examine()
         return play(loop, self._evaluation, episodes, max_steps, seed, sampled)
 
@@ -400,3 +403,9 @@ def play_once(
         if not running.any():
             break
     return Played(total, length, infos)
+
+
+def check_copy(spec: Spec, batch: HostEnvironment, which: str) -> None:
+    """Raise `ForageError` if a batch of environments has other spaces than the run was made for."""
+    ours = spec.observation_space, spec.action_space
+    check_alike(spec.name, ours, (batch.observation_space, batch.action_space), which)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 from typing import Any, ClassVar
 
 from forage.core import checkpoint
+from forage.core.plain import dumps
 from forage.runs.trackers.base import Tracker
 
 
@@ -20,7 +20,7 @@ class Csv(Tracker):
     def __init__(self, directory: Path, config: dict[str, Any], again: bool) -> None:
         self.path = directory / "metrics.csv"
         self.rows: dict[int, dict[str, float]] = {}
-        (directory / "metrics.config.json").write_text(json.dumps(config, indent=1) + "\n")
+        (directory / "metrics.config.json").write_text(dumps(config, indent=1) + "\n")
 
     def write(self, steps: int, numbers: dict[str, float]) -> None:
         """Write the table again, as numbers of a step may come apart and new ones bring columns."""

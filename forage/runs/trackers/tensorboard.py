@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, ClassVar
 
+from forage.core.plain import dumps
 from forage.runs.trackers.base import Tracker
 
 
@@ -27,7 +27,7 @@ class TensorBoard(Tracker):
         # written over.
         suffix = f".{len(list(folder.glob('*')))}"
         self.writer = SummaryWriter(str(folder), purge_step=0 if again else None, filename_suffix=suffix)
-        text = json.dumps(config, indent=1)
+        text = dumps(config, indent=1)
         self.writer.add_text("config", "".join(f"    {line}\n" for line in text.splitlines()), 0)  # a block of code
 
     def write(self, steps: int, numbers: dict[str, float]) -> None:

@@ -22,6 +22,7 @@ from forage.config import registry
 from forage.config.defaults import default_memory
 from forage.config.setup import PORTS, make_setup, prepare_devices
 from forage.core.errors import nearest
+from forage.core.plain import dumps
 from forage.core.types import ForageError
 from forage.evaluation.statistics import score
 from forage.runs import display as progress
@@ -167,7 +168,7 @@ def otherness(stored: dict[str, Any], agent: str, environment: Any, words: dict[
     of_setup = {*inspect.signature(make_setup).parameters, *PORTS}
     setup = make_setup(agent, environment, **{name: value for name, value in words.items() if name in of_setup})
     wanted = setup.config() | {name: value for name, value in words.items() if name not in of_setup}
-    now = flattened(json.loads(json.dumps(wanted)))
+    now = flattened(json.loads(dumps(wanted)))
     then = flattened({name: stored.get(name) for name in wanted})
     differing = [n for n in now | then if without_address(then.get(n, "")) != without_address(now.get(n, ""))]
     if differing:

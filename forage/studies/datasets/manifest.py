@@ -19,6 +19,7 @@ import numpy as np
 
 from forage.core import checkpoint
 from forage.core.errors import ForageError
+from forage.core.plain import dumps
 from forage.data import files
 
 FORMAT = "forage-data-sets-1"
@@ -33,7 +34,7 @@ class Manifest:
         """Open the folder's manifest, or begin one. Raise `ForageError` where the folder holds other data sets."""
         self.folder, self.path = folder, folder / NAME
         self.data: dict[str, Any]
-        asked = json.loads(json.dumps(asked))
+        asked = json.loads(dumps(asked))
         if not self.path.exists():
             self.data = {"format": FORMAT, "asked": asked, **more, "policies": {}, "ends": {}, "sets": {}}
             self.write()
@@ -48,7 +49,7 @@ class Manifest:
             )
 
     def write(self) -> None:
-        text = json.dumps(self.data, indent=1) + "\n"
+        text = dumps(self.data, indent=1) + "\n"
         checkpoint.write_atomically(self.path, lambda file: file.write(text.encode()))
 
     def is_made(self, name: str) -> bool:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from forage.core.errors import nearest
+from forage.core.plain import dumps
 from forage.core.types import ForageError
 from forage.evaluation.comparison import bootstrap_difference
 from forage.evaluation.statistics import interquartile_mean
@@ -94,7 +95,7 @@ def store(name: str, figures: Figures, path: Path) -> None:
 def measure(name: str) -> Figures:
     """Return a row's figures, measured now in a process of its own."""
     settings = row_of(name).settings()
-    row = json.dumps(settings | {"first_seed": FIRST_SEED})
+    row = dumps(settings | {"first_seed": FIRST_SEED})
     command = [sys.executable, "-m", "forage.studies.ledger.measuring", row]
     environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
     process = subprocess.run(command, capture_output=True, text=True, env=environment)

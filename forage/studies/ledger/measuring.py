@@ -26,6 +26,7 @@ import numpy as np
 
 from forage.config.registry import rebuilt
 from forage.config.setup import make_setup
+from forage.core.plain import dumps
 from forage.core.types import ForageError
 from forage.evaluation.statistics import score
 from forage.evaluation.thresholds import first_reached
@@ -198,7 +199,7 @@ def cpu() -> str:
 
 if __name__ == "__main__":
     try:
-        print(json.dumps(measure(json.loads(sys.argv[1]))))
+        print(dumps(measure(json.loads(sys.argv[1]))))
     except ForageError as error:
         print(error, file=sys.stderr)
         sys.exit(2)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from forage.core.plain import dumps
 from forage.evaluation.curves import aggregate_curve
 from forage.evaluation.profiles import score_distribution
 from forage.runs.run import counted_in
@@ -75,7 +75,7 @@ def chart(name: str, series: list[dict[str, Any]], arms: list[str], x: str, y: s
     """Write a place in the page for one chart, with its numbers."""
     data = {"arms": arms, "x": x, "y": y, "from": start, "series": series}
     # Within a script element only its end has to be kept from the parser.
-    text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    text = dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     return f'<div class="chart" id="{name}"><script type="application/json">{text}</script></div>'
 
 

@@ -16,6 +16,7 @@ from forage.config.kinds import check_call
 from forage.config.registry import fields, to_config
 from forage.config.setup import PORTS, Setup, make_setup
 from forage.core.errors import Interrupted
+from forage.core.plain import dumps
 from forage.core.schedule import settled
 from forage.core.types import ForageError
 from forage.evaluation.statistics import score
@@ -162,7 +163,7 @@ def check_directory(path: Path, words: dict[str, Any]) -> None:
     """Raise `ForageError` where another search lies."""
     if (path / "search.json").exists():
         then = read_json(path / "search.json")
-        differing = [name for name in words if then.get(name) != json.loads(json.dumps(words[name]))]
+        differing = [name for name in words if then.get(name) != json.loads(dumps(words[name]))]
         if differing:
             raise ForageError(
                 f"{path} holds a search with another {differing[0]}; name another --directory, or the same search to "

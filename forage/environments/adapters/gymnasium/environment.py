@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 from jaxtyping import Int, PyTree, UInt8
 
-from forage.core.arrays import travelling
+from forage.core.arrays import Spaces, check_alike, travelling
 from forage.core.host import LIFE_LOST, HostEnvironment, HostStep
 from forage.core.types import ForageError, Step
 from forage.environments.adapters.gymnasium import saving
@@ -99,6 +99,7 @@ class GymnasiumEnvironment(HostEnvironment):
                 self._reward_names(first),
             )
             told = (LIFE_LOST,) if isinstance(target, str) and is_atari(target) else ()
+            self._spaces = spaces_of(first)
             self._make, self._info_names = make, tuple(dict.fromkeys((*listed(info), *told)))
             self._info_seen: set[str] = set()
             self._frames_per_second = frames_per_second(first)
@@ -117,6 +118,7 @@ class GymnasiumEnvironment(HostEnvironment):
                 )
             while not parallel and len(self._envs) < num_envs:
                 self._envs.append(make())
+                check_alike(name, spaces_of(first), spaces_of(self._envs[-1]), f"copy {len(self._envs)}")
         except Exception as error:
             copies = len(self._envs)
             self.close()
@@ -124,6 +126,7 @@ class GymnasiumEnvironment(HostEnvironment):
                 raise
             raise failure(name, target, error, own, copies) from error
         self._masked = is_masked(self.observation_space)
+        self._acted = [env.action_space for env in self._envs]
         self._place = np.zeros(num_envs, np.int32)
         self._maps = [layer for env in self._envs if (layer := mapped(env)) is not None]
 
@@ -154,13 +157,22 @@ class GymnasiumEnvironment(HostEnvironment):
             self._no_mask(info)
             observation = self._layout.read(batch, 0)
         else:
-            for index, (env, number) in enumerate(zip(self._envs, chosen, strict=True)):
+            for index, number in enumerate(chosen):
                 self._at = index
-                seen, info = begin(env, number)
+                seen, info = self._begun(index, number)
                 self._no_mask(info)
                 self._layout.write(observation, index, seen, 0)
         self._observation = observation
         return nested(observation)
+
+    def _begun(self, index: int, number: int | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset one environment. Raise `ForageError` if its spaces are others from now on."""
+        env = self._envs[index]
+        begun = begin(env, number)
+        if env.action_space is not self._acted[index]:
+            check_alike(self.name, self._spaces, spaces_of(env), f"environment {index} after a reset")
+            self._acted[index] = env.action_space
+        return begun
 
     def _send(self, action: PyTree[np.ndarray]) -> None:
         if self._observation is None:
@@ -204,7 +216,7 @@ class GymnasiumEnvironment(HostEnvironment):
             following = copied(observation)
             for index in ended:
                 self._at = index
-                self._layout.write(following, index, begin(self._envs[index])[0], self._steps)
+                self._layout.write(following, index, self._begun(index)[0], self._steps)
         self._place = np.array(places or [0] * self.num_envs, np.int32)
         return self._result(observation, following, reward, terminated, truncated, kept)
 
@@ -295,7 +307,7 @@ class GymnasiumEnvironment(HostEnvironment):
         self._at = index
         following = copied(self._observation or {})
         if state is None:
-            self._layout.write(following, index, begin(self._envs[index])[0], self._steps)
+            self._layout.write(following, index, self._begun(index)[0], self._steps)
         else:
             seen, saved = saving.read(state, self._envs[index])
             saving.load(self._envs[index], saved, chance=False)
@@ -355,3 +367,8 @@ def _environment_info(info: dict[str, Any], index: int, ended: bool) -> dict[str
         for key, value in info.items()
         if not key.startswith("_") and not isinstance(value, dict) and f"_{key}" in info and info[f"_{key}"][index]
     }
+
+
+def spaces_of(env: gymnasium.Env[Any, Any]) -> Spaces:
+    """Return an environment's spaces of observations and of actions."""
+    return env.observation_space, env.action_space

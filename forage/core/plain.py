@@ -1,0 +1,35 @@
+"""Plain data: JSON of what also has numbers of NumPy and JAX, as they come from loops, tables and measurements."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def dumps(data: Any, **options: Any) -> str:
+    """Return data as JSON, numbers and arrays of NumPy and JAX among it as the numbers and lists that they are.
+
+    `options`: those of `json.dumps`.
+    """
+    return json.dumps(data, default=number, **options)
+
+
+def number(value: Any) -> Any:
+    """Return a number or an array as plain data. Raise `TypeError` for anything else, as JSON does."""
+    if isinstance(value, np.generic | np.ndarray) or hasattr(value, "__array__"):
+        return np.asarray(value).tolist()
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
+def numbers(value: Any) -> Any:
+    """Return nested dictionaries, lists and tuples with the numbers of NumPy as Python's own; arrays stay arrays."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {name: numbers(inner) for name, inner in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(numbers(inner) for inner in value)
+    return value
