@@ -315,7 +315,7 @@ def test_a_mask_beside_an_observation_has_an_entry_for_each_choice():
 
 
 class Level(gymnasium.Env):
-    """A level whose spaces are drawn when it is made, or with `later` at its second reset."""
+    """A level whose spaces are drawn when it is made, or with `later` at its third reset."""
 
     made = 0
 
@@ -332,7 +332,7 @@ class Level(gymnasium.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.resets += 1
-        if self.later and self.resets > 1:
+        if self.later and self.resets > 2:
             self.place(1)
         return np.zeros(self.observation_space.shape, np.float32), {}
 
