@@ -12,6 +12,7 @@ from typing import Any
 import equinox
 import jax
 import numpy as np
+from gymnasium.spaces import Box
 
 from forage.config import models, registry, teachers
 from forage.config.checks import (
@@ -43,6 +44,7 @@ from forage.config.saved import BY_ENTRY, as_trained
 from forage.config.teachers import taught
 from forage.config.values import understood_part, with_one_schedule
 from forage.core import prng, spaces
+from forage.core.arrays import meaning
 from forage.core.errors import nearest
 from forage.core.host import HostEnvironment
 from forage.core.mesh import Devices, forced_devices, prepare_devices, size_of
@@ -51,7 +53,9 @@ from forage.core.schedule import has_function, is_schedule, is_scheduled, moment
 from forage.core.sweep import members_of, settings_of
 from forage.core.types import ForageError, Spec
 from forage.data import demonstrations
+from forage.environments import make
 from forage.environments.adapters.on_host import OnHost
+from forage.environments.catalogue import NATIVE
 from forage.environments.checking import check_environment
 from forage.environments.plain import from_plain
 from forage.loop.cluster.workers import NO_WORKERS, Workers
@@ -233,10 +237,7 @@ class Setup:
         if hosts > 1:
             raise ForageError(f"{self.name} runs on one host; several share native environments, such as CartPole-v1.")
         if self.offline:
-            raise ForageError(
-                f"{self.name} runs on the host, and a run with --data evaluates in a native environment such as "
-                f"Pendulum-v1."
-            )
+            raise ForageError(self.only_data_on_host())
         learners = vary_learner(self.learner(), numbers, len(seeds))
         self.check_host()
         for learner in learners:
@@ -244,6 +245,24 @@ class Setup:
             learner.check_judge(self.starts)
             learner.check_judge(self.tasks)
         return HostRunner(learners, self.environment, list(seeds), self.steps, self.way, workers)
+
+    def only_data_on_host(self) -> str:
+        """Return a sentence on what works in place of learning from a data set alone on the host."""
+        name = self.name.rpartition(":")[2]
+        own = ""
+        if name in NATIVE:
+            like = environment_spec(name, make(name))
+            same = all(
+                meaning(kind, getattr(like, space)) == meaning(kind, getattr(self.spec, space))
+                for kind, space in (("observations", "observation_space"), ("actions", "action_space"))
+            )
+            own = f"the same data set with {name}, which is native; or " if same else ""
+        agent = "rlpd" if isinstance(self.spec.action_space, Box) else "dqn"
+        return (
+            f"{self.name} runs on the host, and a run that learns from a data set alone is evaluated in a native "
+            f"environment. What works: {own}an agent that acts in {self.name} and learns from both, as in forage train "
+            f"{agent} {self.name} --memory mixed --memory.data FILE."
+        )
 
     @property
     def way(self) -> Way:

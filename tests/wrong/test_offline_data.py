@@ -21,6 +21,10 @@ WRONG = [
     ("train iql Pendulum-v1 --data file.txt", "is not a whole data set; forage data record RUN"),
     ("train iql Pendulum-v1 --data bad.npz", "is not a whole data set; forage data record RUN"),
     ("train iql Pendulum-v1 --data other.npz", "has no header of a data set"),
+    (
+        "train iql gymnasium:Pendulum-v1 --data bad.npz",
+        "What works: the same data set with Pendulum-v1, which is native; or",
+    ),
     ("train iql Pendulum-v1 --data run/agent.npz", "is not a whole data set; forage data record RUN"),
 ]
 
