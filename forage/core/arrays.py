@@ -276,7 +276,7 @@ def check_alike(name: str, first: Spaces, other: Spaces, which: str) -> None:
 def meaning(kind: str, space: spaces.Space[Any]) -> Any:
     """Return what must agree between two copies of a space of observations or actions."""
     if kind == "actions":
-        starts = [np.asarray(getattr(leaf, "start", 0)).tolist() for leaf in leaves(space)]
+        starts = [np.asarray(getattr(leaf, "start", getattr(leaf, "low", 0))).tolist() for leaf in leaves(space)]
         return to_json(action_space("", space)), starts
     kept = {}
     for path, leaf in paths(space).items():
