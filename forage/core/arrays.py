@@ -280,6 +280,8 @@ def meaning(kind: str, space: spaces.Space[Any]) -> Any:
         return to_json(action_space("", space)), starts
     kept = {}
     for path, leaf in paths(space).items():
-        floats = isinstance(leaf, spaces.Box) and leaf.dtype.kind == "f"
-        kept[path] = (leaf.shape, leaf.dtype.str) if floats else to_json(leaf)
+        if isinstance(leaf, spaces.Box) and leaf.dtype.kind == "f":
+            kept[path] = leaf.shape, leaf.dtype.str
+        else:
+            kept[path] = to_json(leaf)
     return kept
