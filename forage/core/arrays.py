@@ -278,7 +278,7 @@ def meaning(kind: str, space: spaces.Space[Any]) -> Any:
     if kind == "actions":
         starts = [np.asarray(getattr(leaf, "start", getattr(leaf, "low", 0))).tolist() for leaf in leaves(space)]
         return to_json(action_space("", space)), starts
-    kept = {}
+    kept: dict[tuple[str, ...], Any] = {}
     for path, leaf in paths(space).items():
         if isinstance(leaf, spaces.Box) and leaf.dtype.kind == "f":
             kept[path] = leaf.shape, leaf.dtype.str
