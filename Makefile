@@ -16,7 +16,8 @@ test: $(VENV)/installed-test
 	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-# Trains, resumes and evaluates on the newest Python here with the newest JAX allowed, in an environment of its own.
+# Trains, resumes and evaluates on the newest Python here with the newest JAX allowed, in an environment of its own, and
+# compiles small programs of every kind, each within a minute.
 newest: $(VENV)/bin/python
 	$(BIN)/python benchmarks/versions.py --newest
 
