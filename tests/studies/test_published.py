@@ -275,6 +275,7 @@ def test_all_that_a_run_imports_must_be_committed(repository):
 
 
 def test_results_of_the_history(repository):
+    assert published.published() == {}  # as in a repository of somebody else's, with the package somewhere in it
     folder = repository.root / published.RESULTS
     folder.mkdir(parents=True)
 

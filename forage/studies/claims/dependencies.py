@@ -146,7 +146,7 @@ def at_commit(root: Path, commit: str) -> Snapshot | None:
 
 def read_blobs(root: Path, blobs: list[str]) -> dict[str, bytes]:
     """Return the contents of git's objects, in one process."""
-    said = git_bytes(root, "cat-file", "--batch", text="\n".join(blobs) + "\n")
+    said = git_bytes(root, "cat-file", "--batch", text="\n".join(blobs) + "\n") if blobs else b""
     found, at = {}, 0
     while at < len(said):
         head, at = said[at : (end := said.index(b"\n", at))].split(), end + 1
