@@ -30,7 +30,8 @@ def test_results_are_of_the_commits_that_they_name(whole):
         result = json.loads(path.read_text())
         others = [one.result for one in history.get(path.stem, [])]
         earlier = [one for one in others if published.scores(one) != published.scores(result)]
-        assert published.breach(result, earlier, running.load(path.stem).laptop.seeds) == ""
+        said = published.breach(result, earlier, running.load(path.stem).laptop.seeds)
+        assert not said, said
 
 
 def test_history_tells_of_every_experiment_that_no_result_was_published_of(whole):
