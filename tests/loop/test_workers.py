@@ -621,3 +621,37 @@ def test_the_last_step_before_a_lost_one_is_cut() -> None:
     cut = cut_before_lost(rollout, lost).truncated
     assert cut.tolist() == [[False, False], [True, False], [False, False], [False, False]]
     assert cut_before_lost(rollout, flags) is rollout and not flags.any()
+
+
+@pytest.mark.thorough
+def test_an_evaluation_whose_steps_have_a_limit_is_played_in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"num_envs": 2, "rollout_length": 5, "hidden_sizes": (8,)}
+    setup = make_setup("impala", COUNTING, seeds=[0], steps=1000, agent_options=options)
+    monkeypatch.setattr(forage.loop.cluster.workers, "Pool", MortalPool)  # type: ignore[attr-defined]
+    here, there = setup.runner(), setup.runner(workers=Workers(1, step_timeout=5.0))
+    try:
+        here.begin()
+        there.begin()
+        wanted = here.evaluate(4, 100, 3)
+        same(wanted, there.evaluate(4, 100, 3))
+        assert isinstance(there._evaluation, MortalPool)  # type: ignore[union-attr]
+        asked = {"step": 0}
+
+        def third(one: Mortal, question: str) -> bool:
+            asked["step"] += question == "step"
+            return question == "step" and asked["step"] == 3
+
+        monkeypatch.setattr(Mortal, "fate", third)
+        again = there.evaluate(2, 100, 3)
+        assert again.lengths.tolist() == [[5, 5]] and (again.returns <= 10).all()  # whole episodes
+
+        def every_second(one: Mortal, question: str) -> bool:
+            asked["step"] += question == "step"
+            return question == "step" and asked["step"] % 2 == 0
+
+        monkeypatch.setattr(Mortal, "fate", every_second)
+        with pytest.raises(ForageError, match="10 workers died or hung in one evaluation of counting, so it has no sc"):
+            there.evaluate(2, 100, 3)
+    finally:
+        here.close()
+        there.close()

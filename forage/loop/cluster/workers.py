@@ -20,7 +20,7 @@ class Workers(NamedTuple):
     ray: bool = False  # they are actors of a Ray cluster, and not processes of this machine
     first_come: bool = False  # within a rollout nobody waits for others, and who has stepped is served first
     ahead: int | None = None  # they act themselves, so many rollouts ahead of the learner; `None`: the learner acts
-    step_timeout: float = PATIENCE  # seconds within which one answers, or is replaced
+    step_timeout: float | None = None  # seconds within which one answers, or is replaced; `None`: the pool's own
     note: Callable[[str], None] = unsaid  # says who was replaced, and why
 
     @classmethod
@@ -44,14 +44,22 @@ class Workers(NamedTuple):
             check_ahead(ahead, int(count), kind == "ray", first_come)
         if step_timeout is not None:
             check_timeout(step_timeout, int(count))
-        patience = PATIENCE if step_timeout is None else step_timeout
-        return cls(int(count), threads, kind == "ray", first_come, ahead, patience)
+        return cls(int(count), threads, kind == "ray", first_come, ahead, step_timeout)
 
     def around(self, build: Callable[[int], HostEnvironment]) -> Callable[[int], HostEnvironment]:
         """Return what builds a batch that these workers step."""
         kind = Slots if self.first_come else Pool if self.ahead is None else Players
-        how = self.count, self.threads, self.ray, self.step_timeout, self.note
+        how = self.count, self.threads, self.ray, self.step_timeout or PATIENCE, self.note
         return (lambda num_envs: kind(build, num_envs, *how)) if self.count else build
+
+    def evaluating(self, build: Callable[[int], HostEnvironment]) -> Callable[[int], HostEnvironment]:
+        """Return what builds a batch for evaluations: in this process, or where steps have a limit in a worker.
+
+        That has one lane, so that what is drawn for a whole batch is as in this process.
+        """
+        if not self.count or self.step_timeout is None:
+            return build
+        return lambda num_envs: Pool(build, num_envs, 1, step_timeout=self.step_timeout or PATIENCE, note=self.note)
 
 
 def check_timeout(seconds: float, count: int) -> None:

@@ -29,6 +29,8 @@ from forage.loop.soundness import Bad
 from forage.loop.visits import Visits
 from forage.loop.watch import together
 
+MOST_LOST = 10  # deaths of workers in the episodes of an evaluation that are played side by side
+
 
 class HostRunner:
     """Runs the seeds of a loop one beside the other, each with environments of its own."""
@@ -44,14 +46,15 @@ class HostRunner:
     ):
         """`learners`: one for each seed, the same but for numbers. `build(num_envs)` makes a batch of environments.
 
-        `workers` step those of training; an evaluation is played in this process.
+        `workers` step those of training; an evaluation is played in this process, or where steps have a limit in one
+        more of them.
         """
         if workers.first_come:
             first_come.check(learners[0], way)
         if workers.ahead is not None:
             ahead.check(learners[0], way, workers.ahead)
         self.seeds = seeds
-        self.build = build
+        self.build = workers.evaluating(build)
         agent = learners[0].agent
         self.num_envs = agent.num_envs
         self.steps_per_iteration = agent.num_envs * agent.rollout_length
@@ -384,7 +387,7 @@ def play_once(
     objectives = len(learner.spec.reward_names)
     total = np.zeros((num_envs, objectives) if objectives else num_envs, np.float32)
     infos: dict[str, Any] = {name: np.full(num_envs, np.nan, np.float32) for name in environment.info_names}
-    clock = Clock(np.int32(0), np.float32(1))  # type: ignore[arg-type]
+    clock, losses = Clock(np.int32(0), np.float32(1)), 0  # type: ignore[arg-type]
     for _ in range(max_steps):
         key, executed, decision = loop.act(
             seen, hidden, ended, observation, clock, key, explore=False, sampled=np.bool_(sampled)
@@ -399,7 +402,18 @@ def play_once(
         length += running
         for name, values in infos.items():
             values[running] = step.info[name][running]
-        running &= ~(step.terminated | step.truncated)
+        over = step.terminated | step.truncated
+        if (lost := environment.lost) is not None:  # where a worker died, another episode is played
+            losses += 1
+            if losses > MOST_LOST:
+                raise ForageError(
+                    f"{MOST_LOST} workers died or hung in one evaluation of {environment.name}, so it has no score; "
+                    f"mend its environments, and forage evaluate plays it again."
+                )
+            again = lost & running
+            total[again], length[again] = 0, 0
+            over = over & ~lost
+        running &= ~over
         if not running.any():
             break
     return Played(total, length, infos)
