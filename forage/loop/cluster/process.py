@@ -20,12 +20,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from forage.core.compiling import Background
 from forage.core.errors import ForageError
 from forage.core.host import HostEnvironment
 from forage.loop.cluster import reaper
 from forage.loop.cluster.worker import CALL, CLOSE, FAILED, MAKE, NUMBER, Exchange, main
 
 SECONDS_TO_END = 5.0  # that a worker is given when all is over
+SECONDS_TO_STOP = 1.0  # the same where a person stopped the run while it compiled, and waits
 
 
 class Gone(Exception):
@@ -290,7 +292,7 @@ class Process(Worker):
                 return
             number = self.process.pid
             if not self.gone:
-                self.process.join(SECONDS_TO_END)
+                self.process.join(SECONDS_TO_STOP if Background.left else SECONDS_TO_END)
             if self.gone or self.process.exitcode != 0:  # it has not closed what its environments had started
                 self.kill()
             self.process.join()
