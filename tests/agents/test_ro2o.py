@@ -48,6 +48,32 @@ def test_divergence_of_gaussians_by_hand():
     np.testing.assert_allclose(compute(divergence, p, q), there + back, rtol=1e-5)
 
 
+def test_the_policy_pays_for_its_worst_neighbour():
+    """The smoothness adds its weight to SAC's loss, times the mean over observations of the largest divergence."""
+    seen = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    key = jax.random.key(2)
+
+    def found():
+        state = AGENT.init(jax.random.key(0), SPEC)
+        losses = []
+        for smoothness in (0.0, 0.5):
+            agent = dataclasses.replace(AGENT, policy_radius=1.0, policy_smoothness=smoothness)
+            noise = jnp.zeros((5, SPEC.action_space.shape[0]))
+            losses.append(agent.actor_loss(state.actor, state.critics, state, seen, noise, key=key)[0])
+        near = AGENT.neighbourhood(seen, 1.0, jax.random.fold_in(key, 1))
+        return losses, state.actor(seen), [state.actor(near[:, i]) for i in range(near.shape[1])]
+
+    (without, paying), here, there = compute(found)
+
+    def one_way(p, q):
+        apart = (np.exp(2 * p.log_std) + (p.mean - q.mean) ** 2) / (2 * np.exp(2 * q.log_std))
+        return (q.log_std - p.log_std + apart - 0.5).sum(-1)
+
+    far = np.array([one_way(here, one) + one_way(one, here) for one in there]).max(0)
+    assert far.min() > 1e-4
+    np.testing.assert_allclose(paying - without, 0.5 * far.mean(), rtol=1e-3)
+
+
 def test_without_its_terms_it_is_sac_n():
     plain = SACN(critics=2, hidden_sizes=(), optimiser="sgd", learning_rate=0.1)
     rough = dataclasses.replace(AGENT, optimiser="sgd", learning_rate=0.1, policy_radius=1.0, caution_radius=1.0)
