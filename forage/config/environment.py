@@ -51,11 +51,18 @@ def resolve_environment(
         _, environment, _ = resolve_object(given, options, found)
         return short(found), environment, {"id": whole(found), "options": to_plain(found, options)}
     if isinstance(given, str):
+        given = bare(given)
         kept = to_plain(given, options)
         made = make(given, **options)
         name = short(made.id if isinstance(made, HostFactory) else given)
         return name, made.build if isinstance(made, HostFactory) else made, {"id": whole(given), "options": kept}
     return resolve_object(given, options)
+
+
+def bare(id: str) -> str:
+    """Return `file.py:Class` of problems in text without the prefix of texts, which such classes do not need."""
+    rest = id.removeprefix("text:")
+    return rest if rest != id and ".py:" in rest else id
 
 
 def wrap_on_host(name: str, build: Any, wrap: Sequence[str]) -> Callable[[int], HostEnvironment]:

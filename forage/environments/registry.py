@@ -73,6 +73,8 @@ class HostFactory:
             from forage.environments.loading import Own
 
             own = _own_class(self.id)
+            if is_family(own):
+                return dataclasses.replace(self, id=f"text:{self.id}").build(num_envs)
             if is_vector(own):
                 return self._vector(own, num_envs)
             if takes_a_number(own):
@@ -300,12 +302,20 @@ def _own_class(id: str) -> Any:
 
     cls = load_class(id, functions=True)
     known = (Environment, gymnasium.Env, gymnasium.vector.VectorEnv, HostEnvironment)
-    if isinstance(cls, type) and not issubclass(cls, known):
+    if isinstance(cls, type) and not issubclass(cls, known) and not is_family(cls):
         raise ForageError(
             f"{id} is not an environment; a subclass of forage.core.ports.Environment, gymnasium.Env, "
-            f"gymnasium.vector.VectorEnv or forage.core.host.HostEnvironment works."
+            f"gymnasium.vector.VectorEnv or forage.core.host.HostEnvironment works, and for text "
+            f"forage.environments.text.problems.Family."
         )
     return cls
+
+
+def is_family(cls: Any) -> bool:
+    """Return whether something is a class of problems in text."""
+    from forage.environments.text.problems import Family
+
+    return isinstance(cls, type) and issubclass(cls, Family)
 
 
 def is_vector(made_by: Any) -> bool:

@@ -17,12 +17,13 @@ from forage.core.plain import dumps
 from forage.core.spaces import Tokens
 from forage.core.text import named
 from forage.core.types import Step
+from forage.environments.loading import whole
 from forage.environments.text import FAMILIES, worlds
 from forage.environments.text.chunks import Chunks
 from forage.environments.text.course import OVERFLOWN, Course, Slot, Words, kept
 from forage.environments.text.form import Form
 from forage.environments.text.games import GAMES
-from forage.environments.text.opening import GYM
+from forage.environments.text.opening import GYM, family, is_own
 from forage.environments.text.record import Record
 from forage.environments.text.sets import SHARE, SPLITS
 from forage.environments.text.worlds import Said, Start
@@ -379,8 +380,6 @@ def levels_of(name: str, level: int | str) -> tuple[int, int]:
 
 def ids() -> dict[str, str]:
     """Return what there is, with a description of each."""
-    from forage.environments.text.opening import family
-
     found = {name: (family(name).__doc__ or "").split("\n")[0] for name in FAMILIES}
     return found | {name: (type(worlds.games.make(name)).__doc__ or "").split("\n")[0] for name in GAMES}
 
@@ -389,6 +388,8 @@ def canonical(id: str) -> str:
     """Return an id in its proper spelling. Raise `ForageError` for one that is not there."""
     if id.lower().startswith(GYM):
         return id
+    if is_own(id):
+        return whole(id)
     if id.lower() not in {**FAMILIES, **GAMES}:
         raise ForageError(f"There is no text {id!r}{nearest(id.lower(), {**FAMILIES, **GAMES})}")
     return id.lower()

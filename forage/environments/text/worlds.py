@@ -17,7 +17,7 @@ from forage.environments.text import FAMILIES, games, tools
 from forage.environments.text.games import GAMES
 from forage.environments.text.games.game import EXECUTED
 from forage.environments.text.guard import Guard
-from forage.environments.text.opening import GYM, family
+from forage.environments.text.opening import GYM, family, is_own
 from forage.environments.text.problems import INSTRUCTION, Problem
 from forage.environments.text.sets import SHARE, Split, check_level, problem_at
 from forage.environments.text.tools.toolbox import Toolbox
@@ -197,7 +197,7 @@ def make(
         if team is not None:
             raise ForageError(f"{name} is a game, which has no roles; give them to problems, as in text:addition.")
         return Play(name, turns, options)
-    if name not in FAMILIES and not name.startswith(GYM):
+    if name not in FAMILIES and not name.startswith(GYM) and not is_own(name):
         raise ForageError(f"There is no text {name!r}{nearest(name, {**FAMILIES, **GAMES})}")
     if options:
         raise ForageError(f"text:{name} has no option {next(iter(options))!r}.")

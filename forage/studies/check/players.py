@@ -60,7 +60,7 @@ class Single:
 
     def parts(self, observation: Any) -> Parts:
         """Return an observation as rows, copied, as some environments return one array again and again."""
-        found = {path: np.array(pick(observation, path) if path else observation)[None] for path in self.paths}
+        found = {path: Raw.part(observation, path)[None] for path in self.paths}
         self.mask = found.get(("action_mask",))
         return found
 
