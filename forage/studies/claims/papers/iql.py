@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from forage.rewards.scaling import Scale as Scaled
-from forage.studies.claims.claim import SEEDS, Arm, Claim, Paper, Scale, evaluated
+from forage.studies.claims.claim import FRESH, Arm, Claim, Paper, Scale, evaluated
 from forage.studies.claims.played import played, swing_up
 
 SMALL: dict[str, Any] = {"hidden_sizes": (64, 64), "batch_size": 128, "learning_rate": 1e-3}
@@ -32,7 +32,7 @@ CLAIM = Claim(
     baselines=("behaviour cloning", "of the best tenth"),
     measure=evaluated,
     measured="return",
-    laptop=Scale(5000, SEEDS[:5]),
+    laptop=Scale(5000, FRESH[:5]),
     smoke=Scale(200, (1000, 1001)),
     paper=Paper("gymnasium:HalfCheetah-v5", 1_000_000, 10, "a GPU and hours", lacks="the data sets of D4RL"),
     note="20 episodes of a rule that swings the pendulum up, half of whose actions are random, in place of D4RL.",
