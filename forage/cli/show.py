@@ -10,6 +10,7 @@ from typing import Any
 from forage.cli.arguments import nothing_left
 from forage.config import options, registry
 from forage.config.terminal import filled
+from forage.core.elsewhere import method_elsewhere
 from forage.core.errors import ForageError, nearest
 
 HELP = """\
@@ -130,8 +131,9 @@ def show_environment(name: str) -> None:
         title, environment, _ = resolve_environment(name, {})
     except ForageError as error:
         names = [known for table in (*registry.PORTS.values(), registry.WRAPPERS) for known in table]
-        hint = nearest(name, [*names, *NATIVE])
-        known = hint.startswith(". Did")
+        elsewhere = method_elsewhere(name)
+        hint = elsewhere or nearest(name, [*names, *NATIVE])
+        known = elsewhere is not None or hint.startswith(". Did")
         if ":" in name or (not known and "Did you mean" in str(error)):
             raise
         raise ForageError(

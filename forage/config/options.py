@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import Any
 
 from forage.config.registry import Field
+from forage.core.elsewhere import ABSENT_OPTIONS
 from forage.core.errors import ForageError, did_you_mean, nearest
 
 Word = str | bool | list[str]
@@ -51,6 +52,8 @@ def split(arguments: list[str], flags: set[str], lists: Collection[str] = ()) ->
             else:
                 found = next(words, "")
         if isinstance(found, str) and (not found or (not given and found.startswith("--"))):
+            if name in ABSENT_OPTIONS:
+                raise ForageError(f"There is no option '--{hyphens(name)}': {ABSENT_OPTIONS[name]}")
             raise ForageError(f"--{name.replace('_', '-')} needs a value after it.")
         options[name] = [*many(options, name), str(found)] if name in lists else found  # pyrefly: ignore[unsupported-operation]
     return positional, options

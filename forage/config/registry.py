@@ -19,6 +19,7 @@ from typing import Any
 
 from forage.config import values
 from forage.config.hyperparameters import MEANINGS
+from forage.core.elsewhere import method_elsewhere
 from forage.core.errors import ForageError, nearest
 from forage.core.plain import numbers
 
@@ -85,7 +86,7 @@ def part_class(port: str, name: str) -> type:
         if not is_a(cls, base):
             raise ForageError(f"{name} is not of the port {port}; a subclass of forage.core.ports.{base} works.")
         return cls
-    hint = nearest(name, PORTS[port])
+    hint = method_elsewhere(name) or nearest(name, PORTS[port])
     hint = f"; forage list {'agents' if port == 'agent' else port} shows them." if hint == "." else hint
     raise ForageError(f"Unknown {port}{'' if port == 'agent' else ' part'} {name!r}{hint}")
 

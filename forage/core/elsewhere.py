@@ -1,4 +1,5 @@
-"""Names that other libraries give to what Forage calls otherwise, for the hint after a name that is unknown."""
+"""Names of other libraries, for the hint after a name that is unknown: options that Forage calls otherwise, and
+methods that it has under another name or not at all."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ NAMES: dict[tuple[str, ...], tuple[str, ...]] = {
         "log_dir", "logdir", "save_path", "save_dir", "output_dir", "exp_name", "run_name", "log_path", "output", "out",
     ),
     ("checkpoint_seconds",): ("save_freq", "save_interval", "checkpoint_freq", "checkpoint_interval"),
-    ("devices",): ("device", "num_devices", "gpus", "cuda"),
+    ("devices",): ("device", "num_devices", "gpu", "gpus", "cuda", "accelerator"),
     ("wrap",): ("wrapper", "wrappers", "wrapper_class"),
     ("environment",): ("env", "env_id", "env_name", "gym_id"),
     ("environment_options",): ("env_kwargs", "env_options", "env_config"),
@@ -65,3 +66,95 @@ ELSEWHERE = {theirs: ours for ours, names in NAMES.items() for theirs in names}
 def ours(word: str, known: dict[str, str]) -> list[str]:
     """Return what is called `word` elsewhere, of what is known: spellings by their names with `_`."""
     return [known[name] for name in ELSEWHERE.get(word.replace("-", "_").lower(), ()) if name in known]
+
+
+HERE_AS: dict[str, tuple[str, ...]] = {
+    # what to write, and names of the same method elsewhere
+    "ppo with --memory-size 64": ("recurrent_ppo", "ppo_lstm", "ppo_gru", "ppo_recurrent", "lstm_ppo", "rppo"),
+    "ppo, which obeys masks of actions by itself": ("maskable_ppo", "ppo_mask", "masked_ppo"),
+    "ppo, whose agents of a team share one policy": ("ippo", "independent_ppo"),
+    "dqn with --dueling true --memory prioritised": ("d3qn", "dueling_dqn", "dueling_double_dqn"),
+    "dqn, whose target is that of double Q-learning unless --double false": ("ddqn", "double_dqn"),
+    "reinforce": ("vpg", "policy_gradient", "pg"),
+    "a2c": ("a3c",),
+    "bc": ("behavior_cloning", "behaviour_cloning", "behavioral_cloning"),
+    "decision-transformer": ("dt",),
+    "ppo with --rewards gail": ("gail",),
+    "ppo with --rewards airl": ("airl",),
+    "ppo with --rewards rnd": ("rnd", "rnd_ppo", "ppo_rnd"),
+    "ppo with --rewards icm": ("icm", "icm_ppo", "ppo_icm"),
+    "dqn, sac or td3 with --memory hindsight": ("her",),
+    "dqn, sac or td3 with --memory prioritised": ("per",),
+    "open-es": ("es", "evolution_strategies", "openai_es"),
+    "forage tune --method pbt": ("pbt",),
+    "sac-discrete": ("sacd", "discrete_sac"),
+    "discrete-bcq": ("bcq",),
+    "gumbel-search": ("gumbel_alphazero", "gumbel_muzero"),
+    "q-learning": ("sarsa", "tabular_q", "expected_sarsa"),
+}
+"""How a method is written here that other libraries know by a name of its own."""
+
+METHODS: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
+    # what it is, its names, what it learns by, and the agents here that are nearest in kind
+    "TRPO": (("trpo",), "a policy gradient within a trust region", ("ppo", "mdpo")),
+    "NPG": (("npg", "natural_pg"), "a natural policy gradient", ("mdpo", "ppo")),
+    "PPG": (("ppg",), "a policy gradient with an auxiliary phase", ("ppo",)),
+    "ACER": (("acer",), "an actor-critic that corrects old experience", ("impala", "appo")),
+    "ACKTR": (("acktr",), "a natural-gradient actor-critic", ("a2c", "ppo")),
+    "V-MPO": (("vmpo", "v_mpo"), "an on-policy actor-critic by weighted likelihood", ("mdpo", "ppo")),
+    "MPO": (("mpo", "dmpo"), "an off-policy actor-critic by weighted likelihood", ("sac", "mdpo-off")),
+    "D4PG": (("d4pg",), "a deterministic policy with values in bins", ("td3", "ddpg")),
+    "SQL": (("sql", "soft_q_learning"), "soft Q-learning", ("sac", "sac-discrete")),
+    "NAF": (("naf",), "Q-learning with continuous actions", ("ddpg", "td3")),
+    "SUNRISE": (("sunrise",), "an ensemble of actor-critics", ("redq", "maxinfo-sac")),
+    "Rainbow": (("rainbow", "rainbow_dqn"), "DQN with all its improvements", ("c51", "qr-dqn", "dqn")),
+    "BBF": (("bbf", "spr", "der", "sr_spr"), "DQN that learns much from few steps", ("c51", "mr-q")),
+    "IQN": (("iqn", "fqf"), "DQN with a distribution of values", ("qr-dqn", "c51")),
+    "Munchausen DQN": (("mdqn", "m_dqn", "munchausen_dqn"), "DQN with an entropy bonus", ("dqn", "sac-discrete")),
+    "R2D2": (("r2d2", "ngu", "agent57", "apex", "apex_dqn", "ape_x", "drqn"), "replayed values of many actors",
+             ("dqn", "pqn")),
+    "DrQ": (("drq", "drqv2", "drq_v2", "curl", "rad"), "an actor-critic on shifted images", ("sac", "mr-q")),
+    "Dreamer": (("dreamer", "dreamerv1", "dreamerv2", "dreamerv3", "dreamer_v1", "dreamer_v2", "dreamer_v3", "planet"),
+                "an actor-critic in a world model that it learns", ("mr-q", "sac")),
+    "TD-MPC": (("tdmpc", "tdmpc2", "td_mpc", "td_mpc2"), "planning in a model that it learns", ("mr-q", "sac")),
+    "MBPO": (("mbpo", "pets", "steve", "simple"), "learning from a model's steps", ("mr-q", "redq")),
+    "MuZero": (("muzero", "efficientzero", "sampled_muzero", "alphazero", "alpha_zero"),
+               "search in a tree, with learned values", ("gumbel-search",)),
+    "MAPPO": (("mappo", "maddpg", "qmix", "coma", "matd3", "masac"), "learning of whole teams",
+              ("vdn", "ppo")),
+    "AWAC": (("awac", "awr", "crr", "marwil"), "weighted cloning of recorded actions", ("iql", "bc")),
+    "BEAR": (("bear", "plas", "brac"), "a policy kept near recorded actions", ("td3-bc", "cql")),
+    "XQL": (("xql", "x_ql", "sql_offline", "eql"), "values within the data's actions", ("iql", "recoil")),
+    "Diffusion-QL": (("diffusion_ql", "dql", "idql", "qgpo"), "a diffusion policy for recorded actions",
+                     ("fql", "guided-flows")),
+    "MOPO": (("mopo", "combo", "morel", "mobile", "rambo"), "offline learning in a learned model", ("cql", "edac")),
+    "CMA-ES": (("cma_es", "cmaes", "ars", "neat", "ga"), "search without gradients", ("open-es",)),
+    "DIAYN": (("diayn", "dads", "smerl", "vic"), "skills without a reward", ("sac", "maxent")),
+}  # fmt: skip
+"""Methods that other libraries have and Forage does not."""
+
+
+def method_elsewhere(name: str) -> str | None:
+    """Say what stands here in place of a method of other libraries; None where the name is not one of them.
+
+    It is the end of a sentence that begins with the unknown name.
+    """
+    word = name.lower().replace("-", "_")
+    for here, names in HERE_AS.items():
+        if word in names:
+            return f": here it is {here}."
+    for title, (names, kind, near) in METHODS.items():
+        if word in names:
+            shown = name if len(names) > 1 else title
+            nearest = " and ".join(repr(one) for one in near)
+            return f": {shown} ({kind}) is not here; nearest in kind {'is' if len(near) == 1 else 'are'} {nearest}."
+    return None
+
+
+DEVICE = "JAX takes the GPU or TPU that it finds; JAX_PLATFORMS=cpu before the command keeps it on the processor."
+FILM = "training shows nothing of its episodes; forage watch RUN films what it has learned, also while it trains."
+ABSENT_OPTIONS: dict[str, str] = {
+    **dict.fromkeys(("gpu", "gpus", "cuda", "cpu", "use_gpu", "use_cuda"), DEVICE),
+    **dict.fromkeys(("render", "render_mode", "visualize", "visualise", "capture_video", "video"), FILM),
+}
+"""Options of other libraries that Forage has no option for, with how it is done here."""

@@ -349,6 +349,9 @@ def _unknown(id: str, more: list[str] | None = None) -> ForageError:
     ours = [name for name in (*NATIVE, "DeepSea-10") if name != "DeepSea-N"]
     ours += [f"gymnasium:{known}" for known in _names(SUITES["gymnasium"]).ids()]
     wanted = id.lower()
+    if wanted.startswith("ale/"):  # Gymnasium's spelling of Atari's games
+        game = id[len("ale/") :].rpartition("-v")[0] or id[len("ale/") :]
+        return ForageError(f"Unknown environment {id!r}. Did you mean 'ale:{game}' or 'gymnasium:{id}'?")
     scores = {}
     for name in (*(more or ()), *ours):
         lower = name.lower()
@@ -358,4 +361,5 @@ def _unknown(id: str, more: list[str] | None = None) -> ForageError:
         ratio = difflib.SequenceMatcher(None, wanted.partition(":")[2] or wanted, bare).ratio()
         scores[name] = max(ratio, difflib.SequenceMatcher(None, wanted, lower).ratio())
     near = [name for name in sorted(scores, key=lambda name: -scores[name]) if scores[name] >= 0.6][:4]
+    near = [name for name in near if name.lower().partition(":")[2] == wanted] or near  # only its prefix was left out
     return ForageError(f"Unknown environment {id!r}{did_you_mean(near) or '; forage list environments shows all.'}")

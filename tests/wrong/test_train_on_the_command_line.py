@@ -3,9 +3,21 @@
 import pytest
 
 WRONG = [
+    (
+        "train dreamer CartPole-v1",
+        "Unknown agent 'dreamer': dreamer .*is not here; nearest in kind are 'mr-q' and 'sac'",
+    ),
+    ("train rainbow CartPole-v1", "is not here; nearest in kind are 'c51' and 'qr-dqn' and 'dqn'"),
+    ("train trpo CartPole-v1", "TRPO .a policy gradient within a trust region. is not here; nearest in kind"),
+    ("train ddqn CartPole-v1", "Unknown agent 'ddqn': here it is dqn, whose target"),
+    ("show muzero", "Unknown part or environment 'muzero': .* nearest in kind is 'gumbel-search'"),
+    ("train ppo ALE/Pong-v5", "Unknown environment 'ALE/Pong-v5'. Did you mean 'ale:Pong' or 'gymnasium:ALE/Pong-v5'"),
+    ("train ppo Ant-v5", "Unknown environment 'Ant-v5'. Did you mean 'gymnasium:Ant-v5'[?]"),
+    ("train ppo CartPole-v1 --gpu", "There is no option '--gpu': JAX takes the GPU"),
+    ("train ppo CartPole-v1 --gpu 1", "forage train has no option '--gpu': JAX takes the GPU"),
+    ("train ppo CartPole-v1 --render", "There is no option '--render': .*forage watch RUN films"),
     ("train ppo cartpole", "Unknown environment 'cartpole'. Did you mean 'CartPole-v1'"),
     ("train PPO CartPole-v1", "Unknown agent 'PPO'. Did you mean 'ppo'"),
-    ("train trpo CartPole-v1", "Unknown agent 'trpo'"),
     ("train xyzzy CartPole-v1", "Unknown agent 'xyzzy'; forage list agents shows them"),
     ("train ppo Pong-v5", "Did you mean 'gymnasium:ALE/Pong-v5'"),
     ("train ppo gym:CartPole-v1", "Unknown environment 'gym:CartPole-v1'. Did you mean .*'gymnasium:CartPole-v1'"),
