@@ -53,7 +53,7 @@ QUICK = ("train", "resume", "evaluate")
 
 PLAYED = f"{ROOT}/benchmarks/programs.py"
 SHORT = "--steps 300 --seeds 1 --evaluation-episodes 2 --quiet"
-REPLAY = "--learning-starts 64 --batch-size 16 --memory.capacity 1k"
+REPLAY = "--learning-starts 64 --batch-size 16"
 PROGRAMS = {
     "ppo, one continuous action": f"train ppo {PLAYED}:OneAction --num-envs 8 {SHORT}",
     "ppo, one, small minibatches": f"train ppo {PLAYED}:OneAction {PPO} --minibatches 8 {SHORT}",
@@ -62,7 +62,7 @@ PROGRAMS = {
     "ppo, one in two axes": f"train ppo {PLAYED}:NestedAction {PPO} {SHORT}",
     "ppo, two continuous actions": f"train ppo {PLAYED}:TwoActions {PPO} {SHORT}",
     "ppo, 17 continuous actions": f"train ppo {PLAYED}:ManyActions {PPO} {SHORT}",
-    "ppo, one or none of several choices": f"train ppo {PLAYED}:Choices {PPO} {SHORT}",
+    "ppo, two choices at each step": f"train ppo {PLAYED}:Choices {PPO} {SHORT}",
     "ppo, masked choices": f"train ppo {PLAYED}:Masked {PPO} {SHORT}",
     "ppo, a Dict with a picture": f"train ppo {PLAYED}:Picture {PPO} {SHORT}",
     "sac, one continuous action": f"train sac {PLAYED}:OneAction {REPLAY} {SHORT}",
