@@ -53,9 +53,14 @@ print(countdown.verify(problem, "I guess <answer>1 + 1</answer>"))
 - **`guard.Guard`** turns whatever a verifier does into a verdict: where it raises, hangs, ends its process or
   returns 7, the sample counts as wrong and the verdict says why.
 
-A family of your own is a class with `levels`, `measure`, `make`, `size` and `reason`, and its own `read` and
-`judge` where its answers are no whole numbers (`text/problems.py`). Unless it is `bounded`, `Guard` verifies it in
-a process of its own.
+A family of your own is a class of `forage.environments.text.problems.Family` with `name`, `levels`, `measure`, `make`,
+`size` and `reason`, and its own `read` and `judge` where its answers are no whole numbers (`text/problems.py`).
+`train`, `chat`, `evaluate` and `check` take it as `file.py:Class`:
+
+    forage train grpo mine.py:Twice
+
+A problem of each level is tried first: a family that lacks a part, or calls its own solution wrong, is answered with
+one sentence. Unless it is `bounded`, `Guard` verifies it in a process of its own.
 
 """
 
