@@ -133,6 +133,7 @@ def test_the_actor_climbs_the_mean_of_the_critics():
     """The loss from its parts, and plain descent along its slope in one number, by small differences."""
     agent = dataclasses.replace(AGENT, optimiser="sgd", learning_rate=0.5, pre_activation_weight=0.25)
     state = at_once(lambda: agent.init(jax.random.key(0), BOX))
+    state = state._replace(target=jax.tree.map(lambda x: 0.5 * x, state.target))  # which the actor does not see
     source = np.zeros((3, 3), np.int32)
     source[0, 1] = GONE
     experience = jax.device_put(segments()._replace(source=source))

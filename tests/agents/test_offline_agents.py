@@ -84,11 +84,11 @@ def test_rebracs_critics_pay_for_leaving_the_data():
 def test_rebracs_critics_pay_for_leaving_the_next_action():
     """Of two transitions in a row: what the data do in the second one is where the first one's target is held to."""
     agent = dataclasses.replace(REBRAC, target_noise=0.0, learning_rate=0.0)
-    two = [transitions([done], [1.0], [False], [False]) for done in (0.1, -0.9)]
+    two = [transitions([done], [5.0], [False], [False]) for done in (0.1, -0.9)]  # the target is above both critics
     state = state_of(agent)
     both = batch_of(jax.tree.map(lambda *x: jnp.stack(x), *two))
     error = small.compute(lambda: agent.learn(state, both, CLOCK, KEY)[2])
-    target = 1 + 0.9 * (q(0.5).min() - 0.5 * (0.5 + 0.9) ** 2)
+    target = 5 + 0.9 * (q(0.5).min() - 0.5 * (0.5 + 0.9) ** 2)
     np.testing.assert_allclose(error, [np.abs(q(0.1) - target).mean()], rtol=1e-5)
 
 
