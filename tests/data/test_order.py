@@ -23,7 +23,7 @@ def read(rows, names="shop,x,end", spec=SPEC, kind="csv", folder=None, **words):
     columns = [*names, *(name for name in ("a", "r") if name not in names)]
     rows = [(*row, *(0 for _ in columns[len(names) :])) for row in rows]
     path = folder / {"csv": "log.csv", "parquet": "log.parquet", "d4rl": "log.h5", "ogbench": "log.npz"}[kind]
-    reading = parse({**WORDS, "lossy": True, **words}, "test")
+    reading = parse({**WORDS, "lossy": np.bool_(True), **words}, "test")
     by_name = dict(zip(columns, map(np.array, zip(*rows, strict=True)), strict=True))
     theirs = {"observations": by_name["x"][:, None], "actions": by_name["a"], "rewards": by_name["r"]}
     theirs |= {name: by_name[name] for name in ("shop", "day") if name in by_name}

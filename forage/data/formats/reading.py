@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from forage.core.errors import nearest
+from forage.core.plain import numbers
 from forage.core.types import ForageError
 
 TERMINATED, TRUNCATED = "terminated", "truncated"
@@ -63,7 +64,7 @@ def read_beside(path: Path) -> Reading:
 def parse(found: Mapping[str, Any], where: str) -> Reading:
     """Return the words that stand in a mapping. `where` they stand is for messages."""
     given: dict[str, Any] = {}
-    for name, value in found.items():
+    for name, value in numbers(found).items():
         if name not in NAMES:
             raise ForageError(f"{where} knows no {name!r}{nearest(name, NAMES)}")
         if name == "ends":
