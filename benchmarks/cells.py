@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from forage.evaluation.comparison import welch_difference, welch_p
 from forage.evaluation.statistics import student_interval
 
 
@@ -141,3 +142,13 @@ def with_interval(means: np.ndarray) -> str:
     """Return the mean over seeds with Student's 95 % interval."""
     low, high = student_interval(means)
     return f"{means.mean():.4g} [{low:.4g}, {high:.4g}]"
+
+
+def compared(ours: np.ndarray, theirs: np.ndarray) -> tuple[str, str]:
+    """Compare two means over seeds as `forage compare` does, by Welch's 95 % interval of their difference.
+
+    Return the difference with its interval and p, and the verdict on ours: better, worse or inconclusive.
+    """
+    value, low, high = welch_difference(ours, theirs)
+    verdict = "better" if low > 0 else "worse" if high < 0 else "inconclusive"
+    return f"{value:+.4g} [{low:.4g}, {high:.4g}], p = {welch_p(ours, theirs):.2g}", verdict

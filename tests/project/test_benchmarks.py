@@ -378,6 +378,30 @@ def test_cells_end_with_who_began_them(tmp_path: Path) -> None:
     assert names == {"one-begun", "one-stopped", "two-begun", "two-stopped"}
 
 
+def test_pages_judge_by_welch_over_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    efficiency, presets, offline = (from_benchmarks(name, monkeypatch) for name in ("efficiency", "presets", "offline"))
+    for module in (efficiency, presets, offline):
+        page = module.RESULTS.with_name(f"{module.RESULTS.stem.upper()}.md")
+        assert page.read_text() == module.table(json.loads(module.RESULTS.read_text()))
+    # Means 2 and 6, variances 1 and 4, three seeds each: t = -4 / sqrt(5/3) with (5/3)^2 / ((1/9 + 16/9) / 2) = 2.94
+    # degrees of freedom, of which 3.2187 is the quantile.
+    ours, theirs = np.array([1.0, 2.0, 3.0]), np.array([4.0, 6.0, 8.0])
+    assert presets.cells.compared(ours, theirs) == ("-4 [-8.155, 0.1554], p = 0.055", "inconclusive")
+    assert presets.cells.compared(theirs, ours - 10)[1] == "better"
+    assert presets.cells.compared(ours - 10, theirs)[1] == "worse"
+    # Against two published curves: each with the number of its seeds.
+    monkeypatch.setattr(efficiency, "ROWS", {"task/sac": efficiency.Row("sac", "", 10, (
+        efficiency.Published((4.0, 6.0, 8.0)), efficiency.Published((5.0, 7.0), "later")))})  # fmt: skip
+    found = efficiency.table({f"task/sac/{seed}": {"return": seed + 1.0, "seconds": 1.0} for seed in range(3)})
+    assert "| 6; 6 (later) | 3; 2 | -4 [-8.155, 0.1554], p = 0.055; -4 [" in found
+    # Intervals that overlap a little may leave no doubt that the means differ.
+    scores = {"zoo": [0.0, 1.0, 2.0, 3.0, 4.0], "forage": [3.0, 4.0, 5.0, 6.0, 7.0]}
+    cells = {f"ppo/hopper/{who}/{seed}": {"greedy": [value], "sampled": [value - 1], "seconds": 1.0}
+             for who, values in scores.items() for seed, value in enumerate(values)}  # fmt: skip
+    row = next(line for line in presets.table(cells).splitlines() if "| better |" in line)
+    assert "| +3 [0.694, 5.306], p = 0.017 | better |" in row and "2 [0.03676, 3.963]" in row and "[3.037, " in row
+
+
 def test_tables_are_made_of_the_data_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
     exploration, montezuma = (from_benchmarks(name, monkeypatch) for name in ("exploration", "montezuma"))
     assert exploration.TABLE.read_text() == exploration.table()
