@@ -63,14 +63,17 @@ class Evil:
 def test_a_snapshot_runs_nothing(capfd):
     env = gymnasium.make("CartPole-v1")
     env.reset(seed=0)
-    state = saving.read(pickle.dumps(saving.save(env)), env)
+    state = saving.read(saving.pack(saving.save(env), env), env)
     saving.load(env, state)
-    numbers = {"a": np.arange(3), "rng": np.random.default_rng(0), "set": {1}, "scalar": np.float32(2)}
-    assert saving.read(pickle.dumps(numbers), env)["set"] == {1}
+    nested = b"\x80\x04cgymnasium.vector.utils.misc\nCloudpickleWrapper\n)\x81B"  # a class that unpickles again
+    inner = pickle.dumps(Evil())
+    nested += len(inner).to_bytes(4, "little") + inner + b"b."
     hidden = b"\x80\x04\x8c\x09gymnasium\x8c\x14logger.warnings.warn\x93\x8c\x01a\x85R."
-    for data in (pickle.dumps(Evil()), pickle.dumps([{"deep": Evil()}]), hidden, b"cbuiltins\neval\n(V1\ntR."):
-        with pytest.raises(ForageError, match="neither plain data nor of the environment's own library"):
+    for data in (pickle.dumps(Evil()), pickle.dumps([{"deep": Evil()}]), hidden, nested, b"cbuiltins\neval\n(V1\ntR."):
+        with pytest.raises(ForageError, match=r"A saved state (is a pickle|cannot be read)"):
             saving.read(data, env)
+        with pytest.raises(ForageError, match=r"A saved state (is a pickle|cannot be read)"):
+            saving.load(env, [(data, {})])
     assert "this ran" not in capfd.readouterr().err
     env.close()
 

@@ -7,6 +7,7 @@ step. An on-policy agent always acts with what it has just learned. `runner.py` 
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import jax
@@ -20,6 +21,7 @@ from forage.core.checkpoint import Bytes
 from forage.core.compiling import Flat, kind, on_device, on_host, shared
 from forage.core.errors import Interrupted
 from forage.core.host import HostEnvironment
+from forage.core.packing import Pickled
 from forage.core.ports import Agent, Hidden, Starts, Tasks
 from forage.core.types import GONE, Clock, Experience, ForageError, Step
 from forage.loop import visits
@@ -441,7 +443,11 @@ class HostLoop:
         if self.starts is not None:
             self.starts.restore(saved.starts, saved.kept.tobytes())  # type: ignore[arg-type]
         if saved.environment.size:
-            self.observation = self.environment.restore(saved.environment.tobytes())
+            try:
+                self.observation = self.environment.restore(saved.environment.tobytes())
+            except Pickled as error:
+                warnings.warn(f"{error} Unfinished episodes begin anew.", stacklevel=2)
+                self.begin_episodes()
         else:  # what the run said when it started: these environments cannot be saved, so new episodes begin
             self.begin_episodes()
 

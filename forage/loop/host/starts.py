@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core import prng, spaces, team
+from forage.core import packing, prng, spaces, team
 from forage.core.compiling import QUICK, kind, known, shared
 from forage.core.host import HostEnvironment, HostStep
 from forage.core.ports import Environment, Judgement, Review, Starts, Tasks, Visited
@@ -461,4 +461,4 @@ def packed(state: bytes) -> bytes:
 
 
 def unpacked(state: bytes) -> bytes:
-    return zlib.decompress(state) if state.startswith(ZLIB) else state
+    return packing.inflate(state) if state.startswith(ZLIB) else state

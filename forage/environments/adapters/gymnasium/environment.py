@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import pickle
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import gymnasium
 import numpy as np
 from jaxtyping import Int, PyTree, UInt8
 
+from forage.core import packing
 from forage.core.arrays import Spaces, check_alike, travelling
 from forage.core.host import LIFE_LOST, HostEnvironment, HostStep
 from forage.core.types import ForageError, Step
@@ -299,7 +299,7 @@ class GymnasiumEnvironment(HostEnvironment):
         if not self.returns:
             return super()._take(index)
         seen = {path: array[index] for path, array in (self._observation or {}).items()}
-        return pickle.dumps((seen, saving.save(self._envs[index])))
+        return saving.pack((seen, saving.save(self._envs[index])), self._envs[index])
 
     def _put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
         if self._vector is not None:
@@ -322,12 +322,12 @@ class GymnasiumEnvironment(HostEnvironment):
         if self._observation is None:
             raise ForageError(f"{self.name} has no state to save before its first reset; call reset(seed) first.")
         state = (self.name, self._observation, [saving.save(env) for env in self._envs])
-        return zlib.compress(pickle.dumps(state), 1)
+        return zlib.compress(saving.pack(state, self._envs[0]), 1)
 
     def _restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
         if self._vector is not None:
             return super()._restore(snapshot)
-        name, observation, saved = saving.read(zlib.decompress(snapshot), self._envs[0])
+        name, observation, saved = saving.read(packing.inflate(snapshot), self._envs[0])
         if name != self.name or len(saved) != self.num_envs:
             raise ForageError(
                 f"The snapshot is of {len(saved)} environments of {name}; "

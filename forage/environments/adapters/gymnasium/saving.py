@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import copy
-import io
-import pickle
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import gymnasium
 import numpy as np
 
+from forage.core import packing
 from forage.core.errors import ForageError
 
 # Parts of every environment that hold no state of their own; `env` is the next layer, saved by itself.
 NOT_STATE = {"env", "spec", "metadata", "render_mode", "model", "mujoco_renderer", "_cached_spec"}
+TABLES = ("P", "initial_state_distrib")
+"""Of Gymnasium's toy texts, what they are and not where they are, which would be most of a snapshot."""
 CHANCE = ("_np_random", "_np_random_seed", "chance")
-SURE = {type(None), bool, int, float, str, np.ndarray, np.random.Generator}
-"""What pickles for certain, and comes back."""
 
 
 def save(env: gymnasium.Env[Any, Any]) -> list[tuple[bytes, dict[str, Any]]]:
     """Read the state of an environment and its wrappers, outermost first.
 
-    Attributes that pickle are kept together, so that shared arrays stay shared; MuJoCo's data and the Arcade
-    Learning Environment's emulator are kept through their own serialisation. Nothing says that this is all there is:
-    see `exact`.
+    Plain attributes are kept together, so that shared arrays stay shared; of MuJoCo's data the arrays are kept, and of
+    the Arcade Learning Environment's emulator its own serialisation. Nothing says that this is all there is: see
+    `exact`.
     """
     return [_save_layer(layer) for layer in _layers(env)]
 
@@ -39,64 +37,40 @@ def load(env: gymnasium.Env[Any, Any], saved: list[tuple[bytes, dict[str, Any]]]
     """
     for layer, (plain, special) in zip(_layers(env), saved, strict=True):
         own = {} if chance else {name: vars(layer)[name] for name in CHANCE if name in vars(layer)}
-        vars(layer).update(read(plain, layer) | own)
+        found = {name: value for name, value in read(plain, layer).items() if name not in NOT_STATE}
+        vars(layer).update(found | own)
         for name, value in special.items():
             _load_special(layer, name, value, chance)
 
 
-PLAIN = {
-    *(("builtins", name) for name in ("set", "frozenset", "complex", "bytearray", "slice", "range", "object")),
-    *(("collections", name) for name in ("deque", "OrderedDict", "Counter")),
-    *((module, "_reconstruct") for module in ("numpy.core.multiarray", "numpy._core.multiarray")),
-    *((module, "scalar") for module in ("numpy.core.multiarray", "numpy._core.multiarray")),
-    *((module, "_frombuffer") for module in ("numpy.core.numeric", "numpy._core.numeric")),
-    *(("numpy", name) for name in ("ndarray", "dtype")),
-    *(("numpy.random._pickle", f"__{name}_ctor") for name in ("generator", "bit_generator", "randomstate")),
-    *(("numpy.random.bit_generator", name) for name in ("SeedSequence", "__pyx_unpickle_SeedSequence")),
-    ("copyreg", "_reconstructor"),
-    ("_codecs", "encode"),  # of bytes, in old protocols
-}
-"""What pickles of plain data, arrays and generators of random numbers name; none of it runs what it is given."""
 SIMULATORS = ("mujoco", "ale_py", "gymnasium")
 
 
-class Reader(pickle.Unpickler):
-    """A reader of plain data, arrays, and objects whose class is of the environment's own library; nothing else.
+def known_to(env: Any) -> packing.Known:
+    """Return which types a snapshot of `env` may hold beside plain data: simple classes of its own libraries.
 
-    A pickle may name any function to be called with anything. A snapshot lies in a run's directory, which a person may
-    have from somebody else, so what this does not know is refused.
+    An object of such a class is its attributes alone. None whose reading, dropping or making runs code of its own is
+    among them, and no environment.
     """
+    modules = [type(layer).__module__ for layer in _layers(env)] if isinstance(env, gymnasium.Env) else []
+    roots = {*SIMULATORS, *(module.partition(".")[0] for module in modules)}
 
-    def __init__(self, data: bytes, env: Any):
-        super().__init__(io.BytesIO(data))
-        modules = [type(layer).__module__ for layer in _layers(env)] if isinstance(env, gymnasium.Env) else []
-        self.roots = {*SIMULATORS, *(module.partition(".")[0] for module in modules)}
+    def known(cls: type) -> bool:
+        if cls.__module__.partition(".")[0] not in roots or issubclass(cls, gymnasium.Env | gymnasium.Space):
+            return False
+        return packing.is_plain(cls)
 
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in PLAIN:
-            return super().find_class(module, name)
-        if module.partition(".")[0] in ("numpy", *self.roots) and module in sys.modules:
-            found = super().find_class(module, name)
-            # A name with dots can lead out of its module again: where the class was made decides.
-            home = found.__module__ if isinstance(found, type) else ""
-            generator = home.startswith("numpy.random") and issubclass(found, np.random.BitGenerator)
-            number = isinstance(found, type) and issubclass(found, np.generic | np.dtype)
-            if home.partition(".")[0] in self.roots or generator or number:
-                return found
-        raise ForageError(
-            f"A snapshot of this environment names {module}.{name}, which is neither plain data nor of the "
-            f"environment's own library, so it is not read."
-        )
+    return known
+
+
+def pack(value: Any, env: Any) -> bytes:
+    """Return a snapshot, or a part of one, of `env` as bytes."""
+    return packing.pack(value, known_to(env))
 
 
 def read(data: bytes, env: Any) -> Any:
-    """Read a snapshot, or a part of one, of `env`. Raises `ForageError` for what would run code that is not its own."""
-    try:
-        return Reader(data, env).load()
-    except ForageError:
-        raise
-    except Exception as error:  # what bytes that are no snapshot make of it has no common type
-        raise ForageError(f"A snapshot cannot be read ({type(error).__name__}: {error}).") from error
+    """Read a snapshot, or a part of one, of `env`, which runs no code. Raise `ForageError` for anything else."""
+    return packing.unpack(data, known_to(env))
 
 
 def exact(make: Callable[[], gymnasium.Env[Any, Any]], rounds: int = 4, steps: int = 15) -> bool:
@@ -119,7 +93,7 @@ def exact(make: Callable[[], gymnasium.Env[Any, Any]], rounds: int = 4, steps: i
             before, other, after = ([space.sample() for _ in range(count)] for count in (steps, steps + 4, steps))
             _play(first, before)
             _play(second, other)
-            saved = read(pickle.dumps(save(first)), first)
+            saved = read(pack(save(first), first), first)
             expected = _play(first, after)
             load(second, saved)
             if not _same(expected, _play(second, after)):
@@ -150,46 +124,68 @@ def _save_layer(layer: Any) -> tuple[bytes, dict[str, Any]]:
     plain, special = {}, {}
     for name, value in vars(layer).items():
         kind = _kind(value)
-        if name in NOT_STATE or isinstance(value, gymnasium.Space):
+        if name in NOT_STATE or isinstance(value, gymnasium.Space) or (name in TABLES and _is_toy(layer)):
             continue
         if isinstance(value, gymnasium.Env):
             special[name] = save(value)  # a maze holds the robot in it as an environment of its own
         elif kind == "MjData":
-            special[name] = value
+            special[name] = _arrays(value)
         elif kind == "ALEInterface":
-            special[name] = value.cloneSystemState()  # with its random numbers
+            special[name] = value.cloneSystemState().serialize()  # with its random numbers
         else:
             plain[name] = value
-    # Pickled now, so that what is saved does not move on with the environment.
-    special = {name: pickle.dumps(value) for name, value in special.items()}
+    # As bytes now, so that what is saved does not move on with the environment.
+    special = {name: packing.pack(value) for name, value in special.items()}
     return _plain(plain, layer), special
 
 
 def _plain(values: dict[str, Any], layer: Any) -> bytes:
-    """Return what can be read again of some attributes, as one pickle; trying out each would take much longer."""
-    return pickle.dumps({name: value for name, value in values.items() if _is_sure(value) or _pickles(value, layer)})
-
-
-def _is_sure(value: Any, depth: int = 3) -> bool:
-    """Return whether a value need not be tried. Deeper than `depth` nothing is looked at."""
-    if type(value) in (tuple, list, dict):
-        inner = [*value, *value.values()] if type(value) is dict else value
-        return depth > 0 and all(_is_sure(item, depth - 1) for item in inner)
-    return type(value) in SURE and not (isinstance(value, np.ndarray) and value.dtype.hasobject)
+    """Return what can be read again of some attributes, in one piece. Those that cannot are found one by one."""
+    known = known_to(layer)
+    try:
+        return packing.pack(values, known)
+    except packing.Unpackable:
+        return packing.pack({name: value for name, value in values.items() if _packs(value, known)}, known)
 
 
 def _load_special(layer: Any, name: str, value: bytes, chance: bool) -> None:
-    target, state = getattr(layer, name), read(value, layer)
+    target, state = getattr(layer, name), packing.unpack(value)
     if isinstance(target, gymnasium.Env):
         load(target, state, chance)
     elif _kind(target) == "ALEInterface":
-        target.restoreSystemState(state)
+        target.restoreSystemState(_emulator_state(target, state))
     else:
-        import mujoco
-
         # In place, because the renderer holds the same object. All of it: some environments read positions that
         # MuJoCo computed one integration step earlier, which setting the physics state alone would change.
-        mujoco.mj_copyData(target, layer.model, state)  # pyrefly: ignore[missing-attribute]
+        for key, array in state.items():
+            there = getattr(target, key, None)
+            if not isinstance(there, np.ndarray):
+                setattr(target, key, array)
+            elif there.shape == array.shape:  # contacts and constraints have other shapes, and are computed anew
+                there[...] = array
+
+
+def _is_toy(layer: Any) -> bool:
+    return type(layer).__module__.startswith("gymnasium.envs.toy_text")
+
+
+def _arrays(data: Any) -> dict[str, Any]:
+    """Return all arrays of MuJoCo's data, the time and what is computed already."""
+    names = [name for name in dir(data) if not name.startswith("_")]
+    scalars = {name: getattr(data, name) for name in names if name == "time" or name.startswith("flg_")}
+    found = {name: getattr(data, name) for name in names if name not in scalars}
+    return {name: value for name, value in found.items() if isinstance(value, np.ndarray) and value.size} | scalars
+
+
+def _emulator_state(emulator: Any, data: bytes) -> Any:
+    """Return the emulator's own state of what it serialised."""
+    cls = type(emulator.cloneSystemState())
+    state = cls.__new__(cls)
+    try:
+        state.__setstate__(data)
+    except Exception as error:  # the library says nothing of what was wrong
+        raise ForageError("A saved state of the Arcade Learning Environment cannot be read.") from error
+    return state
 
 
 def _kind(value: Any) -> str:
@@ -197,10 +193,10 @@ def _kind(value: Any) -> str:
     return type(value).__name__ if module in ("mujoco", "ale_py") else ""
 
 
-def _pickles(value: Any, layer: Any) -> bool:
+def _packs(value: Any, known: packing.Known) -> bool:
     try:
-        read(pickle.dumps(value), layer)
-    except Exception:
+        packing.pack(value, known)
+    except packing.Unpackable:
         return False
     return True
 
