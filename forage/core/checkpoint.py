@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import json
+import math
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -132,14 +134,36 @@ def _packed(leaf: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def _unpacked(file: Mapping[str, np.ndarray], i: int) -> np.ndarray:
+def _described(file: Archive, i: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return the shape and type of a leaf, of which nothing else is read yet. Raise `ValueError` where it cannot be."""
+    if f"leaf{i}" in file:
+        shape, dtype, _ = file.described(f"leaf{i}")
+    else:
+        (_, *inner), dtype, _ = file.described(f"like{i}")
+        shape, size = tuple(inner), math.prod(inner) * dtype.itemsize
+        if file.described(f"filled{i}")[0] != (size // BLOCK,):
+            raise ValueError("a leaf has another size than its blocks")
+        check_size(f"leaf{i}", size)
+    if f"type{i}" in file:
+        name = file.described(f"type{i}")
+        if name[2] > MOST_NAME:
+            raise ValueError("a type of numbers has no name")
+        kind = np.dtype(file[f"type{i}"].tobytes().decode())
+        if kind.itemsize != dtype.itemsize or kind.hasobject:
+            raise ValueError("a leaf has another type than its bits")
+        dtype = kind
+    return shape, dtype
+
+
+def _unpacked(file: Archive, i: int) -> np.ndarray:
     leaf = file[f"leaf{i}"] if f"leaf{i}" in file else _with_its_zeros(file, i)
     return leaf.view(file[f"type{i}"].tobytes().decode()) if f"type{i}" in file else leaf
 
 
-def _with_its_zeros(file: Mapping[str, np.ndarray], i: int) -> np.ndarray:
-    like, filled, packed = file[f"like{i}"], file[f"filled{i}"], file[f"bytes{i}"]
-    leaf = np.zeros(like.shape[1:], like.dtype)
+def _with_its_zeros(file: Archive, i: int) -> np.ndarray:
+    shape, dtype, _ = file.described(f"like{i}")
+    filled, packed = file[f"filled{i}"], file[f"bytes{i}"]
+    leaf = np.zeros(shape[1:], dtype)
     flat = leaf.reshape(-1).view(np.uint8)
     size, count = filled.size * BLOCK, int(filled.sum()) * BLOCK
     flat[:size].reshape(-1, BLOCK)[filled] = packed[:count].reshape(-1, BLOCK)
@@ -147,34 +171,138 @@ def _with_its_zeros(file: Mapping[str, np.ndarray], i: int) -> np.ndarray:
     return leaf
 
 
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    """A leaf of a checkpoint before it is read: its shape and type are known, so that it need not be."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    read: Callable[[], np.ndarray]
+
+    def of(self, rows: list[int]) -> Leaf:
+        """Return the leaf of these members alone, `member ...`."""
+        return Leaf((len(rows), *self.shape[1:]), self.dtype, lambda: self.read()[rows])
+
+    @staticmethod
+    def stacked(leaves: list[Leaf]) -> Leaf:
+        """Return leaves of one member each as `member ...`."""
+        first = leaves[0]
+        return Leaf((len(leaves), *first.shape), first.dtype, lambda: np.stack([leaf.read() for leaf in leaves]))
+
+
 def read_header(path: Path) -> dict[str, Any]:
-    return _read(path)[0]
+    return _leaves(path)[0]
 
 
-def arrays(path: Path) -> dict[str, np.ndarray]:
+def leaves(path: Path) -> dict[str, Leaf]:
     """Return every leaf that was saved, by its path."""
-    return _read(path, "")[1]
+    return _leaves(path, "")[1]
 
 
 @contextlib.contextmanager
-def opened(path: str | Path) -> Iterator[Any]:
-    """Open an archive of arrays (`.npz`) and close it, also a damaged one, which NumPy leaves open."""
-    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-        yield archive
+def opened(path: str | Path) -> Iterator[Archive]:
+    """Open an archive of arrays (`.npz`) and close it, also a damaged one."""
+    with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+        yield Archive(archive)
 
 
-def _read(path: Path, prefix: str | None = None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the header, and those leaves whose path begins with `prefix`: all with an empty one, without one none."""
+class Archive(Mapping[str, np.ndarray]):
+    """The arrays of a `.npz`, each checked before it is read: none of objects, none larger than it says or than memory.
+
+    A few bytes can promise petabytes, or be decompressed to gigabytes.
+    """
+
+    def __init__(self, archive: zipfile.ZipFile):
+        self.archive = archive
+        self.entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+
+    @property
+    def files(self) -> list[str]:
+        """Return the names of the arrays, as NumPy calls them."""
+        return list(self.entries)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.entries
+
+    def described(self, name: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+        """Return the shape and type of an array, and how many bytes it is. Raise `ValueError` where that is not so."""
+        entry = self.entries[name]
+        with self.archive.open(entry) as file:
+            version = np.lib.format.read_magic(file)
+            if version not in HEADERS:
+                raise ValueError(f"{name} has a header of another version")
+            shape, _, dtype = HEADERS[version](file)
+            size = math.prod(shape) * dtype.itemsize
+            if dtype.hasobject:
+                raise ValueError(f"{name} holds Python objects, which are not read")
+            if any(n < 0 for n in shape) or size != entry.file_size - file.tell():
+                raise ValueError(f"{name} says that it is {size:,} bytes, and is {entry.file_size - file.tell():,}")
+        check_size(name, size)
+        return shape, dtype, size
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        self.described(name)
+        with self.archive.open(self.entries[name]) as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+
+
+HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+MOST_NAME = 64  # bytes of the name of a type of numbers
+MOST_JSON = 1 << 26  # bytes of a checkpoint's own words
+
+
+@functools.cache
+def physical_memory() -> int:
+    """Return the bytes of the machine's memory; where it does not say, a terabyte."""
     try:
-        with opened(path) as file:
-            header = json.loads(file["header"].tobytes())
-            if header["format"] not in READABLE:
-                raise ForageError(f"{path} is a checkpoint of another format ({header['format']}).")
-            if prefix is None:
-                return header, {}
-            names = json.loads(file["names"].tobytes())
-            wanted = [(i, name) for i, name in enumerate(names) if name.startswith(prefix)]
-            return header, {name: _unpacked(file, i) for i, name in wanted}  # each checked by its CRC
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 40
+
+
+def check_size(name: str, size: int) -> None:
+    """Raise `ValueError` where an array is larger than the machine's memory."""
+    if size > physical_memory():
+        raise ValueError(f"{name} would be {size:,} bytes, more than this machine's memory")
+
+
+def _json(file: Archive, name: str) -> Any:
+    if file.described(name)[2] > MOST_JSON:
+        raise ValueError(f"{name} is longer than it can be")
+    return json.loads(file[name].tobytes())
+
+
+def _leaves(path: Path, prefix: str | None = None) -> tuple[dict[str, Any], dict[str, Leaf]]:
+    """Return the header, and those leaves whose path begins with `prefix`: all with an empty one, without one none."""
+
+    def read(i: int) -> np.ndarray:
+        with whole(path), opened(path) as file:
+            return _unpacked(file, i)  # checked by its CRC
+
+    with whole(path), opened(path) as file:
+        header = _json(file, "header")
+        if header["format"] not in READABLE:
+            raise ForageError(f"{path} is a checkpoint of another format ({header['format']}).")
+        if prefix is None:
+            return header, {}
+        wanted = [(i, name) for i, name in enumerate(_json(file, "names")) if name.startswith(prefix)]
+        return header, {name: Leaf(*_described(file, i), functools.partial(read, i)) for i, name in wanted}
+
+
+@contextlib.contextmanager
+def whole(path: Path) -> Iterator[None]:
+    """Raise `ForageError` where a checkpoint is missing or damaged."""
+    try:
+        yield
     except FileNotFoundError:
         raise ForageError(f"There is no checkpoint {path}.") from None
     except ForageError:
@@ -190,33 +318,37 @@ def load(path: Path, like: PyTree, prefix: str = "") -> tuple[PyTree, dict[str, 
 
     `prefix` names a part of what was saved, such as `.learner.agent`: that alone is read.
     """
-    header, arrays = _read(path, prefix)
+    header, found = _leaves(path, prefix)
     expected = [(prefix + name, leaf) for name, leaf in named_leaves(like)]
-    missing = [name for name, _ in expected if name not in arrays]
-    surplus = sorted(set(arrays) - {name for name, _ in expected})
+    missing = [name for name, _ in expected if name not in found]
+    surplus = sorted(set(found) - {name for name, _ in expected})
     if missing or surplus:
         difference = f"lacks {missing[0]}, needed here" if missing else f"holds {surplus[0]}, unknown here"
         raise ForageError(
             f"{path} was written by other parts or another version: it {difference}. Use the version of Forage and the "
             f"parts named in {_run_of(path) / 'versions.json'} and config.json beside it, or train again."
         )
-    leaves: list[Any] = []
-    for name, wanted in expected:
-        array = arrays.pop(name)  # so that a large leaf is not kept twice
+    for name, wanted in expected:  # all sizes before any array is read
+        leaf = found[name]
         if isinstance(wanted, Bytes):
-            leaves.append(array)
+            if leaf.dtype != np.uint8 or len(leaf.shape) != 1:
+                raise ForageError(f"{path} was written with other sizes: {name} is no bytes there.")
             continue
-        generator = generator_of(wanted) if is_key(wanted) else None
-        if generator:  # keys travel as their bits
+        if is_key(wanted):  # keys travel as their bits
             wanted = jax.eval_shape(jax.random.key_data, wanted)
-        if array.shape != wanted.shape or array.dtype != wanted.dtype:
+        if leaf.shape != wanted.shape or leaf.dtype != wanted.dtype:
             raise ForageError(
-                f"{path} was written with other sizes: {name} is {array.dtype}{list(array.shape)} there and "
+                f"{path} was written with other sizes: {name} is {leaf.dtype}{list(leaf.shape)} there and "
                 f"{wanted.dtype}{list(wanted.shape)} here."
             )
-        array = jax.numpy.asarray(array)
-        leaves.append(jax.random.wrap_key_data(array, impl=generator) if generator else array)
-    return jax.tree.unflatten(jax.tree.structure(like), leaves), header
+    arrays: list[Any] = []
+    for name, wanted in expected:
+        array: Any = found[name].read()
+        if not isinstance(wanted, Bytes):
+            array = jax.numpy.asarray(array)
+            array = jax.random.wrap_key_data(array, impl=generator_of(wanted)) if is_key(wanted) else array
+        arrays.append(array)
+    return jax.tree.unflatten(jax.tree.structure(like), arrays), header
 
 
 def _run_of(path: Path) -> Path:

@@ -9,13 +9,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from forage.behaviours.own import Own
 from forage.config import registry
 from forage.config.files import DECISIVE, PORTS, arguments_of, upon
 from forage.config.setup import Setup, shortened
 from forage.core import checkpoint, spaces
+from forage.core.checkpoint import Leaf
 from forage.core.ports import Memory
 from forage.core.sweep import best, members_of, told
 from forage.core.types import ForageError
@@ -138,7 +138,7 @@ def inherited(parent: Run, setup: Setup, runner: Runner, with_memory: bool) -> I
     if not file.exists():
         raise ForageError(f"{parent.directory} holds no trained agent: it has no agent.npz.")
     like = runner.learner_shapes()
-    agents = {name: leaf[rows] for name, leaf in checkpoint.arrays(file).items()}
+    agents = {name: leaf.of(rows) for name, leaf in checkpoint.leaves(file).items()}
     known = {field(name) for name, _ in checkpoint.named_leaves(like.agent)}
     left = sorted({field(name) for name in agents} - known)
     agents = {name: leaf for name, leaf in agents.items() if field(name) in known}
@@ -187,7 +187,7 @@ def check_spaces(parent: Run, setup: Setup) -> None:
             )
 
 
-def collected(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, np.ndarray], int]:
+def collected(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, Leaf], int]:
     """Return what a run's newest checkpoint remembers for each of these members, by leaf, and the steps it holds."""
     if setup.memory.on_policy or setup.memory.offline:
         raise ForageError("with_memory takes a replay memory over, and this run keeps none; leave it out.")
@@ -203,37 +203,38 @@ def collected(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, np.
     return remembered(parent, setup, rows)
 
 
-def remembered(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, np.ndarray], int]:
+def remembered(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, Leaf], int]:
     """Return what memory the newest checkpoint holds for each of these members, by leaf, and after how many steps."""
     path = parent.checkpoints[-1]
-    saved, steps = checkpoint.arrays(path), checkpoint.read_header(path)["steps"]
+    saved, steps = checkpoint.leaves(path), checkpoint.read_header(path)["steps"]
     if not any(name.startswith("[0]") for name in saved):  # made on the device
         prefix = ".learner.memory"
-        return {n.removeprefix(prefix): leaf[rows] for n, leaf in saved.items() if n.startswith(prefix)}, steps
-    if any(saved[f"[{row}].is_pending"] for row in rows):  # the newest rollout is not in the memory yet
+        return {n.removeprefix(prefix): leaf.of(rows) for n, leaf in saved.items() if n.startswith(prefix)}, steps
+    if any(saved[f"[{row}].is_pending"].read() for row in rows):  # the newest rollout is not in the memory yet
         steps -= setup.agent.num_envs * setup.agent.rollout_length
     pattern = re.compile(r"\[0\]\.learner\.memory(.*)")
     names = [match[1] for name in saved if (match := pattern.fullmatch(name))]
-    return {n: np.stack([saved[f"[{row}].learner.memory{n}"] for row in rows]) for n in names}, steps
+    return {n: Leaf.stacked([saved[f"[{row}].learner.memory{n}"] for row in rows]) for n in names}, steps
 
 
-def fitted(parent: Run, what: str, arrays: dict[str, np.ndarray], like: Any) -> Any:
-    """Return arrays (`member ...`) as a tree like that of one member. Raise `ForageError` for the first misfit."""
+def fitted(parent: Run, what: str, found: dict[str, Leaf], like: Any) -> Any:
+    """Return leaves (`member ...`) as a tree like that of one member. Raise `ForageError` for the first misfit."""
     leaves: list[Any] = []
     wanted = dict(checkpoint.named_leaves(like))
-    for name in [*wanted, *arrays]:
-        if name not in arrays or name not in wanted:
+    for name in [*wanted, *found]:
+        if name not in found or name not in wanted:
             where = "this run" if name in wanted else "that one"
             raise ForageError(f"{parent.directory} does not fit {what} of this run: only {where} has {name}.")
     for name, leaf in wanted.items():
         bits = jax.eval_shape(jax.random.key_data, leaf) if checkpoint.is_key(leaf) else leaf
-        array = arrays[name]
-        if array.shape[1:] != bits.shape or array.dtype != bits.dtype:
+        one = found[name]
+        if one.shape[1:] != bits.shape or one.dtype != bits.dtype:
             raise ForageError(
-                f"{parent.directory} does not fit {what} of this run: {name} is {array.dtype}{list(array.shape[1:])} "
+                f"{parent.directory} does not fit {what} of this run: {name} is {one.dtype}{list(one.shape[1:])} "
                 f"there and {bits.dtype}{list(bits.shape)} here."
             )
-        one = jnp.asarray(array)
+    for name, leaf in wanted.items():
+        one = jnp.asarray(found[name].read())
         is_key = checkpoint.is_key(leaf)
         leaves.append(jax.random.wrap_key_data(one, impl=checkpoint.generator_of(leaf)) if is_key else one)
     return jax.tree.unflatten(jax.tree.structure(like), leaves)

@@ -2,10 +2,13 @@
 
 import builtins
 import errno
+import io
 import json
 import os
 import pickle
 import random
+import tracemalloc
+import zipfile
 from typing import NamedTuple
 
 import jax
@@ -180,3 +183,49 @@ def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path, tree):
     (tmp_path / "file").write_text("")
     with pytest.raises(ForageError, match="Could not save"):
         checkpoint.save(tmp_path / "file" / "below.npz", tree, {})
+
+
+def crafted(path, tree, **entries):
+    """Save a tree, and more entries of the archive as they are given: a header, and the bytes that follow it."""
+    checkpoint.save(path, tree, {"steps": 1})
+    with zipfile.ZipFile(path) as archive:
+        held = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in (held | {f"{name}.npy": data for name, data in entries.items()}).items():
+            archive.writestr(name, data)
+
+
+def entry(descr, shape, data=b""):
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
+    return file.getvalue() + data
+
+
+def test_what_is_read_is_bounded_by_what_is_expected(tmp_path, monkeypatch):
+    """A header of petabytes, blocks of zeros that a few bytes stand for, and what is compressed ten thousandfold."""
+    monkeypatch.setattr(checkpoint, "MOST_JSON", 1 << 20)
+    path, tree = tmp_path / "1.npz", {"a": jnp.zeros(3), "b": jnp.arange(4)}
+    zeros = {"filled0": entry("|b1", (1 << 18,), bytes(1 << 18)), "bytes0": entry("|u1", (5,), bytes(5))}
+    names = entry("|u1", (16,), b'["x", "[\'b\']"]  ')
+    cases = [
+        {"leaf0": entry("|u1", (1 << 60,), b"x")},
+        {"leaf0": entry("|u1", (1 << 22,), bytes(1 << 22))},
+        {"leaf0": entry("<f4", (-3,), bytes(12))},
+        {"leaf0": entry("|O", (3,), bytes(24))},
+        {"like0": entry("|u1", (0, (1 << 34) + 5)), "names": names, **zeros},
+        {"type0": entry("|u1", (6,), b"object")},
+        {"header": entry("|u1", (100_000,), b"[" * 100_000)},
+        {"header": entry("|u1", (1 << 22,), bytes(1 << 22))},
+    ]
+    tracemalloc.start()
+    for case in cases:
+        crafted(path, tree, **case)
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        with pytest.raises(ForageError, match=r"is not a whole Forage checkpoint|written with other sizes|lacks"):
+            checkpoint.load(path, tree)
+        assert tracemalloc.get_traced_memory()[1] - before < 3 << 20, case.keys()
+    tracemalloc.stop()
+    crafted(path, tree)  # deflated, as others may write it
+    assert differing(checkpoint.load(path, tree)[0], tree) == []
+    assert {name: leaf.shape for name, leaf in checkpoint.leaves(path).items()} == {"['a']": (3,), "['b']": (4,)}

@@ -13,6 +13,7 @@ steps whose size rises over the first hundredth and falls along a cosine.
 from __future__ import annotations
 
 import functools
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -141,7 +142,7 @@ def load(path: Path = WEIGHTS) -> Transformer:
     try:
         with checkpoint.opened(path) as file:
             found = [jnp.asarray(file[str(number)], jnp.float32) for number in range(len(leaves))]
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise ForageError(f"The base model's weights in {path} cannot be read: {error}.") from error
     if [leaf.shape for leaf in leaves] != [leaf.shape for leaf in found]:
         raise ForageError(f"The weights in {path} are of another base model; make them again.")
