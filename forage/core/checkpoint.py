@@ -199,6 +199,11 @@ def leaves(path: Path) -> dict[str, Leaf]:
     return _leaves(path, "")[1]
 
 
+def arrays(path: Path) -> dict[str, np.ndarray]:
+    """Return every leaf that was saved, read, by its path."""
+    return {name: leaf.read() for name, leaf in leaves(path).items()}
+
+
 @contextlib.contextmanager
 def opened(path: str | Path) -> Iterator[Archive]:
     """Open an archive of arrays (`.npz`) and close it, also a damaged one."""

@@ -427,10 +427,10 @@ def dtype_of(said: Any) -> np.dtype[Any]:
     def tuples(item: Any) -> Any:
         return tuple(map(tuples, item)) if isinstance(item, list) else item
 
-    fields = [tuples(field) for field in said] if isinstance(said, list) else said
+    fields: Any = [tuples(field) for field in said] if isinstance(said, list) else said
     if not isinstance(fields, str | list):
         raise ValueError("a type of numbers is a text or a list")
-    found = np.lib.format.descr_to_dtype(fields)
+    found = np.lib.format.descr_to_dtype(fields)  # pyrefly: ignore[bad-argument-type]
     if found.hasobject:
         raise ValueError("an array holds objects")
     return found

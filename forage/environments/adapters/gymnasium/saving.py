@@ -179,7 +179,7 @@ def _arrays(data: Any) -> dict[str, Any]:
 
 def _emulator_state(emulator: Any, data: bytes) -> Any:
     """Return the emulator's own state of what it serialised."""
-    cls = type(emulator.cloneSystemState())
+    cls: Any = type(emulator.cloneSystemState())
     state = cls.__new__(cls)
     try:
         state.__setstate__(data)
