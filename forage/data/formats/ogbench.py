@@ -35,7 +35,7 @@ def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[st
     try:
         with checkpoint.opened(path) as archive:
             told = flat.named_arrays(path, reading, archive.files)
-            found = {name: archive[name] for name in (*NEEDED, *MAYBE, *told) if name in archive.files}
+            found: dict[str, Any] = {name: archive[name] for name in (*NEEDED, *MAYBE, *told) if name in archive.files}
     except ForageError:
         raise
     except Exception as error:  # what damaged bytes make NumPy, zipfile and zlib raise has no common type
