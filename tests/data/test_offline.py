@@ -1,10 +1,12 @@
 """Data sets and runs that learn from them: what a file holds, what is refused, stop and resume, the page's commands."""
 
+import dataclasses
 import json
 import re
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
@@ -13,8 +15,9 @@ from tiers import gated
 from forage.agents.offline.iql import IQL, expectile_error
 from forage.cli import entry
 from forage.config.setup import from_config, make_setup
-from forage.core.types import DATASET, Batch, Clock, ForageError
+from forage.core.types import DATASET, Batch, Clock, Experience, ForageError
 from forage.data import files
+from forage.data.demonstrations import Demonstrations
 from forage.data.logged import Transitions
 from forage.memory.dataset import DataSet
 from forage.runs import training
@@ -22,6 +25,7 @@ from forage.runs import training
 small.keep_compiled()
 PAGE = Path(__file__).parents[2] / "docs" / "offline.md"
 SMALL = {"hidden_sizes": (8,), "batch_size": 4}
+KEY = jax.random.key(0)
 
 
 def example(environment, count=60, length=20):
@@ -56,12 +60,27 @@ def test_batches_are_rows_of_the_file(tmp_path):
     spec = make_setup("ppo", "CartPole-v1", seeds=1).spec
     memory = DataSet(written(tmp_path / "a.npz", "CartPole-v1")).sealed().opened(spec)
     moment = make_moment(IQL(), spec)
-    batch = jax.jit(lambda: memory.sample((), 8, 3, moment))()
+    batch = jax.jit(lambda: memory.sample((), 500, 3, moment))()
     rows, wrote = np.asarray(batch.index), example("CartPole-v1")
     for time in range(3):
-        np.testing.assert_array_equal(batch.experience.observation[time], wrote.observation[rows + time])
-        np.testing.assert_array_equal(batch.experience.action[time], wrote.action[rows + time])
+        for name in ("observation", "action", "reward", "next_observation", "terminated", "truncated"):
+            of_file = getattr(wrote, name)[rows + time]
+            np.testing.assert_array_equal(getattr(batch.experience, name)[time], np.float32(of_file))
     assert (np.asarray(batch.experience.source) == DATASET).all()
+    # The first row and the last are drawn as the others are: of 60 rows, a segment of 3 begins at 58.
+    np.testing.assert_array_equal(np.unique(rows), np.arange(58))
+
+
+def test_demonstrations_are_drawn_from_the_first_row_to_the_last():
+    """Row i of twenty pays i: rows are 0 to 19, and segments of 4 begin at 0 to 16."""
+    paid = jnp.arange(20.0)
+    data = Experience(paid, paid, paid, paid + 1, paid < 0, paid < 0, paid < 0, ())
+    part = dataclasses.replace(Demonstrations("twenty"), data=data)
+    rows, segments = jax.device_get((part.draw(KEY, 400), part.segments(KEY, 400, 4)))
+    np.testing.assert_array_equal(np.unique(rows.reward), np.arange(20))
+    np.testing.assert_array_equal(rows.next_observation, rows.reward + 1)
+    np.testing.assert_array_equal(np.unique(segments.reward[0]), np.arange(17))
+    np.testing.assert_array_equal(segments.reward, segments.reward[0] + np.arange(4)[:, None])
 
 
 def make_moment(agent, spec):

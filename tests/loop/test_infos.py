@@ -15,29 +15,40 @@ from small import differing_files
 from tiers import gated
 
 import forage
+from forage.agents.policy_gradient.ppo import PPO
+from forage.behaviours.own import Own
+from forage.config.defaults import default_memory
 from forage.config.saved import spec_from_config
 from forage.config.setup import from_config, make_setup
 from forage.core.ports import Environment, Rewards
-from forage.core.types import ForageError, Step
-from forage.environments import make
+from forage.core.types import Clock, ForageError, Step
+from forage.environments import make, spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.checking import check_environment
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers.goal_entries import Entries
 from forage.environments.wrappers.goals import GoalConditioned
 from forage.environments.wrappers.time import ActionRepeat, TimeLimit
+from forage.loop.device.loop import DeviceLoop, last_infos
+from forage.loop.learner import Learner
+from forage.rewards.environment import EnvironmentReward
+from forage.starts.reset import Reset
+from forage.tasks.same import Same
 
 small.keep_compiled()
 LENGTH = 4
 
 
 class MeterState(NamedTuple):
-    even: jax.Array
+    length: jax.Array
     time: jax.Array
 
 
 class Meter(Environment):
-    """Episodes of four steps. The cost of step t is t / 2; whether one is even is drawn, and pays at its end."""
+    """Episodes of one to four steps, as is drawn. The cost of step t is t / 2; the last of an even number pays 1.
+
+    So a number of another step, or of another episode's end, is another number than the right one.
+    """
 
     agents: int = equinox.field(static=True, default=1)
 
@@ -69,25 +80,32 @@ class Meter(Environment):
 
     def reset(self, key):
         time = jnp.int32(0)
-        return MeterState(jax.random.bernoulli(key), time), self.seen(time)
+        return MeterState(jax.random.randint(key, (), 1, LENGTH + 1), time), self.seen(time)
 
     def step(self, state, action, key):
         time = state.time + 1
-        over = time >= LENGTH
-        reward = jnp.where(over, state.even, 0).astype(jnp.float32)
-        info = {"cost": time / 2, "even": state.even, "more": jnp.zeros(3)}
+        over = time >= state.length
+        even = over & (state.length % 2 == 0)
+        reward = even.astype(jnp.float32)
+        info = {"cost": time / 2, "even": even, "more": jnp.zeros(3)}
         flags = (self.spread(over), self.spread(jnp.bool_(False)))
         return state._replace(time=time), Step(self.seen(time), self.spread(reward), *flags, info)
 
 
 class Costly(Rewards):
-    """The reward less the cost, and what costs were experienced."""
+    """The reward less the cost, and whether each cost stands beside what its own step showed, before any reset."""
 
     def relabel(self, state, experience):
         return experience._replace(reward=experience.reward - experience.info["cost"])
 
     def learn(self, state, rollout, clock, key):
-        return state, (), {"costs": rollout.info["cost"].mean(), "shape": jnp.float32(rollout.info["even"].shape[1])}
+        cost, time = rollout.info["cost"], rollout.next_observation[..., 0]
+        ended = jnp.where(rollout.ended, time, 0).max()
+        return (
+            state,
+            (),
+            {"wrong": jnp.abs(cost - time / 2).max(), "longest": ended, "agents": jnp.float32(cost[0].size)},
+        )
 
 
 def world(runner, agents=1):
@@ -105,16 +123,46 @@ def train(directory, runner, agent="ppo", agents=1, **more):
 def test_the_last_steps_are_reported(runner, agents, tmp_path):
     run = train(tmp_path / "run", runner, agents=agents, rewards=Costly(), evaluation_every=80)
     for row in (*run.rows, *run.evaluations, run.evaluation):
-        assert row["cost"] == [LENGTH / 2] * 2
+        if "length" in row:
+            np.testing.assert_allclose(row["cost"], np.array(row["length"]) / 2, rtol=1e-6)
         np.testing.assert_allclose(row["even"], row["return"], rtol=1e-6)
         assert "more" not in row
+    lengths = np.array(run.evaluation["episode_lengths"])
+    np.testing.assert_allclose(run.evaluation["cost"], lengths.mean(1) / 2, rtol=1e-6)
+    assert len(np.unique(lengths)) > 2 and all("length" in row for row in run.rows)
     even = np.array([row["even"] for row in run.rows])
     assert 0 < even.mean() < 1 and len(np.unique(even)) > 2
     assert [row["steps"] for row in run.evaluations] == [0, 80, 160]
     # Rewards find them in the experience: each agent the environment's.
-    assert all(row["costs"] == [1.25, 1.25] and row["shape"] == [2.0 * agents] * 2 for row in run.rows)
+    assert all(row["wrong"] == [0, 0] and row["agents"] == [2.0 * agents] * 2 for row in run.rows)
+    assert max(max(row["longest"]) for row in run.rows) == LENGTH
     assert run.config["spec"]["info_names"] == ["cost", "even"]
     assert spec_from_config(run.config).info_names == ("cost", "even")
+
+
+def test_the_device_reports_the_last_steps_of_each_episode():
+    """What `test_the_last_steps_are_reported` asks of a run, of one rollout and one evaluation."""
+    agent = PPO(num_envs=2, rollout_length=12, hidden_sizes=(4,), minibatches=1, epochs=1)
+    learner = Learner(agent, Own(), EnvironmentReward(), default_memory(agent), spec_of(Meter(), "Meter"))
+    loop, clock = DeviceLoop(learner, Meter(), Same(), Reset()), Clock(jnp.int32(0), jnp.float32(100))
+
+    @jax.jit
+    def play(key):
+        state = loop.init(key)
+        rollout = loop.collect(state, clock, key).rollout
+        return rollout, last_infos(rollout), loop.evaluate(state.learner, key, 16, LENGTH)
+
+    rollout, sums, played = jax.device_get(play(jax.random.key(0)))
+    ended, time = rollout.ended, rollout.next_observation[..., 0]
+    before = np.concatenate([np.zeros((1, 2)), np.where(ended, 0, time)[:-1]])
+    np.testing.assert_array_equal(time, before + 1)  # the last of each episode shows what came before the reset
+    np.testing.assert_array_equal(rollout.observation[..., 0], before)
+    np.testing.assert_array_equal(rollout.info["cost"], time / 2)
+    assert sums == {"cost": (time[ended].sum() / 2, ended.sum()), "even": (rollout.reward.sum(), ended.sum())}
+    np.testing.assert_array_equal(played.infos["even"], played.returns)
+    np.testing.assert_array_equal(played.infos["cost"], played.lengths / 2)
+    for lengths in (time[ended], played.lengths):
+        assert len(np.unique(lengths)) > 2
 
 
 def test_old_configurations_name_none():

@@ -1,5 +1,6 @@
 """Who plays for recordings and films: agents that hear rewards are told what each of their steps paid."""
 
+from types import SimpleNamespace
 from typing import ClassVar
 
 import jax.numpy as jnp
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from forage.core.host import HostEnvironment, HostStep
 from forage.core.ports import Agent, Environment
 from forage.core.types import Step
 from forage.environments import spec_of
@@ -86,6 +88,61 @@ def test_an_episode_that_the_data_set_cuts_is_not_whole(policy):
     transitions, returns = play(policy, OnHost(Corridor(), 3), 10, 0.0, 0)
     assert transitions.lengths.tolist() == [4, 4, 2] and transitions.truncated.tolist() == [False] * 9 + [True]
     assert returns == [2.0, 2.0]
+
+
+class Rows(HostEnvironment):
+    """Two environments, written down: A's episodes terminate after two steps, B's reach the time limit of three.
+
+    What is seen is 100 e + 10 k + t, after step t of episode k of environment e, so each reset shows another number.
+    """
+
+    def __init__(self):
+        super().__init__("Rows", spaces.Box(0, 999, (1,), np.float32), spaces.Discrete(2), 2, 3)
+
+    def _reset(self, seed):
+        self.number, self.time = np.zeros(2, int), np.zeros(2, int)
+        return self.seen
+
+    @property
+    def seen(self):
+        return (100 * np.arange(2) + 10 * self.number + self.time).astype(np.float32)[:, None]
+
+    def _send(self, action):
+        pass
+
+    def _receive(self, action):
+        self.time += 1
+        after, over = self.seen, self.time >= [2, 3]
+        terminated, truncated = over & [True, False], over & [False, True]
+        self.number, self.time = self.number + over, np.where(over, 0, self.time)
+        return HostStep(Step(after, after[:, 0], terminated, truncated, {}), self.seen)
+
+
+def play_rows(steps):
+    """Record so many steps of `Rows` by somebody whose actions need no program."""
+    agent = SimpleNamespace(hidden=lambda spec: (), hears_rewards=False)
+    policy = SimpleNamespace(agent=agent, spec=SimpleNamespace(horizon=3), state=())
+    return play(policy, Rows(), steps, 0.0, 0, lambda *given: (np.zeros(2, int), (), given[-1]))
+
+
+def test_each_row_has_what_its_step_led_to_before_the_reset():
+    """Four steps each: A plays two episodes, B one and the first step of another, which the end of the data cuts."""
+    found, returns = play_rows(8)
+    np.testing.assert_array_equal(found.observation[:, 0], [0, 1, 10, 11, 100, 101, 102, 110])
+    np.testing.assert_array_equal(found.next_observation[:, 0], [1, 2, 11, 12, 101, 102, 103, 111])
+    np.testing.assert_array_equal(found.reward, found.next_observation[:, 0])
+    np.testing.assert_array_equal(np.flatnonzero(found.terminated), [1, 3])
+    np.testing.assert_array_equal(np.flatnonzero(found.truncated), [6, 7])
+    assert found.lengths.tolist() == [2, 2, 3, 1] and found.whole(3).tolist() == [True, True, True, False]
+    assert returns == [1 + 2, 11 + 12, 101 + 102 + 103]
+
+
+def test_the_last_row_of_a_file_ends_its_episode():
+    """Of seven rows the last is B's third step: the time limit's end, which no cut is; of six it is a cut."""
+    for steps, lengths, whole in ((7, [2, 2, 3], [True] * 3), (6, [2, 1, 3], [True, False, True])):
+        found, returns = play_rows(steps)
+        assert found.lengths.tolist() == lengths and found.whole(3).tolist() == whole and len(returns) == sum(whole)
+        assert found.truncated[-1] and not found.terminated[-1] and found.next_observation[-1, 0] == 103
 
 
 def test_films_tell_it_too(policy):
