@@ -6,6 +6,7 @@ completion takes its options too. Where help depends on what was named, `explain
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import re
 import sys
@@ -14,7 +15,8 @@ from typing import Any, NoReturn
 
 from forage.cli.arguments import FLAGS, LISTS, named_options
 from forage.config import options
-from forage.core.errors import ForageError, Interrupted, did_you_mean, nearest
+from forage.core import streams
+from forage.core.errors import ForageError, Interrupted, did_you_mean, nearest, unusable
 
 HELP = """\
 forage: reinforcement learning with one loop, seven ports and honest numbers
@@ -90,6 +92,9 @@ def main(arguments: list[str] | None = None) -> None:
 def as_command(work: Callable[[], int | None]) -> NoReturn:
     """Run `work` and exit: its code, 2 and one sentence after an error, 130 when interrupted."""
     code: Any
+    streams.open_closed()
+    for stream in (sys.stdout, sys.stderr):
+        streams.replace_unknown(stream)
     try:
         try:
             code = work()
@@ -98,17 +103,37 @@ def as_command(work: Callable[[], int | None]) -> NoReturn:
                 raise ForageError(left(error)) from error
             code = error.code
     except ForageError as error:
-        said = " ".join(str(error).split())
-        print(said if said.endswith((".", "?")) else f"{said.rstrip(':')}.", file=sys.stderr)
+        complain(str(error))
         code = 130 if isinstance(error, Interrupted) else 2
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
+        streams.silence(sys.stdout)
         code = 1
+    except OSError as error:
+        named = isinstance(error.filename, str | bytes)
+        unwritten = None if named else streams.probe()
+        if unwritten is None and not named:
+            raise  # neither standard output nor a file that was named
+        complain(streams.lost(unwritten) if unwritten else unusable(error))
+        code = 2
+    if unwritten := streams.flush():
+        if isinstance(unwritten, BrokenPipeError):
+            code = code or 1
+        elif not code and not streams.told:
+            complain(streams.lost(unwritten))
+            code = 2
     if (compiling := sys.modules.get("forage.core.compiling")) is not None:
         # Where programs still compile, it ends the process itself.
         vars(compiling)["exit_code"] = code if isinstance(code, int | None) else 1
     sys.exit(code)
+
+
+def complain(text: str) -> None:
+    """Print one sentence on standard error; nowhere, where that takes no more."""
+    said = " ".join(text.split())
+    with contextlib.suppress(OSError, ValueError):
+        print(said if said.endswith((".", "?")) else f"{said.rstrip(':')}.", file=sys.stderr, flush=True)
 
 
 def left(error: SystemExit) -> str:

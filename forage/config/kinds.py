@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from forage.core.errors import ForageError
+from forage.core.errors import ForageError, check_path
 from forage.core.schedule import Schedule
 
 WORDS: dict[Any, tuple[str, str]] = {  # of one, and of what a list of them has
@@ -31,6 +31,14 @@ def check_kinds(given: Mapping[str, Any], wanted: Mapping[str, Any], owner: str 
         if not fits(value, kind):
             of = f" of {owner}" if owner else ""
             raise ForageError(f"{name}{of} is {words(kind)}, not {shown(value)}.")
+        if names_paths(kind):
+            for path in [value] if isinstance(value, str | os.PathLike) else value if isinstance(value, list) else []:
+                check_path(path)
+
+
+def names_paths(wanted: Any) -> bool:
+    """Return whether values of a type may be paths."""
+    return typing.get_origin(wanted) is os.PathLike or any(map(names_paths, typing.get_args(wanted)))
 
 
 def check_fields(part: Any, name: str) -> None:

@@ -74,6 +74,7 @@ def load_policy(
     sampled = actions_of(config, evaluation, actions) == "sampled"
     policy = Policy(agent, jax.tree.map(lambda x: x[index], states), spec, sampled)
     fits = [member for member in members if wanted.items() <= member.items()]
+    policy.directory = os.fspath(path)
     policy.member, policy.members = members[index], len(fits)
     policy.settings = len({tuple(member.values())[1:] for member in fits})
     policy.evaluated = evaluation is not None

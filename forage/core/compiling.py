@@ -81,7 +81,8 @@ class Background:
                 if name and passed >= said:
                     said *= 2
                     line = f"Compiling {name} has taken {passed:.0f} s and goes on; Ctrl-C ends it."
-                    print(line, file=sys.stderr, flush=True)
+                    with contextlib.suppress(OSError, ValueError):  # a line that is lost does not end a run
+                        print(line, file=sys.stderr, flush=True)
                 if passed >= STOPPED_AFTER and threading.current_thread() is threading.main_thread():
                     stop.heed()
         except BaseException:

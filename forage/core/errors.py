@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import errno
+import os
 from collections.abc import Iterable
+from typing import Any
 
 from forage.core.elsewhere import ours
 
@@ -27,6 +30,26 @@ def words_of(error: BaseException) -> str:
     except Exception:
         said = "a message that cannot be shown"
     return f"{type(error).__name__}: {said}"
+
+
+def check_path(path: Any) -> None:
+    """Raise `ForageError` for a path that can name no file here, or none that this person may look at."""
+    try:
+        os.lstat(path)
+    except OSError as error:
+        if error.errno in (errno.ENAMETOOLONG, errno.EACCES, errno.ELOOP, errno.EINVAL):
+            raise ForageError(unusable(error, path)) from error
+    except ValueError as error:  # a null byte, or half a character
+        raise ForageError(f"{os.fspath(path)!r} is no path ({error}); give one without such characters.") from error
+
+
+def unusable(error: OSError, path: Any = None) -> str:
+    """Say in a sentence why the system refuses a path, that of the error unless another one is given."""
+    text = os.fsdecode(error.filename if path is None else path)
+    name = text if len(text) <= 100 else f"{text[:60]}...{text[-20:]}"
+    if error.errno == errno.ENAMETOOLONG:
+        return f"{name} is a longer name than the file system allows; a shorter one works."
+    return f"{name} cannot be used: {error.strerror}."
 
 
 def nearest(word: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.5) -> str:

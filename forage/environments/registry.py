@@ -112,13 +112,24 @@ class HostFactory:
                 f"environments and Gymnasium's; wrap it in its own library instead."
             )
 
+    def _named(self, cls: Any, target: Any) -> set[str]:
+        """Return the options that the environment's constructor names. Raise `ForageError` where it is not there."""
+        try:
+            return cls.options_of(target)
+        except ForageError:
+            raise
+        except Exception as error:  # what an import raises where a package is missing has no common type
+            from forage.environments.adapters.gymnasium.make import failure
+
+            raise failure(self.id, target, error, {}) from error
+
     def _divided(self, cls: Any, target: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options as the adapter takes them: the environment's own in `own`, where their names could be
         ours.
         """
         ours: dict[str, Any] = {}
         own: dict[str, Any] = {}
-        named = cls.options_of(target) if self.options and hasattr(cls, "options_of") else None
+        named = self._named(cls, target) if self.options and hasattr(cls, "options_of") else None
         for option, value in self.options.items():
             whose, dot, name = option.partition(".")
             if dot and whose == "forage":

@@ -77,6 +77,10 @@ class PlainPolicy:
         unknown = {name for name, *_ in about["operations"]} - set(OPERATIONS)
         if unknown:
             raise ValueError(f"{path} uses the operation {min(unknown)}, unknown here; use the Forage that wrote it.")
+        self._build(about, known)
+
+    def _build(self, about: dict[str, Any], known: dict[str, np.ndarray]) -> None:
+        self._made_of, known = (about, known), dict(known)
         self.agent, self.environment = about["agent"], about["environment"]
         self._observation, self._action = about["observation"], about["action"]
         self._start = [known.pop(f"memory{i}") for i in range(about["memories"])]
@@ -87,6 +91,14 @@ class PlainPolicy:
 
     def __repr__(self) -> str:
         return f"<PlainPolicy: {self.agent} on {self.environment}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what pickle keeps: what was in the file, and what is remembered of an episode."""
+        return {"made_of": self._made_of, "memory": self._memory}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self._build(*kept["made_of"])
+        self._memory = kept["memory"]
 
     def reset(self, only: Any = None) -> None:
         """Forget the episode; in a batch, with `only`, the episodes where it is true, such as `terminated`."""
@@ -128,7 +140,13 @@ class PlainPolicy:
         found = self._program(number, [*self._memory, *given])
         self._memory = [np.array(x) for x in found[: len(self._start)]]
         actions = found[len(self._start) :]
-        return _shaped(self._action, [x.reshape(x.shape[1:]) for x in actions] if one else actions)
+        return _shaped(self._action, [_first(x) for x in actions] if one else actions)
+
+
+def _first(rows: np.ndarray) -> Any:
+    """Return the one row of an array; a single number as Python's, which can be a key."""
+    row = rows.reshape(rows.shape[1:])
+    return row if row.ndim else row.item()
 
 
 def _flat(structure: Any, value: Any) -> list[Any]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
+import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from forage.core import prng, spaces, team
+from forage.core import checkpoint, prng, spaces, team
 from forage.core.compiling import Flat, on_host
 from forage.core.ports import Agent, World
 from forage.core.schedule import held
@@ -55,6 +57,9 @@ class Policy:
 
     member: dict[str, Any] = {}
     """The seed, and the settings of a sweep, with which this agent was trained; empty where it is of no run."""
+
+    directory: str | None = None
+    """The run that it was loaded from."""
 
     members, settings, evaluated = 1, 1, False  # among how many, of how many settings, it was chosen by evaluation
 
@@ -125,6 +130,21 @@ class Policy:
             f"Took {told(self.member)}: {why} of {self.members} trained agents; {names} can be named to take another."
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what pickle makes a policy of in another process: its arrays, and files of one's own that it needs."""
+        try:
+            kept = pickle.dumps((self.agent, self.spec, self.sampled, portable(self)))
+        except Exception as error:  # what one's own objects raise has no common type
+            where = repr(self.directory) if self.directory else "RUN"
+            raise ForageError(
+                f"This {type(self.agent).__name__} cannot be pickled ({type(error).__name__}: {error}); load it where "
+                f"it is to act: forage.load({where})."
+            ) from error
+        from forage.environments.loading import FILE
+
+        own = [m.__file__ for name, m in list(sys.modules.items()) if name.startswith(FILE) and name.encode() in kept]
+        return unpickled, (own, kept)
+
     def reset(self, seed: int = 0, only: Any = None) -> None:
         """Forget the episode, and draw from `seed` again.
 
@@ -153,8 +173,9 @@ class Policy:
     def act(self, observation: Any, explore: bool | None = None, world: World | None = None) -> Any:
         """Return the action for an observation, or those for a batch `[batch, ...]`, as NumPy.
 
-        In an environment of many agents an observation is what all of them see, and an action what all of them do. An
-        agent with memory keeps one for each row of the batch, which is an episode of its own until it is `reset`.
+        A single choice is an `int`. In an environment of many agents an observation is what all of them see, and an
+        action what all of them do. An agent with memory keeps one for each row of the batch, which is an episode of
+        its own until it is `reset`.
 
         `explore`: whether actions are drawn as in training; unless said, as the run was evaluated. `world`: the
         environment as it stands, for an agent that looks ahead, which acts for one observation at a time.
@@ -164,7 +185,7 @@ class Policy:
         observation, batch = self._read(observation)
         hidden = self._memory(batch)
         if not explore and sum(batch) <= MOST_ROWS and self._numpy is not None:
-            return self._act_in_numpy(self._numpy, hidden, observation, batch)
+            return as_number(self._act_in_numpy(self._numpy, hidden, observation, batch))
         if not batch:
             world = world if self.agent.looks_ahead else None
             found = self._step(self._flat, hidden, observation, self._key, explore, world)
@@ -174,7 +195,7 @@ class Policy:
             found = self._steps(self._flat, hidden, observation, self._key, explore)
         action, self._hidden, self._key = found
         self._unpaid = self.agent.hears_rewards
-        return on_host(action)
+        return as_number(on_host(action))
 
     def paid(self, reward: Any) -> None:
         """Tell an agent that `hears_rewards` what the step after its last action paid, or the steps of a batch."""
@@ -283,3 +304,60 @@ class Policy:
                 )
             batch = before
         return observation, batch or ()
+
+
+def as_number(action: Any) -> Any:
+    """Return an action with each single number as Python's, which is equal to others and can be a key."""
+    return jax.tree.map(lambda x: x.item() if np.ndim(x) == 0 else x, action)
+
+
+REMEMBERED = ("directory", "member", "members", "settings", "evaluated", "_batch", "_key", "_unpaid")
+"""Attributes that a policy has in another process too."""
+
+
+def bits_of(tree: Any) -> list[tuple[np.ndarray, str]]:
+    """Return the leaves of a tree as NumPy's arrays, each with its random generator's name if it is a key."""
+    return [
+        (np.asarray(jax.random.key_data(x)), checkpoint.generator_of(x))
+        if checkpoint.is_key(x)
+        else (np.asarray(x), "")
+        for x in jax.tree.leaves(tree)
+    ]
+
+
+def from_bits(bits: list[tuple[np.ndarray, str]]) -> list[Any]:
+    """Return the leaves that `bits_of` made arrays of."""
+    return [jax.random.wrap_key_data(jax.numpy.asarray(x), impl=generator) if generator else x for x, generator in bits]
+
+
+def portable(policy: Policy) -> tuple[Any, ...]:
+    """Return a policy's networks and memory as arrays, and the tree of its networks with the number of each array.
+
+    Instead of that tree `None`, where the agent makes one like it: what activations are made of may not be pickled.
+    """
+    structure = jax.tree.structure(policy.state)
+    alike = structure == structure_of(policy.agent, policy.spec)
+    numbered = None if alike else jax.tree.unflatten(structure, range(structure.num_leaves))
+    return numbered, bits_of(policy.state), bits_of(policy._hidden), {n: getattr(policy, n) for n in REMEMBERED}
+
+
+def structure_of(agent: Agent, spec: Spec) -> Any:
+    """Return the tree of an agent's state."""
+    return jax.tree.structure(jax.eval_shape(lambda key: agent.init(key, spec), prng.key(0)))
+
+
+def unpickled(own: list[str], kept: bytes) -> Policy:
+    """Return the policy that another process pickled, once the files of one's own that it needs are imported."""
+    if own:
+        from forage.environments.loading import load_file
+
+        for file in own:
+            load_file(file)
+    agent, spec, sampled, (numbered, networks, memory, remembered) = pickle.loads(kept)
+    structure = structure_of(agent, spec) if numbered is None else jax.tree.structure(numbered)
+    state = jax.device_put(jax.tree.unflatten(structure, from_bits(networks)))
+    policy = Policy(agent, state, spec, sampled)
+    policy._hidden = jax.tree.unflatten(jax.tree.structure(policy._start), from_bits(memory))
+    for name, value in remembered.items():
+        setattr(policy, name, value)
+    return policy

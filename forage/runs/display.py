@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from forage.core import streams
 from forage.core.errors import ForageError
 from forage.core.plain import dumps
 from forage.evaluation.plots import sparkline
@@ -63,7 +64,7 @@ class Plain(Progress):
 
     def start(self, title: str, lines: list[str], total: int) -> None:
         self.total, self.when = total, time.monotonic()
-        print(title, *lines, sep="\n  ", flush=True)
+        print("\n  ".join([title, *lines]), flush=True)
 
     def row(self, row: dict[str, Any]) -> None:
         tenth = 10 * row["steps"] // self.total
@@ -77,7 +78,7 @@ class Plain(Progress):
         print(text, flush=True)
 
     def finish(self, result: dict[str, Any], lines: list[str]) -> None:
-        print(*lines, sep="\n", flush=True)
+        print("\n".join(lines), flush=True)
 
 
 class Json(Progress):
@@ -97,8 +98,16 @@ _out: list[Any] = []
 
 
 def say(data: dict[str, Any]) -> None:
-    """Print one line of JSON."""
-    print(dumps(data), file=_out[-1] if _out else None, flush=True)
+    """Print one line of JSON. Raise `OutputLost` where standard output takes no more."""
+    out = _out[-1] if _out else None
+    try:
+        print(dumps(data), file=out, flush=True)
+    except BrokenPipeError:
+        streams.silence(out)
+        raise
+    except OSError as error:
+        streams.silence(out)
+        raise streams.OutputLost(f"{streams.lost(error)}.") from error
 
 
 @contextlib.contextmanager
@@ -188,6 +197,58 @@ class Live(Progress):
             self.console.print(line, highlight=False, markup=False)
 
 
+class Steady(Progress):
+    """Another display, until standard output takes no more: then the run goes on without its lines, and says so."""
+
+    def __init__(self, inner: Progress):
+        self.inner, self.over = inner, False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Tell the other display how many settings there are, too."""
+        super().__setattr__(name, value)
+        if name == "settings":
+            self.inner.settings = value
+
+    def _call(self, name: str, *given: Any) -> None:
+        if self.over:
+            return
+        call = getattr(self.inner, name)
+        try:
+            try:
+                call(*given)
+            except UnicodeEncodeError:
+                with streams.replacing_unknown(sys.stdout):
+                    call(*given)
+        except (OSError, ValueError, streams.OutputLost) as error:
+            if isinstance(error, ValueError) and not getattr(sys.stdout, "closed", False):
+                raise
+            self.over = True
+            why = str(error).rstrip(".") if isinstance(error, ForageError) else streams.lost(error)
+            streams.tell(f"{why}; the run goes on without its lines.")
+
+    def start(self, title: str, lines: list[str], total: int) -> None:
+        self._call("start", title, lines, total)
+
+    def update(self, row: dict[str, Any], seconds_left: float) -> None:
+        self._call("update", row, seconds_left)
+
+    def row(self, row: dict[str, Any]) -> None:
+        self._call("row", row)
+
+    def note(self, text: str) -> None:
+        if not self.over:
+            self._call("note", text)
+            return
+        with contextlib.suppress(OSError, ValueError):  # a note is worth knowing without the other lines
+            print(text, file=sys.stderr, flush=True)
+
+    def stop(self) -> None:
+        self._call("stop")
+
+    def finish(self, result: dict[str, Any], lines: list[str]) -> None:
+        self._call("finish", result, lines)
+
+
 class Waiting:
     """Says on standard error how far a long command is: in a terminal one line that is written over, else a few.
 
@@ -197,7 +258,7 @@ class Waiting:
 
     def __init__(self, kind: str = "auto"):
         self.silent = kind in ("quiet", "json")
-        self.live = sys.stderr.isatty()
+        self.live = streams.is_terminal(sys.stderr)
         self.every = 0.2 if self.live else 10.0  # seconds
         self.next = time.monotonic() + (1.0 if self.live else 10.0)
 
@@ -208,12 +269,16 @@ class Waiting:
         if self.silent or time.monotonic() < self.next:
             return
         self.next = time.monotonic() + self.every
-        print(f"\r{said}\033[K" if self.live else said, end="" if self.live else "\n", file=sys.stderr, flush=True)
+        self._print(f"\r{said}\033[K" if self.live else f"{said}\n")
 
     def __exit__(self, *error: object) -> None:
         """Wipe the line that is written over."""
         if self.live and not self.silent:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+            self._print("\r\033[K")
+
+    def _print(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # the command matters more than how far it is
+            print(text, end="", file=sys.stderr, flush=True)
 
 
 SHOWN = {"newest", "quiet_since", "sample"}
@@ -232,13 +297,20 @@ def make(kind: str | Progress) -> Progress:
     if isinstance(kind, Progress):
         return kind
     if kind == "auto":
-        kind = "notebook" if in_notebook() else "live" if sys.stdout.isatty() else "plain"
+        kind = "notebook" if in_notebook() else "live" if streams.is_terminal(sys.stdout) else "plain"
     kinds = {"live": Live, "notebook": Notebook, "plain": Plain, "json": Json, "notes": Notes, "quiet": Progress}
     if kind not in kinds:
         raise ForageError(f"A display is auto, {', '.join(kinds)}, not {kind!r}.")
     if kind == "notebook" and not in_notebook():
         raise ForageError("The display notebook is for a notebook's kernel; live is for a terminal.")
     return kinds[kind]()
+
+
+def steady(display: Progress) -> Progress:
+    """Return a display of `make` that outlives standard output; one's own as it is, as its errors are one's own."""
+    from forage.runs.notebook import Notebook
+
+    return Steady(display) if type(display) in (Live, Notebook, Plain, Json, Notes) else display
 
 
 def finite_values(values: Any) -> np.ndarray:

@@ -29,6 +29,7 @@ import numpy as np
 from forage.config import registry
 from forage.config.saved import load_policy, read_config
 from forage.core import checkpoint
+from forage.core.errors import check_path
 from forage.core.plain import dumps
 from forage.core.sweep import members_of, settings_of
 from forage.core.types import ForageError
@@ -51,6 +52,7 @@ class Run:
             raise ForageError(
                 f"A run is named by its directory, a text or a path, not by a {type(directory).__name__}."
             )
+        check_path(directory)
         self.directory = Path(directory)
         if not (self.directory / "config.json").exists():
             raise ForageError(f"{self.directory} is not a run: it has no config.json.")

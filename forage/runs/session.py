@@ -68,6 +68,7 @@ class Session:
         self.stopped = ""  # why training ends before its last step
         self.said: list[str] = []  # more for the introduction
         self.begun: Callable[[], None] = lambda: None  # called after a beginning that is not a resumption
+        self.began_at: int | None = None  # the step of its beginning, if that was in this sitting
         self.newest: dict[str, Any] | None = None  # evaluation of this sitting
         self.asked = 0  # evaluations that callbacks asked for
         self.watch = Watch()  # of what is beside training
@@ -82,6 +83,11 @@ class Session:
     def seconds(self) -> float:
         """Spent in the loop, in earlier sittings too."""
         return self.earlier + (0.0 if self.started is None else time.monotonic() - self.started)
+
+    @property
+    def learned_nothing(self) -> bool:
+        """Return whether the run is where it began, in this sitting."""
+        return self.checkpoints.steps is None if self.began_at is None else self.runner.steps == self.began_at
 
     def scored_already(self) -> dict[str, Any] | None:
         """Return the evaluation of a run that has finished, if it has as many episodes as are asked for, so played."""
@@ -103,6 +109,7 @@ class Session:
                 self.runner.begin()
                 self.begun()
                 self.save()
+                self.began_at = self.runner.steps
             elif self.runner.steps >= steps:
                 kept = self.scored_already()
                 what = "it is only evaluated" if kept is None else "nothing is left to do"
@@ -390,7 +397,7 @@ class Session:
         self.earlier, self.totals = header["seconds"], Totals(header["since"])
 
     def what_is_kept(self) -> str:
-        if self.checkpoints.steps is None:
+        if self.checkpoints.steps is None or self.learned_nothing:
             return ""
         return f" The run is kept as of step {self.checkpoints.steps:,} in {self.directory}."
 

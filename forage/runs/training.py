@@ -26,6 +26,7 @@ from forage.loop.policy import AUTO
 from forage.memory.around import innermost
 from forage.memory.dataset import DataSet
 from forage.runs import display as progress
+from forage.runs.beginning import removed_if_failed
 from forage.runs.callbacks import Callback, check_callbacks
 from forage.runs.capacity import check_memory
 from forage.runs.changes import record_changes
@@ -130,7 +131,7 @@ def train(
     """
     check_not_importing()
     check_call(train, {name: value for name, value in locals().items() if name not in CHECKED_APART})
-    shown = progress.make(display)
+    shown = progress.steady(progress.make(display))
     if evaluation_episodes is not None:
         check_episodes(evaluation_episodes)
     if evaluation_every is not None:
@@ -212,7 +213,8 @@ def train(
     if isinstance(memory, DataSet) and (ends := memory.ends(setup.environment_config)):
         settings["ends"] = ends
     path = Path(directory) if directory is not None else new_directory(setup)
-    with locked(path):
+    session: Session | None = None
+    with locked(path), removed_if_failed(path, lambda: session is None or session.learned_nothing):
         config = setup.config() | settings
         tracking = open_trackers(trackers, path, config, note=shown.note)
         made = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count()}
@@ -255,7 +257,7 @@ def resume(
             f"and {', '.join(CHANGEABLE)}."
         )
     steps = None if steps is None else whole("steps", steps)
-    shown, called = progress.make(display), check_callbacks(callbacks)
+    shown, called = progress.steady(progress.make(display)), check_callbacks(callbacks)
     run = Run(directory)
 
     def differs(what: str) -> None:
@@ -370,7 +372,7 @@ def evaluate(
 def new_directory(setup: Setup, suffix: str = "") -> Path:
     """Make `runs/AGENT-ENVIRONMENT-TIME`, one that nobody else has, even if they begin in the same second."""
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    safe = setup.name.replace(":", "-").replace("/", "-")
+    safe = setup.name.replace(":", "-").replace("/", "-")[:100]  # file systems take 255 bytes
     base = Path("runs") / f"{short_name(setup.agent)}-{safe}-{stamp}".replace(":", "-")
     for number in itertools.count():
         path = base.with_name(f"{base.name}{f'-{number}' if number else ''}{suffix}")

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from forage.config.kinds import check_call
 from forage.config.saved import load
@@ -88,6 +89,11 @@ def watch(
     return path, returns
 
 
+def as_arrays(action: PyTree[Any]) -> PyTree[np.ndarray]:
+    """Return an action as environments take it from agents: a choice as a number of 32 bits."""
+    return jax.tree.map(lambda x: np.asarray(x, np.int32 if isinstance(x, int) else None), action)
+
+
 def play_native(policy: Policy, environment: Environment, steps: int, episode: int, film: Film) -> float:
     key = jax.random.fold_in(prng.key(prng.WATCH), episode)
     # Closures, as JAX hashes what it compiles, and an environment that holds arrays has no hash.
@@ -99,7 +105,7 @@ def play_native(policy: Policy, environment: Environment, steps: int, episode: i
     film.take(partial(environment.render, state), 0, total)
     for time in range(1, steps + 1):
         action = policy.act(observation, world=World(environment, state))
-        state, step = advance(state, action, time - 1)
+        state, step = advance(state, as_arrays(action), time - 1)
         observation = step.observation
         policy.paid(step.reward)
         step = as_one(step, environment.num_agents)
@@ -118,7 +124,7 @@ def play_host(policy: Policy, environment: HostEnvironment, steps: int, episode:
     film.take(environment.render, 0, total)
     for time in range(1, steps + 1):
         action = policy.act(jax.tree.map(lambda x: x[0], observation))
-        step, observation = environment.step(jax.tree.map(lambda x: np.asarray(x)[None], action))
+        step, observation = environment.step(jax.tree.map(lambda x: x[None], as_arrays(action)))
         policy.paid(step.reward[0])
         step = as_one(step, environment.num_agents)
         total += float(step.reward.sum())
@@ -147,7 +153,7 @@ def converse(policy: Policy, environment: HostEnvironment, steps: int, episode: 
     policy.reset(episode)
     for _ in range(steps):
         action = policy.act(jax.tree.map(lambda x: x[0], observation))
-        step, observation = environment.step(jax.tree.map(lambda x: np.asarray(x)[None], action))
+        step, observation = environment.step(jax.tree.map(lambda x: x[None], as_arrays(action)))
         policy.paid(step.reward[0])
         if step.terminated[0] or step.truncated[0]:
             return environment.conversations()[0]

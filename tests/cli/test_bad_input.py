@@ -536,6 +536,28 @@ def test_an_environment_that_fails_in_the_middle(own, tmp_path, name, said):
     policy.act(np.zeros(policy.spec.observation_space.shape))
 
 
+AT_ONCE = """
+import gymnasium, numpy as np
+
+class Breaks(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (3,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action):
+        raise RuntimeError("the rope broke")
+"""
+
+
+def test_a_failed_start_leaves_no_directory(tmp_path):
+    (tmp_path / "at_once.py").write_text(AT_ONCE)
+    with pytest.raises(ForageError, match=r"failed at step 1 .*the rope broke") as caught:
+        small.train(tmp_path / "run", environment=f"{tmp_path / 'at_once.py'}:Breaks", seeds=[3])
+    assert "kept" not in str(caught.value) and not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [

@@ -1,6 +1,7 @@
 """A trained agent acts: as it was trained, without what trained it."""
 
 import json
+import pickle
 import subprocess
 import sys
 
@@ -14,6 +15,8 @@ import forage
 from forage.core import prng, spaces
 from forage.core.sweep import best, members_of
 from forage.core.types import ForageError
+from forage.environments import make, spec_of
+from forage.environments.loading import load_class, load_file
 from forage.loop.policy import Policy
 
 small.keep_compiled()
@@ -58,6 +61,57 @@ def test_acts_as_the_agent_does(directory, seed, explore):
         assert policy.act(observation, explore) == spaces.clip(policy.spec.action_space, action)
         hidden = agent.acted(state, hidden, action)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), policy._hidden, hidden)
+
+
+def test_a_pickled_policy_goes_on_with_its_episode(directory):
+    here = forage.load(directory, seed=7, actions="sampled")
+    here.act(OBSERVATIONS[0])
+    there = pickle.loads(pickle.dumps(here))
+    assert (repr(there), there.member, there.directory) == (repr(here), {"seed": 7}, str(directory))
+    assert small.differing((here.state, here._hidden), (there.state, there._hidden)) == []
+    assert [there.act(o) for o in OBSERVATIONS] == [here.act(o) for o in OBSERVATIONS]
+
+
+OWN_AGENT = """
+from forage.agents.policy_gradient.reinforce import Reinforce
+
+class Mine(Reinforce):
+    pass
+
+class Closed(Reinforce):
+    def __reduce__(self):
+        raise TypeError("holds a socket")
+"""
+
+
+def test_a_pickled_policy_brings_files_of_ones_own(tmp_path):
+    (tmp_path / "own.py").write_text(OWN_AGENT)
+    target = str(tmp_path / "own.py")
+
+    def policy(name):
+        agent = load_class(f"{target}:{name}")(hidden_sizes=(4,))
+        spec = spec_of(make("CartPole-v1"), "CartPole-v1")
+        return Policy(agent, agent.init(prng.key(0), spec), spec)
+
+    kept = pickle.dumps(policy("Mine"))
+    module = load_file(target)
+    del sys.modules[module.__name__]  # as in another process
+    there = pickle.loads(kept)
+    assert type(there.agent) is not module.Mine and type(there.agent).__name__ == "Mine"
+    assert there.act(np.zeros(4, np.float32)) in (0, 1)
+    with pytest.raises(
+        ForageError, match=r"Closed cannot be pickled \(TypeError: holds a socket\); load it where it is"
+    ):
+        pickle.dumps(policy("Closed"))
+
+
+@pytest.mark.parametrize("explore", [False, True])
+def test_one_choice_is_a_number_of_python(directory, explore):
+    policy = forage.load(directory, seed=3)
+    assert type(policy.act(OBSERVATIONS[0], explore)) is int
+    policy.reset()
+    actions = policy.act(OBSERVATIONS, explore)
+    assert actions.shape == (3,) and {0: "left", 1: "stay", 2: "right"}[actions[0]]
 
 
 def test_each_seed_has_its_own_agent_and_the_best_is_the_default(directory):

@@ -23,6 +23,7 @@ from forage.evaluation.statistics import score
 from forage.loop.policy import AUTO
 from forage.runs import display as progress
 from forage.runs import training
+from forage.runs.beginning import removed_if_failed
 from forage.runs.locking import locked
 from forage.runs.provenance import versions
 from forage.runs.run import Run, read_json, write_json
@@ -107,18 +108,19 @@ def tune(
     }  # fmt: skip
     check_directory(path, words)
     say(f"{agent} on {setup.name}: {method}, {trials} trials over {', '.join(one.name for one in ranges)}\n  in {path}")
-    with locked(path):
+    rows = path / ("population.jsonl" if method == "pbt" else "trials.jsonl")
+    with locked(path), removed_if_failed(path, lambda: not rows.exists()):
         write_json(path / "search.json", words)
         started = time.monotonic()
         schedule = None
         if method == "pbt":
-            schedule = evolve(setup, ranges, population, episodes, path / "population.jsonl", shower(say))
+            schedule = evolve(setup, ranges, population, episodes, rows, shower(say))
             found: dict[str, Any] = {"best": schedule._asdict(), "trials": trials}
             new = trials  # a population begins anew
         else:
             plan = Plan(setup, ranges, population, episodes, method, batch)
-            before = len(read(path / "trials.jsonl"))
-            done = search(plan, trials, path / "trials.jsonl", teller(say))
+            before = len(read(rows))
+            done = search(plan, trials, rows, teller(say))
             new = len(done) - before
             found = {"best": best(done)._asdict(), "trials": len(done)}
             found["complete"] = sum(trial.state == "complete" for trial in done)

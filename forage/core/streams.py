@@ -1,0 +1,102 @@
+"""Standard output and error as they may be: closed, full, or of an encoding that lacks characters."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from forage.core.errors import ForageError
+
+
+class OutputLost(ForageError):
+    """Standard output took no more."""
+
+
+told = False
+"""Whether somebody was told that standard output takes no more, and went on without."""
+
+
+def open_closed() -> None:
+    """Open the standard streams that are closed, to nowhere.
+
+    Otherwise the next file that is opened gets their number, and what others print goes into it.
+    """
+    descriptor = os.open(os.devnull, os.O_RDWR)
+    while descriptor <= 2:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+    os.close(descriptor)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - it stays open
+
+
+def replace_unknown(stream: Any) -> None:
+    """Let a stream write `?` for characters that its encoding lacks, instead of raising an error."""
+    if getattr(stream, "errors", None) in ("strict", "surrogateescape") and hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="replace")
+
+
+@contextlib.contextmanager
+def replacing_unknown(stream: Any) -> Iterator[None]:
+    """Let a stream write `?` for characters that its encoding lacks, for as long as the context lasts."""
+    errors = getattr(stream, "errors", None)
+    replace_unknown(stream)
+    try:
+        yield
+    finally:
+        if getattr(stream, "errors", None) != errors:
+            stream.reconfigure(errors=errors)
+
+
+def is_terminal(stream: Any) -> bool:
+    """Return whether a stream is open and a terminal."""
+    return stream is not None and not getattr(stream, "closed", False) and stream.isatty()
+
+
+def tell(text: str) -> None:
+    """Print on standard error that somebody goes on without standard output."""
+    global told
+    told = True
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
+
+
+def lost(error: Exception) -> str:
+    """Say in a sentence without an end why standard output takes no more."""
+    return f"Standard output could not be written ({getattr(error, 'strerror', None) or error})"
+
+
+def flush() -> OSError | ValueError | None:
+    """Write what standard output still holds. Return the error where that fails, after which nothing is held."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        silence(sys.stdout)
+        return error
+    return None
+
+
+def probe() -> OSError | ValueError | None:
+    """Write a line's end to standard output after an error. Return the error where it takes no more."""
+    if (held := flush()) is not None or sys.stdout is None:
+        return held
+    try:
+        os.write(sys.stdout.fileno(), b"\n")
+    except (OSError, ValueError) as error:
+        silence(sys.stdout)
+        return error
+    return None
+
+
+def silence(stream: Any) -> None:
+    """Send a stream that takes no more to nowhere, so that what it still holds is no error at exit."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        number = stream.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, number)
+        os.close(nowhere)
+        stream.flush()
