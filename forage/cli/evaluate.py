@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from forage.cli.arguments import checkpoint_of, display, nothing_left, one_run, port_part, say, wrappers
@@ -78,11 +79,16 @@ def run(positional: list[str], words: options.Words) -> None:
         )
         return
     from forage.runs import training
+    from forage.runs.display import Notes, Progress, duration
     from forage.runs.run import Run, by_setting, scored
     from forage.runs.scoring import how_scored, normalised_words
 
     training.use_compilation_cache()
-    score = training.evaluate(directory, episodes, seed, actions=actions, opponent=opponent, checkpoint=checkpoint)
+    began, note = time.monotonic(), (Progress() if kind == "quiet" else Notes()).note
+    score = training.evaluate(
+        directory, episodes, seed, actions=actions, opponent=opponent, checkpoint=checkpoint, note=note
+    )
+    took = time.monotonic() - began
     run = Run(directory)
     evaluation = run.evaluation or {}
     if checkpoint is not None:
@@ -98,7 +104,7 @@ def run(positional: list[str], words: options.Words) -> None:
             after = f" after {evaluation['steps']:,} steps" if checkpoint is not None else ""
             print(f"{run.title}{f' with {label}' if label else ''}{after}: return {one}")
             print(*(f"  {line}\n" for line in normalised_words(one, run.config.get("ends"))), sep="", end="")
-        print(*(f"  {line}" for line in how_scored(evaluation)), sep="\n")
+        print(*(f"  {line}" for line in how_scored(evaluation)), f"  in {duration(took)}", sep="\n")
 
 
 def evaluate_elsewhere(directory: str, kind: str, axes: list[str], **arguments: Any) -> None:

@@ -29,6 +29,9 @@ def run(positional: list[str], words: options.Words) -> None:
     threshold = options.parse("threshold", words.pop("threshold"), float) if "threshold" in words else None
     film = bool(words.pop("film", False))
     nothing_left(words, "report", ["output", "threshold", "film"])
+    from forage.runs.display import Waiting
     from forage.studies.report import report as write
 
-    print(write(positional, output, threshold, film))
+    with Waiting() as tell:
+        path = write(positional, output, threshold, film, tell)
+    print(path)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -31,6 +34,36 @@ def check_episodes(episodes: int) -> None:
 def step_limit(setup: Setup) -> int:
     """Step after which an evaluation episode is cut, where the environment itself has no limit: Atari's."""
     return 27_000 if setup.spec.horizon is None else int(setup.spec.horizon)
+
+
+LONG = 5.0
+"""Seconds of an evaluation after which a line says what is played."""
+
+
+@contextlib.contextmanager
+def said_if_long(note: Callable[[str], None], setup: Setup, episodes: int, scored: bool = True) -> Iterator[None]:
+    """Say what an evaluation plays, once it takes longer than a moment. `scored`: it is that of the run's score."""
+    timer = threading.Timer(LONG, lambda: note(what_is_played(setup, episodes, scored)))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def what_is_played(setup: Setup, episodes: int, scored: bool = True) -> str:
+    """Say how many episodes an evaluation plays and how long they can be, and what would make them shorter."""
+    twice = scored and setup.evaluation_actions == AUTO and setup.agent.stochastic
+    before = ", and as many before with each kind of action, to choose how to play" if twice else ""
+    said = f"Evaluating: {episodes:,} episode{'s' * (episodes > 1)} of each seed{before}"
+    limit = step_limit(setup)
+    if setup.spec.horizon is None:
+        return (
+            f"{said}. {setup.name} has no limit of steps, so an episode that does not end is cut after {limit:,}; "
+            f"--wrap time-limit:1000 sets a limit."
+        )
+    return f"{said}, of up to {limit:,} steps."
 
 
 def load_agents(run: Run, runner: Runner) -> int:

@@ -30,7 +30,7 @@ from forage.runs.handover import handed_over
 from forage.runs.introduction import introduction, title
 from forage.runs.keeping import Keeping
 from forage.runs.run import Run, write_json
-from forage.runs.scoring import cut_sentence, evaluate_agents, score_agents, step_limit
+from forage.runs.scoring import cut_sentence, evaluate_agents, said_if_long, score_agents, step_limit
 from forage.runs.starting import Inheritance
 from forage.runs.summary import conclude, device_failure
 from forage.runs.texts import FILE, row_of
@@ -70,6 +70,7 @@ class Session:
         self.begun: Callable[[], None] = lambda: None  # called after a beginning that is not a resumption
         self.began_at: int | None = None  # the step of its beginning, if that was in this sitting
         self.newest: dict[str, Any] | None = None  # evaluation of this sitting
+        self.scoring_took = 0.0  # seconds of the episodes of the score
         self.asked = 0  # evaluations that callbacks asked for
         self.watch = Watch()  # of what is beside training
         self.before: dict[str, float] = {}  # what the runner had spent when compiling was over
@@ -123,9 +124,12 @@ class Session:
             self.loop()
             seconds, spent = self.seconds, {} if kept else self.spent()
             self.runner.retire()
-            evaluation = kept or score_agents(self.runner, self.setup, self.settings["evaluation_episodes"])
+            evaluation = kept or self.score_agents()
+            if not kept:
+                spent = together([spent, {"evaluate": self.scoring_took}])
             self.keep_texts()
-            result, lines = conclude(self.directory, self.setup, self.runner, evaluation, seconds, spent, self.stopped)
+            took = (seconds, self.scoring_took)
+            result, lines = conclude(self.directory, self.setup, self.runner, evaluation, took, spent, self.stopped)
             self.track_evaluation(evaluation)
             for tracker in self.trackers:
                 tracker.finish(result)
@@ -157,6 +161,14 @@ class Session:
             self.runner.close()
         self.display.finish(result, lines)
         return Run(self.directory)
+
+    def score_agents(self) -> dict[str, Any]:
+        """Play the episodes of the score, and count the seconds that they take."""
+        began, episodes = time.monotonic(), self.settings["evaluation_episodes"]
+        with said_if_long(self.display.note, self.setup, episodes):
+            found = score_agents(self.runner, self.setup, episodes)
+        self.scoring_took = time.monotonic() - began
+        return found
 
     def inherit(self, inheritance: Inheritance) -> None:
         """Begin with what another run has learned."""
@@ -252,7 +264,8 @@ class Session:
         self.watch.start()
         actions = "sampled" if self.setup.evaluation_actions == "sampled" else "greedy"
         episodes, seed = self.settings["evaluation_episodes"], prng.EVALUATION_AT_POINTS + number
-        found = evaluate_agents(self.runner, self.setup, episodes, seed, actions)
+        with said_if_long(self.display.note, self.setup, episodes, scored=False):
+            found = evaluate_agents(self.runner, self.setup, episodes, seed, actions)
         self.newest = found
         self.append(self.evaluations, {"steps": self.runner.steps, "cut": found["cut"]} | columns(found))
         self.keep_texts()

@@ -24,14 +24,15 @@ def conclude(
     setup: Setup,
     runner: Runner,
     evaluation: dict[str, Any],
-    seconds: float,
+    took: tuple[float, float],
     spent: dict[str, float],
     stopped: str = "",
 ) -> tuple[dict[str, Any], list[str]]:
     """Write the evaluation and the pictures of a run. Return its result as data, and as lines to show.
 
-    `spent`: seconds of this sitting, by what they were spent on; empty where nothing was left to do. `stopped`: why
-    training ended before its last step; that is recorded.
+    `took`: the seconds of training, and those of the evaluation that the score is of. `spent`: seconds of this
+    sitting, by what they were spent on; empty where nothing was left to do. `stopped`: why training ended before its
+    last step; that is recorded.
     """
     if stopped:
         record(Run(directory), "stopped", runner.steps, {"reason": stopped})
@@ -46,12 +47,14 @@ def conclude(
         what = f" with {label}" if label else ""
         lines.append(f"{short_name(setup.agent)} on {setup.name}{what}: return {found}")
         lines += [f"  {line}" for line in normalised_words(found, ends)]
+    seconds, evaluating = took
     unit = "updates" if setup.offline else "steps"
     speed = len(setup.members) * runner.steps / max(seconds, 1e-9)
     lines += [
         *(f"  {line}" for line in how_scored(evaluation)),
         *([f"  stopped after {runner.steps:,} of {setup.steps:,} {unit}: {stopped}"] if stopped else []),
-        f"  {runner.steps:,} {unit} a seed in {duration(seconds)} ({speed:,.0f} steps/s, compiling included)",
+        f"  {runner.steps:,} {unit} a seed in {duration(seconds)} ({speed:,.0f} steps/s, compiling included)"
+        + (f", then {duration(evaluating)} of evaluation" if evaluating >= 1 else ""),
         *([f"  time: {said(spent)}"] if spent else []),
         f"  curve {picture}"
         + (f", score by value {settings}" if settings else "")
@@ -64,6 +67,7 @@ def conclude(
         "environment": setup.name,
         "steps": runner.steps,
         "seconds": round(seconds, 3),
+        "evaluation_seconds": round(evaluating, 3),
         **scored(scores, evaluation, ends),
         "return": evaluation["return"],
         **({"stopped": stopped} if stopped else {}),

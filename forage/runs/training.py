@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,7 +36,7 @@ from forage.runs.keeping import check_keeping, take_kept
 from forage.runs.locking import locked
 from forage.runs.provenance import differences, versions
 from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, read_json, write_json
-from forage.runs.scoring import MOST_EPISODE_SEED, check_episodes, load_agents, score_agents
+from forage.runs.scoring import MOST_EPISODE_SEED, check_episodes, load_agents, said_if_long, score_agents
 from forage.runs.session import Session
 from forage.runs.starting import as_parent_unless_said, inherited, without_random_start
 from forage.runs.trackers import Names, open_trackers, tracker_names
@@ -328,6 +328,7 @@ def evaluate(
     actions: str | None = None,
     opponent: str | os.PathLike[str] | None = None,
     checkpoint: str | int | None = None,
+    note: Callable[[str], None] = lambda text: None,
 ) -> Score:
     """Evaluate a run's newest checkpoint again, on episodes chosen by `seed`. Return the score; writes it too.
 
@@ -338,6 +339,7 @@ def evaluate(
     was found goes into opponents.json.
     `checkpoint`: `best`, or the step of one that the run has kept, instead of its newest; the run's score stays as it
     is, and what was found goes into checkpoints.json.
+    `note` is told what is played, where that takes longer than a moment.
     Only the agents are read, and what is played is not saved: no code in the run's files is executed.
     """
     check_call(evaluate, locals())
@@ -353,7 +355,8 @@ def evaluate(
         at = load_agents(run, runner) if checkpoint is None else take_kept(run, setup, runner, checkpoint)
         runner.retire()
         choice = None if actions == AUTO or checkpoint is not None else run.choice
-        evaluation = score_agents(runner, setup, episodes, prng.EVALUATION_AGAIN + seed, choice) | {"steps": at}
+        with said_if_long(note, setup, episodes, choice is None):
+            evaluation = score_agents(runner, setup, episodes, prng.EVALUATION_AGAIN + seed, choice) | {"steps": at}
         if checkpoint is not None:
             evaluation["choice"] = evaluation["choice"] and evaluation["choice"] | {"steps": at}
             write_json(run.directory / "checkpoints.json", run.kept | {str(checkpoint): evaluation})

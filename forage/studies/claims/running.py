@@ -35,7 +35,7 @@ from forage.studies.claims import names
 from forage.studies.claims.claim import Also, Claim, Measure, Scale, effects, environments, verdict
 from forage.studies.claims.picture import draw
 from forage.studies.claims.provenance import commit_of, file_of
-from forage.studies.claims.published import code_here, published, reused, uncommitted_modules
+from forage.studies.claims.published import RESULTS, ROOT, code_here, published, reused, uncommitted_modules
 
 SCALES = ("laptop", "smoke", "paper")
 SMOKE_CAPACITY = 10_000
@@ -90,6 +90,7 @@ def run(
     )
     if said := reused(size.seeds, made_by["ran"]["fingerprint"], earlier):
         progress.make(display).note(f"What {name} finds now is not to be published: it would be of {said}.")
+    progress.make(display).note(forecast(name, claim, size, scale))
     runs, seconds = {}, {}
     for number, label in enumerate(claim.arms, 1):
         progress.make(display).note(f"{name}, arm {number} of {len(claim.arms)}: {label}")
@@ -103,6 +104,14 @@ def run(
     for done in runs.values():  # with replay they are gigabytes, and there is nothing to go on with
         shutil.rmtree(done.directory / "checkpoints", ignore_errors=True)
     return result
+
+
+def forecast(name: str, claim: Claim, size: Scale, scale: str) -> str:
+    """Say what a claim trains, and how long that took where its newest result was published."""
+    work = f"{name} trains {len(claim.arms)} arms, {len(size.seeds)} seeds of {size.steps:,} steps each"
+    file = ROOT / RESULTS / f"{name}.json"
+    seconds = read_json(file).get("seconds") if scale == "laptop" and file.exists() else None
+    return f"{work}; its published runs took {progress.duration(seconds)}." if seconds else f"{work}."
 
 
 def begin(path: Path, made_by: dict[str, Any], places: Iterable[str], display: str) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import html
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,12 @@ def report(
     output: str | os.PathLike[str] = "report.html",
     threshold: float | None = None,
     film: bool = False,
+    progress: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Write a page about runs, or their directories, and return its path.
 
     `threshold`: also says after how many steps, and how long, runs reached this return in training. `film`: makes a
-    film of each run that has none, where its environment can be drawn.
+    film of each run that has none, where its environment can be drawn, and `progress` is told how far that is.
     """
     check_call(report, locals())
     path = Path(output)
@@ -65,7 +67,7 @@ def report(
         section("What differs" if len(runs) > 1 else "Settings", configurations(runs)),
         section("Changed on the way", changes(runs)),
         section("Texts", texts(runs)),
-        section("Films", films([one for one in runs if not one.run.texts], film)),
+        section("Films", films([one for one in runs if not one.run.texts], film, progress)),
         section("As a paper would print it", "".join(f"<blockquote>{escape(s)}</blockquote>" for s in printed(runs))),
         section("Where the time went", times(runs)),
         section("Made with", table(*made_with(runs))),
@@ -183,7 +185,7 @@ def texts(runs: Sequence[Compared]) -> str:
     return f'<div class="texts">{"".join(parts)}</div>' if parts else ""
 
 
-def films(runs: Sequence[Compared], film: bool) -> str:
+def films(runs: Sequence[Compared], film: bool, progress: Callable[[str], None]) -> str:
     """Show each run's film; with `film`, make those that are missing, or say why one cannot be made."""
     parts = []
     for one in runs:
@@ -191,7 +193,8 @@ def films(runs: Sequence[Compared], film: bool) -> str:
         why = ""
         if film and not found:
             try:
-                found = [watch(one.run.directory, steps=300, megabytes=3)[0]]
+                tell = partial(filmed, progress, one.label)
+                found = [watch(one.run.directory, steps=300, megabytes=3, progress=tell)[0]]
             except ForageError as error:
                 why = f"No film of {one.label}: {error}"
         if found:
@@ -199,6 +202,11 @@ def films(runs: Sequence[Compared], film: bool) -> str:
         elif why:
             parts.append(f'<p class="quiet">{escape(why)}</p>')
     return f'<div class="films">{"".join(parts)}</div>' if parts else ""
+
+
+def filmed(tell: Callable[[str], None], label: str, episode: int, step: int, total: float) -> None:
+    """Say how far the film of a run is."""
+    tell(f"filming {label}: step {step:,} of 300 at most")
 
 
 def shown(film: Path, label: str) -> str:

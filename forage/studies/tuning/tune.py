@@ -108,6 +108,7 @@ def tune(
     }  # fmt: skip
     check_directory(path, words)
     say(f"{agent} on {setup.name}: {method}, {trials} trials over {', '.join(one.name for one in ranges)}\n  in {path}")
+    say(f"  {work(trials, method, setup, population, seeds)}")
     rows = path / ("population.jsonl" if method == "pbt" else "trials.jsonl")
     with locked(path), removed_if_failed(path, lambda: not rows.exists()):
         write_json(path / "search.json", words)
@@ -120,7 +121,7 @@ def tune(
         else:
             plan = Plan(setup, ranges, population, episodes, method, batch)
             before = len(read(rows))
-            done = search(plan, trials, rows, teller(say))
+            done = search(plan, trials, rows, teller(say, trials))
             new = len(done) - before
             found = {"best": best(done)._asdict(), "trials": len(done)}
             found["complete"] = sum(trial.state == "complete" for trial in done)
@@ -202,8 +203,17 @@ def judged(tuned: np.ndarray | None, default: np.ndarray | None, broke: dict[str
     return verdict(better, a, worse, b)
 
 
-def teller(say: Any) -> Any:
-    """Show a batch of trials."""
+def work(trials: int, method: str, setup: Setup, population: Sequence[int], seeds: Sequence[int]) -> str:
+    """Say what a search trains, which is most of the time that it takes."""
+    each = f"{setup.steps:,} steps with {len(population)} seed{'s' * (len(population) > 1)}"
+    searched = (
+        f"{trials} members live for {each}" if method == "pbt" else f"each of {trials} trials trains up to {each}"
+    )
+    return f"{searched}; then the best and the default train {len(seeds)} seeds each, to be judged"
+
+
+def teller(say: Any, total: int) -> Any:
+    """Show a batch of the trials, which are `total` in all."""
 
     def tell(trials: list[Trial], seconds: float) -> None:
         top = max(trials, key=lambda trial: trial.value)
@@ -211,7 +221,7 @@ def teller(say: Any) -> Any:
             f"{sum(t.state == state for t in trials)} {state}" for state in ("complete", "pruned", "failed")
         )
         say(
-            f"  trials {trials[0].number} to {trials[-1].number}: {states}; best {top.value:.4g} with "
+            f"  trials {trials[0].number} to {trials[-1].number} of {total}: {states}; best {top.value:.4g} with "
             f"{written(top.settings)} ({progress.duration(seconds)})"
         )
 
