@@ -1,11 +1,14 @@
 """The learning rate that reaches the update, at moments of a run, of every agent whose rate is annealed."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
 
+from forage.agents.language.base import LanguageAgent
 from forage.config import registry
 from forage.config.setup import make_setup
 from forage.core.types import Batch, Clock
@@ -73,3 +76,11 @@ def test_the_rate_falls_linearly_to_its_final_share(name, monkeypatch):
     share = np.minimum(np.maximum(moments - rollout, 0) / TOTAL, 1.0)
     expected = RATE * (1 - share * (1 - FINAL))
     np.testing.assert_allclose(rates(name, options, monkeypatch, moments), expected, rtol=1e-5)
+
+
+def test_the_rate_of_agents_of_language_falls_linearly_too():
+    """All of them ask `LanguageAgent.rate`, here of rollouts of 8 environments and 3 steps."""
+    agent = SimpleNamespace(num_envs=8, rollout_length=3, learning_rate=RATE, final_learning_rate=FINAL)
+    for steps, share in ((0, 0.0), (24, 0.0), (524, 0.5), (924, 0.9), (2000, 1.0)):
+        rate = LanguageAgent.rate(agent, Clock(jnp.int32(steps), jnp.float32(TOTAL)))
+        np.testing.assert_allclose(rate, RATE * (1 - share * (1 - FINAL)), rtol=1e-5)

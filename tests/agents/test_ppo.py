@@ -159,29 +159,29 @@ def rollout(observation, action, reward, next_observation, terminated, truncated
 
 def test_advantages_and_bootstraps_by_hand():
     """One environment, three steps; the second is truncated in state 1, the third terminated."""
-    agent = dataclasses.replace(PLAIN, num_envs=1, rollout_length=3, discount=0.5, gae_lambda=0.5)
+    agent = dataclasses.replace(PLAIN, num_envs=1, rollout_length=3, discount=0.5, gae_lambda=0.2)
     state = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))._replace(network=table())
     batch = rollout([0, 0, 0], [1, 1, 0], [1, 2, 3], [0, 1, 1], [0, 0, 1], [0, 1, 0], AGENT)
     # V(0) = 2, V(1) = -1. Errors: 1 + 2/2 - 2 = 0; 2 - 1/2 - 2 = -0.5, not 2 + 2/2 - 2; 3 - 2 = 1.
-    advantages = np.array([0 + 0.25 * -0.5, -0.5, 1.0])
+    advantages = np.array([0 + 0.1 * -0.5, -0.5, 1.0])
     _, _, error = jax.jit(agent.learn)(state, batch, CLOCK, KEY)
     np.testing.assert_allclose(error, [np.abs(advantages).mean()], rtol=1e-5)
 
 
 def test_the_bonus_has_a_value_of_its_own_that_goes_on_across_ends():
     """The same three steps, with a bonus: its returns do not end where the episodes do."""
-    agent = PPO(num_envs=1, rollout_length=3, minibatches=1, discount=0.5, gae_lambda=0.5, bonus_head=True)
+    agent = PPO(num_envs=1, rollout_length=3, minibatches=1, discount=0.5, gae_lambda=0.2, bonus_head=True)
     agent = dataclasses.replace(agent, bonus_discount=0.8)
     experience = rollout([0, 0, 0], [1, 1, 0], [1, 2, 3], [0, 1, 1], [0, 0, 1], [0, 1, 0], AGENT).experience
     experience = experience._replace(rewards={"bonus": np.array([[10.0], [20.0], [30.0]])})
     value = np.stack([np.array([2.0, 2.0, 2.0]), np.array([5.0, 6.0, 7.0])], -1)[:, None]
     after = np.stack([np.array([2.0, -1.0, -1.0]), np.array([6.0, 99.0, 8.0])], -1)[:, None]
     own, bonus = np.moveaxis(jax.jit(agent.advantages)(experience, value, after, agent.gae_lambda), -1, 0)[..., 0]
-    np.testing.assert_allclose(own, [0.25 * -0.5, -0.5, 1.0], rtol=1e-6)
+    np.testing.assert_allclose(own, [0.1 * -0.5, -0.5, 1.0], rtol=1e-6)
     # Errors: 10 + 0.8 6 - 5; 20 + 0.8 7 - 6, with the value of what begins next; 30 + 0.8 8 - 7, of what it led to.
     errors = [9.8, 19.6, 29.4]
-    last = errors[1] + 0.4 * errors[2]
-    np.testing.assert_allclose(bonus, [errors[0] + 0.4 * last, last, errors[2]], rtol=1e-6)
+    last = errors[1] + 0.16 * errors[2]
+    np.testing.assert_allclose(bonus, [errors[0] + 0.16 * last, last, errors[2]], rtol=1e-6)
 
 
 @pytest.mark.parametrize("truncated", [False, True])

@@ -99,10 +99,7 @@ class TreeAgent(GRPO):
         old = rows.sampled
         lesson = self.chosen(Lesson(rows, width, weight * own * whole, old, jnp.zeros_like(old)))
         lesson = self.prepared(state, lesson)
-        # As of the beginning of the rollout, so that the first update uses the full learning rate
-        began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)
-        rate = self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
-        state, metrics = self.updated(state, lesson, rate, key)
+        state, metrics = self.updated(state, lesson, self.rate(clock), key)
         value = tree.reward.mean(-1)
         said = {
             "reward": value[0].mean(),

@@ -181,11 +181,8 @@ class ArCHer(LanguageAgent):
             log_p, _ = self.scored(network, acting, rows)
             return -mean(jnp.where(wrote, log_p, 0).sum(-1) * advantage, counts & wrote.any(-1))
 
-        # As of the beginning of the rollout, so that the first update uses the full learning rate
-        began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)
-        rate = self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
         loss, climb = jax.value_and_grad(policy_loss)(state.network)
-        network, optimiser = self.steps(rate).step(climb, state.optimiser, state.network)
+        network, optimiser = self.steps(self.rate(clock)).step(climb, state.optimiser, state.network)
         ready = clock.steps >= self.learning_starts + self.warmup
         network, optimiser = jax.tree.map(
             lambda after, before: jnp.where(ready, after, before),

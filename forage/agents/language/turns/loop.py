@@ -63,10 +63,7 @@ class LOOP(GRPO):
         self, state: LanguageState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[LanguageState, Metrics, Float[Array, " env"]]:
         lesson = self.prepared(state, self.lesson(batch))
-        # As of the beginning of the rollout, so that the first update uses the full learning rate
-        began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)
-        rate = self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
-        state, metrics = self.updated(state, lesson, rate, key)
+        state, metrics = self.updated(state, lesson, self.rate(clock), key)
         reward, wrote = batch.experience.reward.sum(0), lesson.rows.wrote
         said = {
             "reward": reward.mean(),
