@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from forage.core.errors import ForageError
@@ -100,3 +101,19 @@ def silence(stream: Any) -> None:
         os.dup2(nowhere, number)
         os.close(nowhere)
         stream.flush()
+
+
+def leave_closed_terminal(descriptors: Sequence[int] = (1, 2)) -> None:
+    """Show nothing more on a terminal that was closed, where writing is an error."""
+    try:
+        import termios
+    except ImportError:  # Windows
+        return
+    for descriptor in descriptors:
+        try:
+            termios.tcgetattr(descriptor)
+        except termios.error as error:
+            if error.args[0] == errno.EIO:  # of a file or a pipe it is another
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, descriptor)
+                os.close(nowhere)

@@ -42,8 +42,17 @@ class Keeping:
         self.stop_at, self.keeps_best = settings.get("stop_at"), settings.get("keep") == "best"
         every = settings.get("keep_every")
         self.every = every and -(-every // runner.steps_per_iteration)  # iterations
-        kept = self.folder / "best.npz"
-        self.best = checkpoint.read_header(kept)["score"] if kept.exists() else None
+        self.best = self.read_best() if (self.folder / "best.npz").exists() else None
+
+    def read_best(self) -> float | None:
+        """Return the score of the best agents so far. Say so and return nothing where their file is damaged."""
+        path = self.folder / "best.npz"
+        try:
+            return float(checkpoint.read_header(path)["score"])
+        except (ForageError, KeyError, TypeError, ValueError) as error:
+            why = str(error) if isinstance(error, ForageError) else f"{path} does not say its score."
+            self.display.note(f"{why} The best of the evaluations from here on takes its place.")
+            return None
 
     def ahead(self, done: int, count: int) -> int:
         """Return how many of the next `count` iterations come before the next agents to keep."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from forage.config.setup import Setup
-from forage.core import prng
+from forage.core import checkpoint, prng
+from forage.core.sweep import members_of
 from forage.core.types import ForageError
 from forage.evaluation.statistics import Score, mean, name_of_mean, student_interval
 from forage.loop.policy import ACTIONS, AUTO
@@ -67,11 +70,22 @@ def what_is_played(setup: Setup, episodes: int, scored: bool = True) -> str:
 
 
 def load_agents(run: Run, runner: Runner) -> int:
-    """Load the agents of the newest whole checkpoint, and nothing else of it. Return the step that they are of.
+    """Load the newest agents of a run, and nothing else. Return the step that they are of.
 
-    Raises `ForageError` where there is none.
+    They are those of the newest whole checkpoint, but where a full disk left room for later agents alone. Raise
+    `ForageError` where there are none.
     """
     problems: list[ForageError] = []
+    if has_later_agents(run):
+        one = runner.learner_shapes().agent
+        count = len(members_of(run.config["sweep"], run.config["seeds"]))
+        like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((count, *x.shape), x.dtype), one)
+        try:
+            agents, header = checkpoint.load(run.directory / "agent.npz", like)
+            runner.use_agents(agents)
+            return header["steps"]
+        except ForageError as error:
+            problems.append(error)
     for path in reversed(run.checkpoints):
         try:
             return runner.load_agents(path)["steps"]
@@ -80,6 +94,18 @@ def load_agents(run: Run, runner: Runner) -> int:
     if problems:
         raise problems[0]
     raise ForageError(f"{run.directory} has no checkpoint yet, so there is no agent to evaluate.")
+
+
+def has_later_agents(run: Run) -> bool:
+    """Return whether a run's agent.npz is of a later step than all of its whole checkpoints."""
+
+    def step(path: Path) -> int:
+        try:
+            return checkpoint.read_header(path)["steps"]
+        except (ForageError, KeyError):
+            return -1
+
+    return step(run.directory / "agent.npz") > max(map(step, run.checkpoints), default=-1)
 
 
 def score_agents(

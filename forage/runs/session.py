@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ import jax
 import numpy as np
 
 from forage.config.setup import Setup
-from forage.core import compiling, prng
+from forage.core import compiling, prng, streams
 from forage.core.errors import Interrupted, InterruptedCompiling
 from forage.core.types import ForageError
 from forage.loop.learner import Report
@@ -23,7 +24,7 @@ from forage.runs import capacity
 from forage.runs import display as progress
 from forage.runs.bounds import Bounds
 from forage.runs.callbacks import Callback, CallbackFailed, View
-from forage.runs.checkpoints import Checkpoints
+from forage.runs.checkpoints import Checkpoints, Interval, is_full
 from forage.runs.curve import Rows, Totals, columns, newest, quiet_since, read_rows
 from forage.runs.finite import Finite
 from forage.runs.handover import handed_over
@@ -75,6 +76,9 @@ class Session:
         self.watch = Watch()  # of what is beside training
         self.before: dict[str, float] = {}  # what the runner had spent when compiling was over
         self.missed: set[str] = set()  # names of the environment's own that it does not say
+        self.interval = Interval(settings["checkpoint_seconds"], self.sat_down)  # between checkpoints
+        self.evaluating = float("inf")  # seconds that the newest evaluation took; nobody knows before the first
+        self.calling = 0.0  # seconds that the callbacks have taken at most
         self.checkpoints = Checkpoints(directory, runner, display)
         self.finite = Finite(setup, runner, self.checkpoints, display)
         self.bounds = Bounds(setup, runner, display)
@@ -192,7 +196,7 @@ class Session:
             elif done % self.evaluate_every == 0 and self.runner.steps not in evaluated:  # it was interrupted
                 self.evaluate(done // self.evaluate_every)
                 self.stopped = self.heed()
-        self.started = last_save = last_row = learning = time.monotonic()
+        self.started = last_row = learning = time.monotonic()
         while done < self.iterations and not self.stopped:
             mark = min(self.iterations, (done // self.every + 1) * self.every)
             count = min(batch, mark - done)
@@ -200,6 +204,7 @@ class Session:
                 count = min(count, self.evaluate_every - done % self.evaluate_every)
             count = self.keeping.ahead(done, count)
             start, before = time.monotonic(), self.runner.steps
+            self.interval.train(start)
             report = self.advance(count)
             self.finite.check(report, before, self.seconds)
             self.bounds.look()
@@ -223,11 +228,16 @@ class Session:
                 self.note_missing()
                 self.write_row(row)
                 self.totals, row_from, last_row = Totals(), done, now
+            self.keeping.reach(done)
             took = 0.0
-            if self.evaluate_every and done % self.evaluate_every == 0:
+            evaluates = bool(self.evaluate_every) and done % self.evaluate_every == 0
+            aside = self.calling + (self.evaluating if evaluates else 0.0)
+            # What takes long is not to be waited for with training unsaved.
+            if aside and self.interval.due(time.monotonic(), aside):
+                self.save(unevaluated=evaluates)
+            if evaluates:
                 took = self.evaluate(done // self.evaluate_every)
                 self.stopped = self.stopped or self.heed()
-            self.keeping.reach(done)
             took += self.call_back(row)
             # The clock of training stands still meanwhile.
             self.started, learning, last_row = self.started + took, learning + took, last_row + took
@@ -238,10 +248,8 @@ class Session:
             ending = stopping or self.stopped or done == self.iterations
             if stopping:
                 compiling.stop.by = ""  # what saving compiles is small
-            if ending or now - last_save > self.settings["checkpoint_seconds"]:
+            if ending or self.interval.due(time.monotonic()):
                 self.save()
-                # Saving may take at most a twentieth of the time.
-                last_save = time.monotonic() + 20 * (time.monotonic() - now)
             if stopping:
                 raise Interrupted(
                     f"Stopped by {self.interrupted} at step {self.runner.steps:,}. Continue with: forage resume "
@@ -276,7 +284,8 @@ class Session:
         if self.settings.get("parent", {}).get("offline"):
             self.compare_with_handover()
         self.watch.lap("evaluate")
-        return time.monotonic() - began
+        self.evaluating = time.monotonic() - began
+        return self.evaluating
 
     def keep_texts(self) -> None:
         """Write what the newest evaluation said, where there are words."""
@@ -311,7 +320,9 @@ class Session:
                 if isinstance(error, ForageError):
                     raise
                 raise CallbackFailed(error) from error
-        return time.monotonic() - began
+        took = time.monotonic() - began if self.callbacks else 0.0
+        self.calling = max(self.calling, took)
+        return took
 
     def note_missing(self) -> None:
         """Say once which names of the environment's own information have not occurred."""
@@ -377,14 +388,22 @@ class Session:
         self.track(row)
         self.points.append(row)
 
-    def save(self, quietly: bool = False) -> None:
-        """Write a checkpoint and the agents. A full disk does not stop the run while it can go on and try again."""
-        steps = self.runner.steps
+    def save(self, quietly: bool = False, unevaluated: bool = False) -> None:
+        """Write a checkpoint and the agents. A full disk does not stop the run while it can go on and try again.
+
+        Where that is the last chance, the agents alone are written. `unevaluated`: an evaluation of this very step is
+        still to come.
+        """
+        steps, began = self.runner.steps, time.monotonic()
+        header: dict[str, Any] = {"steps": steps, "seconds": self.seconds, "since": self.totals.plain()}
+        if unevaluated:
+            header["unevaluated"] = True
         self.watch.start()
         try:
             for rows in (self.rows, self.evaluations, self.texts):
-                rows.flush(durable=True)  # a checkpoint never knows of points that the curve lacks
-            self.checkpoints.save({"steps": steps, "seconds": self.seconds, "since": self.totals.plain()})
+                # A checkpoint never knows of points that the curve lacks.
+                self.checkpoints.with_room(functools.partial(rows.flush, durable=True))
+            self.checkpoints.save(header)
         except NotFinite as error:
             raise Unsound(self.finite.unsaved(error)) from error
         except ForageError as error:
@@ -392,9 +411,12 @@ class Session:
             if quietly or (self.checkpoints.steps is not None and not last and self.interrupted is None):
                 self.display.note(f"{error} Training goes on and will try again.")
                 return
-            raise
+            if not is_full(error) or not (said := self.checkpoints.save_agents(header)):
+                raise
+            self.display.note(f"{error} {said}")
         finally:
             self.watch.lap("save")
+            self.interval.save(began, time.monotonic(), steps == self.checkpoints.steps)
 
     def restore(self, run: Run) -> None:
         """Load the newest whole checkpoint, and drop points of the curve after it.
@@ -402,8 +424,12 @@ class Session:
         A run that was stopped before its first checkpoint is left to begin.
         """
         header = self.checkpoints.load(run)
-        for rows in (self.rows, self.evaluations, self.texts):
-            rows.drop_after(-1 if header is None else header["steps"])
+        steps = -1 if header is None else header["steps"]
+        self.rows.drop_after(steps)
+        # An evaluation that came after the checkpoint of the same step is made again, and heeded then.
+        played = steps - 1 if header is not None and header.get("unevaluated") else steps
+        for rows in (self.evaluations, self.texts):
+            rows.drop_after(played)
         self.points = read_rows(self.rows.path)
         if header is None:
             return
@@ -415,20 +441,29 @@ class Session:
         return f" The run is kept as of step {self.checkpoints.steps:,} in {self.directory}."
 
     def catch_signals(self) -> dict[int, Any]:
-        """Make the first Ctrl-C (or SIGTERM) save and stop at the next report, and a second one stop at once.
+        """Make the first Ctrl-C, SIGTERM or SIGHUP save and stop at the next report, and a second one stop at once.
 
-        While a program is compiled, which may take long, the first one stops too. Return the handlers until now.
+        A closed terminal sends SIGHUP, often twice, which `nohup` has ignored. While a program is compiled, which may
+        take long, the first signal stops too. Return the handlers until now.
         """
         previous: dict[int, Any] = {}
+        hangup = getattr(signal, "SIGHUP", None)  # Windows has none
 
         def handle(number: int, frame: Any) -> None:
+            if number == hangup:
+                streams.leave_closed_terminal()
             if self.interrupted is not None:
+                if number == hangup:  # nobody is impatient
+                    return
                 raise KeyboardInterrupt
             self.interrupted = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
             compiling.stop.ask(self.interrupted)
 
+        heard = [signal.SIGINT, signal.SIGTERM]
+        if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
+            heard.append(hangup)
         try:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in heard:
                 previous[number] = signal.signal(number, handle)
         except ValueError:  # not in the main thread: whoever started the thread handles signals
             pass

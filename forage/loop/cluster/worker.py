@@ -305,9 +305,10 @@ def main(
 
 def stand_apart(pipes: list[Connection], mark: str) -> None:
     """Let this process and the programs that it starts be found, and ended, together and apart from all others."""
-    # Ctrl-C reaches all processes of a terminal. Who is worked for saves first, and then ends this one.
+    # Ctrl-C, and closing it, reach all processes of a terminal. Who is worked for saves first, and then ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.name == "posix":
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         with contextlib.suppress(OSError):
             os.setpgid(0, 0)
         for pipe in pipes:  # whose end is not known while a program holds it

@@ -1,0 +1,207 @@
+"""When a run saves, what it leaves where a disk is full, and what it makes of a closed terminal."""
+
+import errno
+import os
+import pty
+import shutil
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from forage.config.setup import make_setup
+from forage.core import checkpoint, streams
+from forage.core.types import ForageError
+from forage.runs.checkpoints import Checkpoints, Interval, is_full
+from forage.runs.keeping import Keeping
+from forage.runs.session import Session
+
+
+class Clock:
+    """A run by the clock: training from 0 on, and saving that takes no time unless told."""
+
+    def __init__(self, seconds, cost=0.0):
+        self.interval = Interval(seconds, 0.0)
+        if cost:
+            self.interval.save(-cost, 0.0, True)
+        self.interval.train(0.0)
+
+    def due(self, now, ahead=0.0):
+        return self.interval.due(now, ahead)
+
+
+def test_a_run_saves_before_more_than_its_seconds_are_lost():
+    assert [Clock(30).due(now) for now in (0, 29, 30, 31)] == [False, False, False, True]
+    # An evaluation of ten minutes at second 5 would leave five seconds of training unsaved for them.
+    assert not Clock(30).due(5) and Clock(30).due(5, 600)
+    assert not Clock(30).due(5, 20) and Clock(30).due(5, 26)
+    # A save of 3 s comes once a minute at most, and an evaluation makes that minute pass sooner.
+    assert [Clock(30, cost=3).due(now) for now in (31, 59, 60)] == [False, False, True]
+    assert Clock(30, cost=3).due(5, 600)
+    assert [Clock(0).due(now) for now in (0, 0.1)] == [False, True]
+
+
+def test_the_time_of_evaluations_does_not_put_off_saving():
+    """Saved at 100 s, a callback of ten minutes, training again: three hours passed until the next one."""
+    interval = Interval(30, 0.0)
+    interval.train(90.0)
+    interval.save(100.0, 100.1, True)
+    assert not interval.due(700.0), "nothing was trained since"
+    interval.train(700.1)
+    assert [interval.due(now) for now in (701, 730, 731)] == [False, False, True]
+    interval.save(731, 731.1, False)  # no room: it is tried again as late as after a whole one
+    assert [interval.due(now) for now in (732, 761, 762)] == [False, False, True]
+
+
+class Agent:
+    """Stands for a runner whose checkpoints take 40 kB and whose agents take 4 kB."""
+
+    steps, members = 0, 1
+
+    def save(self, path, header):
+        checkpoint.save(path, {"memory": np.full(10_000, self.steps + 1.5, np.float32)}, header)
+
+    def agent_states(self):
+        return {"weight": jnp.full(1_000, self.steps + 0.5)}
+
+
+class Disk:
+    """A disk of so many bytes: what is written beyond them fails."""
+
+    def __init__(self, monkeypatch, folder, size):
+        self.folder, self.size, write = folder, size, os.fsync
+
+        def fsync(file):
+            write(file)
+            if self.free < 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(checkpoint.os, "fsync", fsync)
+        monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=max(0, self.free)))
+
+    @property
+    def free(self):
+        return self.size - sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def kept(tmp_path):
+    notes: list[str] = []
+    runner = Agent()
+    shown = SimpleNamespace(note=notes.append, notes=notes)
+    found = Checkpoints(tmp_path, runner, shown)  # type: ignore[arg-type]
+
+    def at(steps):
+        runner.steps = steps
+        found.save({"steps": steps, "seconds": 1.0})
+
+    def files():
+        return sorted(int(path.stem) for path in (tmp_path / "checkpoints").glob("*.npz"))
+
+    return SimpleNamespace(it=found, at=at, files=files, runner=runner, path=tmp_path)
+
+
+def agent_at(path):
+    return checkpoint.read_header(path / "agent.npz")["steps"]
+
+
+def test_the_older_checkpoint_makes_room_for_a_new_one(kept, monkeypatch):
+    kept.at(10)
+    kept.at(20)
+    kept.at(30)
+    assert kept.files() == [20, 30]
+    disk = Disk(monkeypatch, kept.path, 0)
+    disk.size = 100_000  # two checkpoints and the agents take 90 kB
+    kept.at(40)
+    assert kept.files() == [30, 40] and agent_at(kept.path) == 40
+    assert not list(kept.path.rglob("*.tmp"))
+
+
+def test_the_agents_are_kept_where_no_checkpoint_fits(kept, monkeypatch):
+    kept.at(10)
+    disk = Disk(monkeypatch, kept.path, 60_000)
+    with pytest.raises(ForageError, match="No space left on device") as caught:
+        kept.at(20)
+    assert is_full(caught.value) and kept.files() == [10], "the only whole one is there"
+    said = kept.it.save_agents({"steps": 20, "seconds": 1.0})
+    assert "The agents of step 20 are saved in" in said and "is of step 10." in said
+    assert agent_at(kept.path) == 20 and kept.files() == [10] and kept.it.steps == 10
+    # Not even the agents fit beside it.
+    kept.runner.steps, disk.size = 30, disk.size - disk.free + 1_000
+    said = kept.it.save_agents({"steps": 30, "seconds": 1.0})
+    assert "only without the checkpoint of step 10, so resuming is over." in said
+    assert agent_at(kept.path) == 30 and kept.files() == [] and kept.it.steps is None
+
+
+def test_nothing_goes_where_that_makes_no_room(kept, monkeypatch):
+    kept.at(10)
+    disk = Disk(monkeypatch, kept.path, 10_000_000)
+    monkeypatch.setattr(checkpoint.os, "fsync", lambda file: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space")))
+    assert kept.it.save_agents({"steps": 20, "seconds": 1.0}) == ""
+    assert disk.free > 0 and kept.files() == [10] and agent_at(kept.path) == 10
+
+
+def test_a_damaged_best_blocks_nothing(tmp_path):
+    setup = make_setup("ppo", "CartPole-v1", steps=64, seeds=1)
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "best.npz").write_bytes(b"PK\x03\x04 half a file")
+    notes: list[str] = []
+    runner = SimpleNamespace(steps_per_iteration=16, steps=32, agent_states=lambda: {"weight": np.ones(3)})
+    shown = SimpleNamespace(note=notes.append)
+    settings = {"keep": "best", "evaluation_every": 16}
+    keeping = Keeping(tmp_path, setup, runner, settings, shown)  # type: ignore[arg-type]
+    (said,) = notes
+    assert "best.npz is not a whole Forage checkpoint" in said and "takes its place." in said
+    assert keeping.evaluated({"return": [[5.0]]}) == ""
+    header = checkpoint.read_header(tmp_path / "kept" / "best.npz")
+    assert header["score"] == 5.0 and header["steps"] == 32
+    assert Keeping(tmp_path, setup, runner, settings, shown).best == 5.0  # type: ignore[arg-type]
+    assert len(notes) == 1
+
+
+@pytest.fixture
+def handlers():
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_a_closed_terminal_stops_a_run_as_other_signals_do(handlers):
+    from forage.core import compiling
+
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    one = SimpleNamespace(interrupted=None)
+    assert signal.SIGHUP in Session.catch_signals(one)  # type: ignore[arg-type]
+    signal.raise_signal(signal.SIGHUP)
+    assert one.interrupted == compiling.stop.by == "SIGHUP"
+    signal.raise_signal(signal.SIGHUP)  # the system and the shell send one each
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)
+    compiling.stop.by = ""
+
+
+def test_nohup_keeps_its_promise(handlers):
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    one = SimpleNamespace(interrupted=None)
+    assert signal.SIGHUP not in Session.catch_signals(one)  # type: ignore[arg-type]
+    signal.raise_signal(signal.SIGHUP)
+    assert one.interrupted is None and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+
+
+def test_nothing_is_shown_on_a_closed_terminal(tmp_path):
+    ours, theirs = pty.openpty()
+    other = os.open(tmp_path / "out", os.O_WRONLY | os.O_CREAT)
+    os.close(ours)
+    with pytest.raises(OSError, match="Input/output error"):
+        os.write(theirs, b"a line\n")
+    streams.leave_closed_terminal((theirs, other))
+    assert os.write(theirs, b"a line\n") == 7
+    os.write(other, b"a line\n")
+    assert Path(tmp_path / "out").read_text() == "a line\n"
+    os.close(theirs)
+    os.close(other)
