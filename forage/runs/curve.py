@@ -153,7 +153,11 @@ class Rows:
 
     def append(self, row: dict[str, Any]) -> None:
         """Write a row, and those that wait. Raise `ForageError` where that fails; then nothing is half written."""
-        self.waiting.append(dumps(row) + "\n")
+        self.extend([row])
+
+    def extend(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Write rows as `append` does, all at once."""
+        self.waiting += [dumps(row) + "\n" for row in rows]
         self.flush()
 
     def flush(self, durable: bool = False) -> None:
@@ -183,10 +187,10 @@ class Rows:
         """Forgets half a line that a crash left, which the next one would be joined to."""
         self.drop_after(math.inf)
 
-    def drop_after(self, steps: float) -> None:
-        """Forgets points later than `steps`, and half a line that a crash left."""
+    def drop_after(self, steps: float, by: str = "steps") -> None:
+        """Forget points later than `steps`, or another number that they go `by`, and half a line of a crash."""
         rows = read_rows(self.path)
-        text = "".join(dumps(row) + "\n" for row in rows if row["steps"] <= steps).encode()
+        text = "".join(dumps(row) + "\n" for row in rows if row[by] <= steps).encode()
         if self.path.exists() and self.path.read_bytes() != text:
             checkpoint.write_atomically(self.path, lambda file: file.write(text))
 

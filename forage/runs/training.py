@@ -34,6 +34,7 @@ from forage.runs.extending import extended
 from forage.runs.joining import lead, runner_on
 from forage.runs.keeping import check_keeping, take_kept
 from forage.runs.locking import locked
+from forage.runs.own import changes, own_code, sentence
 from forage.runs.provenance import differences, versions
 from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, read_json, write_json
 from forage.runs.scoring import MOST_EPISODE_SEED, check_episodes, load_agents, said_if_long, score_agents
@@ -218,6 +219,8 @@ def train(
         config = setup.config() | settings
         tracking = open_trackers(trackers, path, config, note=shown.note)
         made = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count()}
+        if own := own_code(setup):
+            made["own"] = own
         write_json(path / "versions.json", versions() | made)
         write_json(path / "config.json", config)  # last: it is what makes a directory a run
         session = Session(path, setup, runner, settings, shown, tracking, called)
@@ -275,6 +278,9 @@ def resume(
     other = differences(read_json(run.directory / "versions.json"))
     differs(other)
     setup, extension = extended(run, from_config(run.config, environment, data=data, **parts), steps)
+    if own := changes(read_json(run.directory / "versions.json"), setup):
+        differs(own)
+        other = f"{other} and {own}" if other else own
     usual = {"workers": 0, "worker_threads": 1, "first_come": False, "ahead": None, "step_timeout": None}
     spread = Workers.of(*(run.config.get(name, value) for name, value in usual.items()))._replace(note=shown.note)
     runner = runner_on(leading, setup, shape, spread)
@@ -348,6 +354,8 @@ def evaluate(
         raise ForageError(f"The seed of an evaluation is from 0 to {MOST_EPISODE_SEED:,}, not {seed:,}.")
     run = Run(directory)
     setup = from_config(run.config, environment, evaluation_actions=actions, opponent=opponent)
+    if environment is None and (changed := sentence(run.directory, read_json(run.directory / "versions.json"), setup)):
+        progress.Notes().note(changed)
     if checkpoint is not None and setup.opponent != run.config.get("opponent"):
         raise ForageError("A kept checkpoint plays against the run's own opponent; leave out the other one.")
     runner = setup.runner(learns=False)

@@ -3,6 +3,9 @@
 import dataclasses
 import json
 import sys
+from types import SimpleNamespace
+from typing import ClassVar
+from unittest import mock
 
 import jax
 import numpy as np
@@ -12,6 +15,7 @@ import small
 from forage.cli import entry
 from forage.config.checks import seed_numbers
 from forage.config.setup import make_setup
+from forage.core import checkpoint
 from forage.core.types import ForageError
 from forage.runs.curve import Rows
 from forage.starts.archive import Archive
@@ -89,21 +93,34 @@ def test_trials_on_the_host_begin_episodes_where_the_run_does():
         Batch(dataclasses.replace(one, starts=Levels()), [{"learning_rate": 0.01}], [3], 2)
 
 
-@pytest.mark.parametrize("method", ["random", "tpe"])
-def test_a_later_sitting_proposes_what_none_did(method, monkeypatch, tmp_path):
+@pytest.mark.parametrize("method", ["random", "tpe", "hyperband"])
+def test_a_search_that_was_stopped_proposes_what_it_would_have(method, monkeypatch, tmp_path):
     def run(plan, asked, first):
-        return [search.Trial(first + i, dict(one.params), [0.0], 160, "complete") for i, one in enumerate(asked)]
+        found = []
+        for number, one in enumerate(asked, first):
+            state, looks, rate = "complete", [], one.params["learning_rate"]
+            for rung in range(1, search.RUNGS + 1) if plan.method == "hyperband" else ():
+                looks.append(rung * rate)
+                one.report(looks[-1], rung)
+                if rung < search.RUNGS and one.should_prune():
+                    state = "pruned"
+                    break
+            value = np.inf if number == 3 else rate  # one breaks
+            found.append(search.Trial(number, dict(one.params), [value], 160, state, "", looks))
+        return found
 
     monkeypatch.setattr(search, "run", run)
     plan = search.Plan(setup(), [Over("learning_rate", 1e-4, 1e-1, log=True)], [0], 2, method, 4)
 
     def rates(trials, name):
         done = search.search(plan, trials, tmp_path / name, lambda found, seconds: None)
+        assert method != "hyperband" or {trial.state for trial in done[4:]} == {"complete", "pruned"}
         return [trial.settings["learning_rate"] for trial in done]
 
     stopped, gone_on = rates(8, "one"), rates(16, "one")
     assert gone_on[:8] == stopped and len(set(gone_on)) == 16
-    assert rates(16, "two") == rates(16, "three")  # and one sitting is as another
+    assert rates(16, "two") == gone_on  # as never stopped, and one sitting is as another
+    assert (tmp_path / "one").read_text() == (tmp_path / "two").read_text()
 
 
 @pytest.mark.parametrize("environment", ["CartPole-v1", "gymnasium:CartPole-v1"])
@@ -235,6 +252,108 @@ def test_population(tmp_path):
     top = int(np.argmax(rows[-1]["values"]))
     assert result["best"]["settings"][-1] == rows[-1]["settings"][top]
     assert len(result["tuned"]) == 2 and not set(result["tuning_seeds"]) & {5000, 5001}
+
+
+class Members:
+    """Stands for members that train: what each has learned is a sum of its settings and its seed."""
+
+    made: ClassVar[list[list[int]]] = []
+
+    def __init__(self, setup, settings, seeds, episodes):
+        self.settings, self.seeds, self.steps, self.runner = [dict(s) for s in settings], list(seeds), 0, self
+        self.broken, self.why, self.learned = np.zeros(len(seeds), bool), [""] * len(seeds), np.zeros(len(seeds))
+        self.made.append(self.seeds)
+
+    def advance(self, share):
+        self.steps = round(320 * share)
+        self.learned = self.learned + [
+            s["learning_rate"] + 1e-6 * n for s, n in zip(self.settings, self.seeds, strict=True)
+        ]
+
+    def evaluate(self):
+        return self.learned.copy()
+
+    def take_over(self, source, settings):
+        self.learned, self.settings = self.learned[source], [dict(s) for s in settings]
+
+    def save(self, path, header):
+        checkpoint.save(path, self.learned.astype(np.float32), header)
+
+    def load(self, path):
+        learned, header = checkpoint.load(path, np.zeros(len(self.seeds), np.float32))
+        self.learned = np.asarray(learned)
+        return header
+
+    def close(self):
+        pass
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.fixture
+def members(monkeypatch):
+    monkeypatch.setattr(population, "Batch", Members)
+    monkeypatch.setattr(population.Interval, "due", lambda *_: True)
+    monkeypatch.setattr(Members, "made", [])
+    return Members
+
+
+def test_a_population_that_was_killed_goes_on(members, tmp_path, monkeypatch):
+    one, space, seeds = setup(), [Over("learning_rate", 1e-4, 1e-1, log=True)], list(range(10_000, 10_010))
+    monkeypatch.setattr(members, "evaluate", lambda self: self.learned.astype(np.float32))
+
+    def evolve(name, until=population.PARTS):
+        def tell(row):
+            told.append(row["part"])
+            if row["part"] == until < population.PARTS:
+                raise Killed
+
+        return population.evolve(one, space, seeds, 2, tmp_path / name, tell)
+
+    told: list[int] = []
+    whole = evolve("whole.jsonl")
+    for until in (1, 7, 7, 19):
+        with pytest.raises(Killed):
+            evolve("killed.jsonl", until)
+    told.clear()
+    killed = evolve("killed.jsonl")
+    assert told == [19, 20]
+    assert killed.settings == whole.settings and killed.value == pytest.approx(whole.value, abs=1e-6)
+    lines = [json.loads(line) for line in (tmp_path / "killed.jsonl").read_text().splitlines()]
+    assert [line["part"] for line in lines] == list(range(1, 21))
+    # What was over stays so, and test seeds go on as well.
+    told.clear()
+    assert evolve("killed.jsonl") == killed and told == []
+    monkeypatch.setattr(members, "advance", stopped := mock.Mock(side_effect=[None, None, Killed]))
+    with pytest.raises(Killed):
+        population.replay(one, whole, [1, 2], 2, tmp_path / "tuned.npz")
+    stopped.side_effect = None
+    population.replay(one, whole, [1, 2], 2, tmp_path / "tuned.npz")
+    assert stopped.call_count == 3 + population.PARTS - 2
+    population.replay(one, whole, [1, 2], 2, tmp_path / "tuned.npz")
+    assert stopped.call_count == 3 + population.PARTS - 2
+
+
+def test_a_population_is_judged_on_seeds_it_did_not_train_on(members, tmp_path, monkeypatch):
+    judged_on: list[list[int]] = []
+
+    def finished(agent, environment, *, directory, display, **options):
+        judged_on.append(options["seeds"])
+        return SimpleNamespace(evaluation={"return": [0.0] * len(options["seeds"])})
+
+    monkeypatch.setattr("forage.runs.training.finished", finished)
+    words = {"steps": 320, "agent_options": PPO, "display": "quiet", "directory": tmp_path / "search"}
+    result = tune("ppo", "CartPole-v1", ["learning_rate=1e-4:1e-1:log"], method="pbt", trials=5, **words)
+    trained_on, tuned_on = members.made
+    assert trained_on == list(range(10_000, 10_005)) == result["tuning_seeds"]
+    # The default and what was tuned are judged on the same seeds, which no member has seen.
+    assert [tuned_on] == judged_on == [list(range(5_000, 5_010))] and result["seeds"] == tuned_on
+    assert len(result["tuned"]) == len(result["default"]) == 10
+    best = result["best"]["settings"]
+    total = sum(one["learning_rate"] for one in best)
+    assert result["tuned"] == pytest.approx([total + 20e-6 * seed for seed in tuned_on])
 
 
 def test_bad_input(tmp_path):

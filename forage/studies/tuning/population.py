@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forage.config.setup import Setup
+from forage.core.checkpoint import read_header, save
 from forage.core.types import ForageError
+from forage.loop.soundness import NotFinite
+from forage.runs.checkpoints import Interval
 from forage.runs.curve import Rows, to_float
 from forage.studies.tuning.batch import Batch
 from forage.studies.tuning.space import OUTSIDE, Over, is_traced
@@ -18,6 +22,7 @@ PARTS = 20  # of a run, after each of which the population looks at itself
 SHARE = 0.2  # of the population: as many at the bottom copy as many at the top
 RESAMPLED = 0.25  # probability that a number is drawn anew rather than changed
 FACTORS = (0.8, 1.2)
+SECONDS = 30.0  # of training that are lost at most when a population is killed, beside the part under way
 
 
 class Schedule(NamedTuple):
@@ -34,9 +39,12 @@ def evolve(
     episodes: int,
     path: Path,
     tell: Callable[[dict[str, Any]], None],
+    note: Callable[[str], None] = lambda text: None,
     chance: int = 0,
 ) -> Schedule:
     """Train a population, one member for each seed. Return the schedule of the best. `chance` seeds its draws.
+
+    `path` has a line for each part. Beside it lies what a population that is killed goes on from.
 
     After each of `PARTS` parts the fifth with the lowest evaluation returns takes over what members of the highest
     fifth, drawn at random, have learned, and their settings, in which each number is then multiplied by 0.8 or 1.2, or
@@ -45,12 +53,19 @@ def evolve(
     Source: Jaderberg, Dalibard, Osindero, Czarnecki, Donahue, Razavi, Vinyals, Green, Dunning, Simonyan, Fernando,
     Kavukcuoglu (2017), "Population Based Training of Neural Networks", arXiv 1711.09846, appendix A.1.
     """
-    random = np.random.default_rng(chance)
-    batch = Batch(setup, [{one.name: draw(one, random) for one in space} for _ in seeds], seeds, episodes)
+    random, rows = np.random.default_rng(chance), Rows(path)
+    saved = Saved(path.with_suffix(".npz"), note)
     history: list[list[dict[str, float]]] = [[] for _ in seeds]
-    values, rows = np.zeros(len(seeds)), Rows(path)
-    rows.drop_after(-1)  # of an earlier sitting: a population begins anew
-    for part in range(1, PARTS + 1):
+    values, first = np.zeros(len(seeds)), 1
+    then = saved.header()
+    rows.drop_after(0 if then is None else then["part"], "part")
+    if then is not None:
+        random.bit_generator.state, history, first = then["random"], then["history"], then["part"] + 1
+        values = np.array([-np.inf if value is None else value for value in then["values"]])
+    settings = [{one.name: draw(one, random) for one in space} for _ in seeds] if then is None else then["settings"]
+    batch = None if first > PARTS else saved.batch(then, Batch(setup, settings, seeds, episodes))
+    for part in range(first, PARTS + 1):
+        assert batch is not None
         history = [[*line, dict(now)] for line, now in zip(history, batch.settings, strict=True)]
         batch.advance(part / PARTS)
         values = batch.evaluate()
@@ -64,20 +79,84 @@ def evolve(
             settings = [changed(s, space, random) if n else s for s, n in zip(settings, new, strict=True)]
             history = [history[i] for i in source]
             batch.take_over(source, settings)
-    batch.close()
+        saved.save(batch, part, values=to_float(values), random=random.bit_generator.state, history=history)
+    if batch is not None:
+        batch.close()
     top = int(np.argmax(values))
     if not np.isfinite(values[top]):
         raise ForageError("Every member of the population became NaN; narrower ranges, of learning rates first, help.")
     return Schedule(history[top], float(values[top]))
 
 
-def replay(setup: Setup, schedule: Schedule, seeds: Sequence[int], episodes: int) -> np.ndarray:
-    """Train new seeds by a schedule. Return each seed's mean evaluation return."""
-    batch = Batch(setup, [schedule.settings[0]] * len(seeds), seeds, episodes)
+class Saved:
+    """What members that train side by side go on from when they are killed: their state after one of the parts."""
+
+    def __init__(self, path: Path, note: Callable[[str], None]):
+        self.path, self.note = path, note
+        self.interval = Interval(SECONDS, time.monotonic())
+        self.interval.train(time.monotonic())
+
+    def header(self) -> dict[str, Any] | None:
+        """Return what was saved beside the state of an earlier sitting; `None` where that is not there or damaged."""
+        if not self.path.exists():
+            return None
+        try:
+            return read_header(self.path)
+        except ForageError as error:
+            self.note(f"{error} The members begin anew.")
+            return None
+
+    def batch(self, header: dict[str, Any] | None, batch: Batch) -> Batch:
+        """Give a batch that has just begun the state that belongs to a header."""
+        if header is not None:
+            batch.runner.load(self.path)
+            batch.steps, batch.why = header["steps"], header["why"]
+            batch.broken = np.array(header["broken"], bool)
+        return batch
+
+    def save(self, batch: Batch, part: int, **more: Any) -> None:
+        """Write the state after a part, where an earlier one is too old, and after the last part the header alone."""
+        began = time.monotonic()
+        header = {"part": part, "steps": batch.steps, "settings": batch.settings, **more}
+        header |= {"broken": batch.broken.tolist(), "why": batch.why}
+        if part == PARTS:
+            save(self.path, {}, header)
+        elif self.interval.due(began):
+            try:
+                batch.runner.save(self.path, header)
+            except NotFinite:  # of a member that broke: the state before leads here again
+                return
+            self.interval.save(began, time.monotonic(), True)
+            self.interval.train(time.monotonic())
+
+
+def replay(
+    setup: Setup,
+    schedule: Schedule,
+    seeds: Sequence[int],
+    episodes: int,
+    path: Path,
+    note: Callable[[str], None] = lambda text: None,
+) -> np.ndarray:
+    """Train new seeds by a schedule. Return each seed's mean evaluation return.
+
+    `path` is where they go on from when they are killed.
+    """
+    saved = Saved(path, note)
+    then = saved.header()
+    if then is not None and then["part"] == PARTS:
+        return np.array([-np.inf if value is None else value for value in then["values"]])
+    settings = [schedule.settings[0]] * len(seeds) if then is None else then["settings"]
+    batch = saved.batch(then, Batch(setup, settings, seeds, episodes))
     for part, settings in enumerate(schedule.settings, 1):
+        if then is not None and part <= then["part"]:
+            continue
         batch.take_over(np.arange(len(seeds)), [settings] * len(seeds))
         batch.advance(part / PARTS)
+        if part < PARTS:
+            saved.save(batch, part)
     values = batch.evaluate()
+    saved.save(batch, PARTS, values=to_float(values))
     batch.close()
     return values
 

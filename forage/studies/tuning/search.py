@@ -36,6 +36,7 @@ class Trial(NamedTuple):
     steps: int  # that each seed was trained
     state: str  # complete, pruned or failed
     why: str = ""  # it failed or broke
+    looks: Sequence[float] = ()  # what Hyperband saw of it after each part of the budget
 
     @property
     def value(self) -> float:
@@ -58,26 +59,26 @@ def search(plan: Plan, trials: int, path: Path, tell: Callable[[list[Trial], flo
     """Run trials until there are `trials`; those that `path` holds already count. `tell` hears of each batch."""
     optuna = load_optuna()
     done, rows = read(path), Rows(path)
-    # Hyperband tells brackets apart by the study's name, which is else a random one.
-    study = optuna.create_study(study_name="forage", direction="maximize", **samplers(optuna, plan, len(done)))
     rows.drop_half()
-    for trial in done:
-        study.add_trial(recorded(optuna, plan, trial))
     while len(done) < trials:
         started = time.monotonic()
+        # Anew for each batch, so that a search that was killed proposes what it would have.
+        study = study_of(optuna, plan, done)
         asked = [study.ask(distributions(optuna, plan)) for _ in range(min(plan.batch, trials - len(done)))]
         found = run(plan, asked, len(done))
-        for trial, one in zip(asked, found, strict=True):
-            state = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}[one.state]
-            finite = one.state == "complete" and np.isfinite(one.value)
-            # What broke is the worst there is, not nothing: the sampler is to stay away from it.
-            value = one.value if finite else worst([*done, *found]) if one.state == "complete" else None
-            study.tell(trial, value, state=optuna.trial.TrialState[state])
-        for one in found:
-            rows.append(one._asdict())
+        rows.extend([one._asdict() for one in found])  # at once: a batch is there as a whole, or not at all
         done += found
         tell(found, time.monotonic() - started)
     return done
+
+
+def study_of(optuna: Any, plan: Plan, done: Sequence[Trial]) -> Any:
+    """Return a study that knows of these trials."""
+    # Hyperband tells brackets apart by the study's name, which is else a random one.
+    study = optuna.create_study(study_name="forage", direction="maximize", **samplers(optuna, plan, len(done)))
+    for trial in done:
+        study.add_trial(recorded(optuna, plan, trial, worst(done)))
+    return study
 
 
 def run(plan: Plan, asked: Sequence[Any], first: int) -> list[Trial]:
@@ -106,20 +107,27 @@ def run(plan: Plan, asked: Sequence[Any], first: int) -> list[Trial]:
     return [found[index] for index in range(len(asked))]
 
 
-def trained(plan: Plan, batch: Batch, asked: Sequence[Any]) -> list[tuple[list[float | None], int, str, str]]:
+def trained(
+    plan: Plan, batch: Batch, asked: Sequence[Any]
+) -> list[tuple[list[float | None], int, str, str, list[float]]]:
     """Train a batch to the end, with Hyperband only those that do not fall behind.
 
-    Return what a `Trial` says of each: values, steps, state and why it broke.
+    Return what a `Trial` says of each: values, steps, state, why it broke and what Hyperband saw of it.
     """
     seeds = len(plan.seeds)
     running, results = list(range(len(asked))), {}  # trials by their place in `asked`
+    looks: list[list[float]] = [[] for _ in asked]
     for rung in range(1, RUNGS + 1) if plan.method == "hyperband" else (RUNGS,):
         batch.advance(rung / RUNGS)
         values = batch.evaluate().reshape(-1, seeds)
         for place, (index, row) in enumerate(zip(running, values, strict=True)):
             why = next(filter(None, batch.why[place * seeds : (place + 1) * seeds]), "")
-            results[index] = to_float(row), batch.steps, "complete" if rung == RUNGS else "pruned", why
-            asked[index].report(row.mean() if np.isfinite(row).all() else WORST, rung)
+            state = "complete" if rung == RUNGS else "pruned"
+            value = float(row.mean()) if np.isfinite(row).all() else WORST
+            asked[index].report(value, rung)
+            if plan.method == "hyperband":
+                looks[index].append(value)
+            results[index] = to_float(row), batch.steps, state, why, looks[index]
         left = [row for row, index in enumerate(running) if rung == RUNGS or not asked[index].should_prune()]
         if not left:
             break
@@ -153,14 +161,16 @@ def distributions(optuna: Any, plan: Plan) -> dict[str, Any]:
     return {over.name: one(over) for over in plan.space}
 
 
-def recorded(optuna: Any, plan: Plan, trial: Trial) -> Any:
-    """Return a trial of an earlier sitting, for Optuna."""
-    complete = trial.state == "complete" and np.isfinite(trial.value)
+def recorded(optuna: Any, plan: Plan, trial: Trial, worst: float) -> Any:
+    """Return a trial that is over, for Optuna. What broke is `worst`, so that the sampler stays away from it."""
+    state = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}[trial.state]
+    value = trial.value if np.isfinite(trial.value) else worst
     return optuna.trial.create_trial(
         params={name: tuple(v) if isinstance(v, list) else v for name, v in trial.settings.items()},
         distributions=distributions(optuna, plan),
-        value=trial.value if complete else None,
-        state=optuna.trial.TrialState.COMPLETE if complete else optuna.trial.TrialState.FAIL,
+        value=None if state == "FAIL" else value,
+        intermediate_values=dict(enumerate(trial.looks, 1)),
+        state=optuna.trial.TrialState[state],
     )
 
 

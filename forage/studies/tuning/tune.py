@@ -29,7 +29,7 @@ from forage.runs.provenance import versions
 from forage.runs.run import Run, read_json, write_json
 from forage.runs.scoring import cut_sentence
 from forage.studies.compare import verdict
-from forage.studies.tuning.population import check, evolve, replay
+from forage.studies.tuning.population import PARTS, check, evolve, replay
 from forage.studies.tuning.search import METHODS, Plan, Trial, best, load_optuna, read, search
 from forage.studies.tuning.space import is_traced, over, with_settings
 
@@ -115,9 +115,15 @@ def tune(
         started = time.monotonic()
         schedule = None
         if method == "pbt":
-            schedule = evolve(setup, ranges, population, episodes, rows, shower(say))
+            shown, parts = shower(say), []
+
+            def tell(row: dict[str, Any]) -> None:
+                parts.append(row["part"])
+                shown(row)
+
+            schedule = evolve(setup, ranges, population, episodes, rows, tell, say)
             found: dict[str, Any] = {"best": schedule._asdict(), "trials": trials}
-            new = trials  # a population begins anew
+            new: float = trials * len(parts) / PARTS
         else:
             plan = Plan(setup, ranges, population, episodes, method, batch)
             before = len(read(rows))
@@ -144,7 +150,7 @@ def tune(
 
         default = tested_with({}, "default", "default")
         if schedule is not None:
-            played = replay(setup, schedule, seeds, episodes)
+            played = replay(setup, schedule, seeds, episodes, path / "tuned.npz", say)
             values = played if np.isfinite(played).all() else None
             if values is None:
                 broke["tuned"] = "What the agent learned became NaN, or its environment failed."
