@@ -5,12 +5,21 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.metadata
+import inspect
+import json
 import platform
 import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
+
+from forage.config.setup import PORTS, Setup
+from forage.core.ports import Environment
+from forage.environments.loading import FILE
 
 PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium")
 
@@ -85,3 +94,136 @@ def git_state() -> dict[str, Any] | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return {"commit": commit.stdout.strip(), "changed": bool(changed.stdout.strip())}
+
+
+INSTALLED = (
+    *(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    Path(__file__).resolve().parents[1],
+)
+"""Folders whose code has a version, and is not a person's own."""
+
+
+def own_code(setup: Setup) -> dict[str, str]:
+    """Return a fingerprint of each file of a person's own that a run uses, by its name.
+
+    These are the files of environments, parts and functions, and what of the same folders they have imported. Of a
+    script that trains what it defines, the class or function counts alone, as such scripts are edited for the next run.
+    """
+    found: dict[str, str] = {}
+    files = {Path(file).resolve() for file in named_files(parts_of(setup))}
+    for thing in made_of(setup):
+        module = sys.modules.get(getattr(thing, "__module__", ""))
+        if getattr(module, "__name__", "") == "__main__":
+            try:
+                source = inspect.getsource(thing)
+            except (OSError, TypeError):  # typed into a console
+                continue
+            found[f"__main__:{thing.__qualname__}"] = fingerprint(source.encode())
+        elif module is not None and (path := file_of(module)) is not None:
+            files.add(path)
+    folders = {path.parent for path in files}
+    helpers = {path for module in list(sys.modules.values()) if (path := file_of(module)) is not None}
+    files |= {path for path in helpers if folders & set(path.parents)}
+    for path in sorted(files):
+        folder = next(folder for folder in sorted(folders) if folder in path.parents)
+        name = path.relative_to(folder).as_posix()
+        if name in found:
+            name = f"{folder.name}/{name}"
+        if path.is_file():
+            found[name] = fingerprint(path.read_bytes())
+    return found
+
+
+def changed_code(then: Mapping[str, Any], setup: Setup) -> str:
+    """Return how a person's own code is not that of `versions.json`, such as `another my_env.py`, or nothing."""
+    stored = then.get("own") or {}
+    now = own_code(setup) if stored else {}
+    differing = [name for name in stored if name in now and now[name] != stored[name]]
+    differing += [name for name in stored if name not in now and folder_lacks(name, setup)]
+    return " and ".join(f"another {name}" for name in differing)
+
+
+def folder_lacks(name: str, setup: Setup) -> bool:
+    """Return whether a file, which nobody has imported this time, is gone from the folders of a person's own code."""
+    folders = {Path(file).resolve().parent for file in named_files(parts_of(setup))}
+    return bool(folders) and not any((folder / name).is_file() for folder in folders)
+
+
+def said_of_code(directory: Path, setup: Setup) -> str:
+    """Say that a run was made with other code of a person's own, or return nothing."""
+    try:
+        then = json.loads((directory / "versions.json").read_text())
+    except (OSError, ValueError):
+        return ""  # resuming asks for it; playing does not
+    found = changed_code(then, setup) if isinstance(then, dict) else ""
+    if not found:
+        return ""
+    return f"Note: {directory} was trained with {found} than the one here; the numbers are those of the one here."
+
+
+def fingerprint(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:12]
+
+
+def parts_of(setup: Setup) -> dict[str, Any]:
+    """Return what a run's configuration says of its environment and parts, without descriptions such as a name."""
+    return {name: value for name, value in setup.config().items() if name in ("environment", "agent", *PORTS)}
+
+
+def named_files(config: Any) -> Iterator[str]:
+    """Return the files of all `file.py:Class` and `module:Class` that a configuration names."""
+    if isinstance(config, Mapping):
+        for value in config.values():
+            yield from named_files(value)
+    elif isinstance(config, list | tuple):
+        for value in config:
+            yield from named_files(value)
+    elif isinstance(config, str) and ":" in config:
+        source, _, name = config.rpartition(":")
+        if not name.replace(".", "").isidentifier():
+            return
+        if source.endswith(".py"):
+            yield source.removeprefix("text:")
+        elif (module := sys.modules.get(source.rpartition(":")[2])) is not None and (path := file_of(module)):
+            yield str(path)
+
+
+def file_of(module: Any) -> Path | None:
+    """Return the file of a module of a person's own; nothing of what is installed, part of Python or the script."""
+    file, name = getattr(module, "__file__", None), getattr(module, "__name__", "")
+    if not isinstance(file, str) or not file.endswith(".py") or name == "__main__":
+        return None
+    path = Path(file).resolve()
+    if name.startswith(FILE):
+        return path
+    installed = {"site-packages", "dist-packages"} & set(path.parts) or any(
+        folder in path.parents for folder in INSTALLED
+    )
+    return None if installed else path
+
+
+def made_of(setup: Setup) -> Iterator[Any]:
+    """Return the classes and functions that were given as Python objects: of the environment and of parts."""
+    if isinstance(setup.environment, Environment):
+        yield from types_in(setup.environment)
+    elif (maker := getattr(getattr(setup.environment, "__self__", None), "maker", None)) is not None:
+        given = getattr(maker, "given", maker)
+        yield (
+            given if isinstance(given, type) or inspect.isfunction(given) else type(getattr(given, "unwrapped", given))
+        )
+    elif inspect.isfunction(setup.environment) or isinstance(setup.environment, type):
+        yield setup.environment
+    for part in (setup.agent, *(getattr(setup, port) for port in PORTS)):
+        yield from types_in(part)
+
+
+def types_in(thing: Any) -> Iterator[type]:
+    """Return the class of an object, and of what it holds that is made of parts: wrappers and parts within parts."""
+    yield type(thing)
+    for value in getattr(thing, "__dict__", {}).values():
+        if dataclass_like(value):
+            yield from types_in(value)
+
+
+def dataclass_like(value: Any) -> bool:
+    return hasattr(type(value), "__dataclass_fields__")

@@ -34,8 +34,7 @@ from forage.runs.extending import extended
 from forage.runs.joining import lead, runner_on
 from forage.runs.keeping import check_keeping, take_kept
 from forage.runs.locking import locked
-from forage.runs.own import changes, own_code, sentence
-from forage.runs.provenance import differences, versions
+from forage.runs.provenance import changed_code, differences, own_code, said_of_code, versions
 from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, read_json, write_json
 from forage.runs.scoring import MOST_EPISODE_SEED, check_episodes, load_agents, said_if_long, score_agents
 from forage.runs.session import Session
@@ -278,7 +277,7 @@ def resume(
     other = differences(read_json(run.directory / "versions.json"))
     differs(other)
     setup, extension = extended(run, from_config(run.config, environment, data=data, **parts), steps)
-    if own := changes(read_json(run.directory / "versions.json"), setup):
+    if own := changed_code(read_json(run.directory / "versions.json"), setup):
         differs(own)
         other = f"{other} and {own}" if other else own
     usual = {"workers": 0, "worker_threads": 1, "first_come": False, "ahead": None, "step_timeout": None}
@@ -354,7 +353,7 @@ def evaluate(
         raise ForageError(f"The seed of an evaluation is from 0 to {MOST_EPISODE_SEED:,}, not {seed:,}.")
     run = Run(directory)
     setup = from_config(run.config, environment, evaluation_actions=actions, opponent=opponent)
-    if environment is None and (changed := sentence(run.directory, read_json(run.directory / "versions.json"), setup)):
+    if environment is None and (changed := said_of_code(run.directory, setup)):
         progress.Notes().note(changed)
     if checkpoint is not None and setup.opponent != run.config.get("opponent"):
         raise ForageError("A kept checkpoint plays against the run's own opponent; leave out the other one.")

@@ -24,8 +24,8 @@ from forage.core.sweep import told
 from forage.core.team import as_one
 from forage.loop.policy import Policy
 from forage.runs.display import Notes
-from forage.runs.own import sentence
-from forage.runs.run import Run, read_json
+from forage.runs.provenance import said_of_code
+from forage.runs.run import Run
 from forage.studies.film import MEGABYTES, USUAL, Film, default_suffix, prepare
 
 
@@ -61,7 +61,7 @@ def watch(
     if not megabytes > 0:
         raise ForageError(f"The size of a film is above 0 megabytes, not {megabytes:g}.")
     setup = from_config(run.config, environment)
-    if environment is None and (changed := sentence(run.directory, read_json(run.directory / "versions.json"), setup)):
+    if environment is None and (changed := said_of_code(run.directory, setup)):
         Notes().note(changed)
     host = None if isinstance(setup.environment, Environment) else setup.environment(1)
     in_words = host is not None and host.in_words
