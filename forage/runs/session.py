@@ -230,13 +230,13 @@ class Session:
                 self.totals, row_from, last_row = Totals(), done, now
             self.keeping.reach(done)
             took = 0.0
-            evaluates = bool(self.evaluate_every) and done % self.evaluate_every == 0
-            aside = self.calling + (self.evaluating if evaluates else 0.0)
+            number = done // self.evaluate_every if self.evaluate_every and done % self.evaluate_every == 0 else None
+            aside = self.calling + (0.0 if number is None else self.evaluating)
             # What takes long is not to be waited for with training unsaved.
             if aside and self.interval.due(time.monotonic(), aside):
-                self.save(unevaluated=evaluates)
-            if evaluates:
-                took = self.evaluate(done // self.evaluate_every)
+                self.save(unevaluated=number is not None)
+            if number is not None:
+                took = self.evaluate(number)
                 self.stopped = self.stopped or self.heed()
             took += self.call_back(row)
             # The clock of training stands still meanwhile.

@@ -217,7 +217,7 @@ def train(
     with locked(path), removed_if_failed(path, lambda: session is None or session.learned_nothing):
         config = setup.config() | settings
         tracking = open_trackers(trackers, path, config, note=shown.note)
-        made = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count()}
+        made: dict[str, Any] = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count()}
         if own := own_code(setup):
             made["own"] = own
         write_json(path / "versions.json", versions() | made)
