@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 
 def dumps(data: Any, **options: Any) -> str:
@@ -19,14 +18,17 @@ def dumps(data: Any, **options: Any) -> str:
 
 def number(value: Any) -> Any:
     """Return a number or an array as plain data. Raise `TypeError` for anything else, as JSON does."""
-    if isinstance(value, np.generic | np.ndarray) or hasattr(value, "__array__"):
+    if hasattr(value, "__array__"):
+        import numpy as np
+
         return np.asarray(value).tolist()
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
 def numbers(value: Any) -> Any:
     """Return nested dictionaries, lists and tuples with the numbers of NumPy as Python's own; arrays stay arrays."""
-    if isinstance(value, np.generic):
+    numpy = sys.modules.get("numpy")  # where nobody has imported it, there is no number of it
+    if numpy is not None and isinstance(value, numpy.generic):
         return value.item()
     if isinstance(value, Mapping):
         return {name: numbers(inner) for name, inner in value.items()}
