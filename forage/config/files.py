@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 
 from forage.config import registry
 from forage.config.kinds import check_kinds
+from forage.core import records
 from forage.core.elsewhere import ours
 from forage.core.errors import ForageError, nearest
 from forage.environments.plain import from_plain
@@ -61,14 +61,14 @@ def read(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text("utf-8-sig")  # with or without the mark that some editors write first
         if kind == ".json":
-            found = json.loads(text)
+            found = records.parse(text)
         elif kind == ".toml":
             found = tomllib.loads(text)
         else:
             found = read_yaml(path, text)
     except OSError as error:
         raise ForageError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ForageError(f"{path} is not {kind[1:].upper()}: {str(error).rstrip('.')}.") from None
     if not isinstance(found, dict):
         raise ForageError(f'{path} holds no settings by name, such as environment = "CartPole-v1".')

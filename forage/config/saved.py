@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ import jax
 from forage.config.kinds import check_kinds
 from forage.config.registry import from_config
 from forage.config.values import at_last
-from forage.core import prng, spaces
+from forage.core import prng, records, spaces
 from forage.core.checkpoint import load as load_tree
 from forage.core.compiling import check_precision
 from forage.core.ports import Agent
@@ -33,13 +32,23 @@ def read_config(directory: Path) -> dict[str, Any]:
     """Return a run's configuration. Raise `ForageError` where there is none, or one of something else."""
     path = directory / "config.json"
     try:
-        config = json.loads(path.read_text())
+        config = records.parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ForageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
     missing = [name for name in NEEDED if not isinstance(config, dict) or name not in config]
     if missing:
         raise ForageError(f"{path} is not the configuration of a run of Forage: it has no {missing[0]!r}.")
+    if wrong := records.wrong_config(config):
+        raise ForageError(f"{path} is not the configuration of a run of Forage: {wrong}.")
     return config
+
+
+def read_evaluation(directory: Path) -> dict[str, Any] | None:
+    """Return a run's evaluation; `None` before there is one, also where a crash of the machine left its file empty."""
+    path = directory / "evaluation.json"
+    if not path.exists() or not path.stat().st_size:
+        return None
+    return records.read(path, records.wrong_evaluation)
 
 
 def load_policy(
@@ -66,10 +75,14 @@ def load_policy(
     config = read_config(path)
     agent, spec = from_config(at_last(config["agent"])), spec_from_config(config)
     members = members_of(config["sweep"], config["seeds"])
-    evaluated = path / "evaluation.json"
-    evaluation = json.loads(evaluated.read_text()) if evaluated.exists() else None
+    evaluation = read_evaluation(path)
     wanted = settings if seed is None else {"seed": seed} | settings
-    index = best(str(path), members, evaluation and evaluation["return"], wanted, interquartile_mean)
+    returns = None if evaluation is None else evaluation["return"]
+    if returns is not None and len(returns) != len(members):
+        raise ForageError(
+            f"{path / 'evaluation.json'} cannot be read: it is of another number of members than the run."
+        )
+    index = best(str(path), members, returns, wanted, interquartile_mean)
     states, _ = agent_states(path, agent, spec, len(members), checkpoint)
     sampled = actions_of(config, evaluation, actions) == "sampled"
     policy = Policy(agent, jax.tree.map(lambda x: x[index], states), spec, sampled)
@@ -94,7 +107,7 @@ def agent_file(directory: Path, checkpoint: str | int | None = None) -> Path:
     """Return the file of a run's newest agents, or of those that it has kept as `best` or at a step."""
     if checkpoint is None:
         return directory / "agent.npz"
-    paths = sorted((directory / KEPT).glob("*.npz"))
+    paths = [path for path in sorted((directory / KEPT).glob("*.npz")) if path.stem == "best" or path.stem.isdecimal()]
     kept: dict[str | int, Path] = {path.stem if path.stem == "best" else int(path.stem): path for path in paths}
     if checkpoint not in kept:
         there = ", ".join(str(name) for name in kept)

@@ -145,7 +145,9 @@ def _figure(
     cut = draw_finals(axes, [(step, one, shades[number % len(shades)]) for number, step, one in finals])
 
     style(axes, ylabel, xlabel)
-    axes.set_xlim(0, max(np.max(steps) for _, steps, _ in runs) or 1)
+    axes.set_xlim(
+        0, max([*(np.max(steps) for _, steps, _ in runs if len(steps)), *(s for _, s, _ in finals)], default=0) or 1
+    )
     seeds = [len(values) for _, _, values in runs]
     thin = ", each seed a thin line" if len(seeds) == 1 and seeds[0] > 1 else ""
     if max(seeds) < BANDED:
@@ -164,6 +166,8 @@ def draw_run(
     axes: Axes, steps: np.ndarray, values: np.ndarray, look: dict[str, Any], confidence: float, show_seeds: bool
 ) -> float:
     """Draw one run and return the height at which its line ends, NaN when it has no line."""
+    if not len(steps):
+        return float("nan")
     steps, middle, low, high = aggregate_curve(steps, values, confidence)
     if show_seeds and len(values) > 1:
         axes.plot(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable, Collection, Sequence
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forage.core import checkpoint
+from forage.core import checkpoint, records
 from forage.core.plain import dumps
 from forage.core.types import ForageError
 from forage.evaluation.plots import sparkline
@@ -97,6 +96,8 @@ class Totals:
         return point
 
 
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+"""A link in place of a run's file could lead to one of somebody's."""
 NEWEST = 100  # episodes of a member that a display shows the mean of
 
 
@@ -166,7 +167,7 @@ class Rows:
             return
         data = memoryview("".join(self.waiting).encode())
         try:
-            file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_LINK, 0o644)
             try:
                 end = os.fstat(file).st_size
                 try:
@@ -184,29 +185,27 @@ class Rows:
         self.waiting = []
 
     def drop_half(self) -> None:
-        """Forgets half a line that a crash left, which the next one would be joined to."""
+        """Forget half a line that a crash left, which the next one would be joined to."""
         self.drop_after(math.inf)
 
-    def drop_after(self, steps: float, by: str = "steps") -> None:
-        """Forget points later than `steps`, or another number that they go `by`, and half a line of a crash."""
-        rows = read_rows(self.path)
+    def drop_after(self, steps: float, by: str = "steps") -> list[int]:
+        """Forget points later than `steps`, or another number that they go `by`, and lines that are damaged.
+
+        Return the numbers of those lines.
+        """
+        rows, damaged = records.read_lines(self.path, records.wrong_row)
         text = "".join(dumps(row) + "\n" for row in rows if row[by] <= steps).encode()
         if self.path.exists() and self.path.read_bytes() != text:
             checkpoint.write_atomically(self.path, lambda file: file.write(text))
+        return damaged
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the whole lines of a metrics file; a crash may have left half a line at its end."""
-    rows = []
-    for line in path.read_text(errors="replace").splitlines() if path.exists() else []:
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError:
-            break
-        if not isinstance(row, dict) or "steps" not in row:
-            break
-        rows.append(row)
-    return rows
+def read_rows(path: Path, wrong: Callable[[dict[str, Any]], str] = records.wrong_row) -> list[dict[str, Any]]:
+    """Return the whole lines of a file of rows; a damaged line costs that line alone.
+
+    `wrong` says what is wrong with a row, or nothing.
+    """
+    return records.read_lines(path, wrong)[0]
 
 
 def to_float(values: Any) -> list[float | None]:

@@ -18,7 +18,6 @@ DIRECTORY/sweep.png          of a sweep: the score of each setting against its v
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from forage.config import registry
-from forage.config.saved import load_policy, read_config
-from forage.core import checkpoint
+from forage.config.saved import load_policy, read_config, read_evaluation
+from forage.core import checkpoint, records
 from forage.core.errors import check_path
 from forage.core.plain import dumps
 from forage.core.sweep import members_of, settings_of
@@ -100,7 +99,15 @@ class Run:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """Return the points of the curve."""
-        return read_rows(self.directory / "metrics.jsonl")
+        return self._points("metrics.jsonl")
+
+    def _points(self, name: str) -> list[dict[str, Any]]:
+        """Return the points of a file that have a value for each member."""
+        return read_rows(self.directory / name, lambda row: records.wrong_point(row, self._members))
+
+    @property
+    def _members(self) -> int:
+        return len(settings_of(self.config["sweep"])) * len(self.config["seeds"])
 
     def to_pandas(self, evaluated: bool = False) -> DataFrame:
         """Return the points of the curve as a table in long form: a row for each point and member of the run.
@@ -129,7 +136,8 @@ class Run:
         """
         rows = self.evaluations if evaluated else self.rows
         returns = [[np.nan if v is None else v for v in row["return"]] for row in rows]
-        return Curve(np.array([row["steps"] for row in rows]), np.array(returns, float).reshape(len(rows), -1).T)
+        steps = np.array([row["steps"] for row in rows], int)
+        return Curve(steps, np.array(returns, float).reshape(len(rows), self._members).T)
 
     @property
     def evaluations(self) -> list[dict[str, Any]]:
@@ -137,7 +145,7 @@ class Run:
 
         The columns are those of `evaluation` with one number for each member, such as what `--env.info` names.
         """
-        return read_rows(self.directory / "evaluations.jsonl")
+        return self._points("evaluations.jsonl")
 
     @property
     def counted(self) -> str:
@@ -161,8 +169,7 @@ class Run:
 
     @property
     def evaluation(self) -> dict[str, Any] | None:
-        path = self.directory / "evaluation.json"
-        return read_json(path) if path.exists() else None
+        return read_evaluation(self.directory)
 
     @property
     def final(self) -> tuple[int, Score] | None:
@@ -170,15 +177,25 @@ class Run:
         several.
         """
         evaluation = self.evaluation
-        if evaluation is None or self.config["sweep"] or not self.rows:
+        if evaluation is None or self.config["sweep"]:
             return None
-        return evaluation.get("steps", self.rows[-1]["steps"]), self.score
+        rows = self.rows
+        return evaluation.get("steps", rows[-1]["steps"] if rows else self.config["steps"]), self.score
 
     @property
     def kept(self) -> dict[str, dict[str, Any]]:
         """Evaluations of checkpoints that the run has kept: `best`, or a step."""
-        path = self.directory / "checkpoints.json"
-        return read_json(path) if path.exists() else {}
+        return self._evaluations_by_name("checkpoints.json")
+
+    def _evaluations_by_name(self, file: str) -> dict[str, dict[str, Any]]:
+        """Return the evaluations that a file holds under a name each; none where it is not there, or empty."""
+
+        def wrong(found: dict[str, Any]) -> str:
+            each = [records.wrong_evaluation(one) if isinstance(one, dict) else "one is none" for one in found.values()]
+            return next(filter(None, each), "")
+
+        path = self.directory / file
+        return records.read(path, wrong) if path.exists() and path.stat().st_size else {}
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -189,14 +206,14 @@ class Run:
         """
         # Runs made before there was a history.jsonl have extensions and stops in config.json, changes in a file.
         before = [{"event": "changed"} | row for row in read_rows(self.directory / "changes.jsonl")]
-        before = sorted([*self.config.get("history", []), *before], key=lambda row: row["steps"])
-        return before + read_rows(self.directory / "history.jsonl")
+        before += [row for row in self.config.get("history", []) if isinstance(row, dict)]
+        before = sorted((row for row in before if not records.wrong_event(row)), key=lambda row: row["steps"])
+        return before + read_rows(self.directory / "history.jsonl", records.wrong_event)
 
     @property
     def opponents(self) -> dict[str, dict[str, Any]]:
         """Evaluations against other opponents than the run's own, by their names."""
-        path = self.directory / "opponents.json"
-        return read_json(path) if path.exists() else {}
+        return self._evaluations_by_name("opponents.json")
 
     @property
     def actions(self) -> str:
@@ -221,7 +238,15 @@ class Run:
         measured it.
         """
         path = self.directory / "visits.npy"
-        return np.load(path) if path.exists() else None
+        if not path.exists():
+            return None
+        try:
+            found = np.load(path, allow_pickle=False)
+            if not isinstance(found, np.ndarray) or found.dtype.kind not in "iuf":
+                raise ValueError("it holds no counts")
+            return found
+        except (OSError, ValueError, EOFError, MemoryError) as error:
+            raise ForageError(f"{path} cannot be read: {str(error).rstrip('.')}.") from error
 
     @property
     def score(self) -> Score:
@@ -243,7 +268,14 @@ class Run:
         """
         if self.evaluation is None:
             raise ForageError(f"{self.directory} has not been evaluated; forage evaluate {self.directory} does it.")
-        return by_setting(self.evaluation["members"], self.evaluation["return"])
+        found = self.evaluation
+        if len(found["return"]) != self._members:
+            raise ForageError(
+                f"{self.directory / 'evaluation.json'} cannot be read: it is of {len(found['return'])} members, and "
+                f"the run has {self._members}."
+            )
+        members = found.get("members") or members_of(self.config["sweep"], self.config["seeds"])
+        return by_setting(members, found["return"])
 
     @property
     def normalised(self) -> dict[str, Score] | None:
@@ -362,15 +394,7 @@ def draw_sweep(run: Run) -> Path | None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read one of a run's own files."""
-    try:
-        found = json.loads(path.read_text())
-        if not isinstance(found, dict):
-            raise ValueError(f"it holds a {type(found).__name__} and no names with values")
-        return found
-    except FileNotFoundError:
-        raise ForageError(f"{path.parent} is not a whole run: it has no {path.name}.") from None
-    except (OSError, ValueError) as error:
-        raise ForageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+    return records.read(path)
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -425,11 +425,11 @@ class Session:
         """
         header = self.checkpoints.load(run)
         steps = -1 if header is None else header["steps"]
-        self.rows.drop_after(steps)
         # An evaluation that came after the checkpoint of the same step is made again, and heeded then.
         played = steps - 1 if header is not None and header.get("unevaluated") else steps
-        for rows in (self.evaluations, self.texts):
-            rows.drop_after(played)
+        for rows, last in ((self.rows, steps), (self.evaluations, played), (self.texts, played)):
+            for line in rows.drop_after(last):
+                self.display.note(f"Line {line} of {rows.path} is damaged and left out; the others are kept.")
         self.points = read_rows(self.rows.path)
         if header is None:
             return

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from forage.core.host import Conversation
+from forage.core.records import wrong_texts
 from forage.runs.curve import read_rows
 
 KEPT = 5  # episodes of each member that an evaluation leaves
@@ -34,7 +35,7 @@ def read_texts(directory: Path) -> list[Texts]:
         said = tuple((who, what) for who, what in one["said"])
         return Conversation(said, one["reward"], one["verdict"], one["reference"])
 
-    rows = {row["steps"]: row for row in read_rows(directory / FILE)}
+    rows = {row["steps"]: row for row in read_rows(directory / FILE, wrong_texts)}
     return [Texts(steps, [[told(one) for one in each] for each in row["members"]]) for steps, row in rows.items()]
 
 

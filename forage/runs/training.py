@@ -357,26 +357,33 @@ def evaluate(
         progress.Notes().note(changed)
     if checkpoint is not None and setup.opponent != run.config.get("opponent"):
         raise ForageError("A kept checkpoint plays against the run's own opponent; leave out the other one.")
-    runner = setup.runner(learns=False)
+    known = run.evaluation  # before anything is played: what is damaged is said at once
+    runner, score = setup.runner(learns=False), None
     try:
         at = load_agents(run, runner) if checkpoint is None else take_kept(run, setup, runner, checkpoint)
         runner.retire()
         choice = None if actions == AUTO or checkpoint is not None else run.choice
         with said_if_long(note, setup, episodes, choice is None):
             evaluation = score_agents(runner, setup, episodes, prng.EVALUATION_AGAIN + seed, choice) | {"steps": at}
+        score = max(by_setting(setup.members, evaluation["return"]).values(), key=lambda one: one.value)
         if checkpoint is not None:
             evaluation["choice"] = evaluation["choice"] and evaluation["choice"] | {"steps": at}
             write_json(run.directory / "checkpoints.json", run.kept | {str(checkpoint): evaluation})
         elif setup.opponent == run.config.get("opponent"):
-            before = run.evaluation
+            before = None if known is None else known["return"]
             write_json(run.directory / "evaluation.json", evaluation)
-            if before is None or evaluation["return"] != before["return"]:
+            if evaluation["return"] != before:
                 draw_sweep(run) if setup.sweep else draw_curve(run)
         else:
             write_json(run.directory / "opponents.json", run.opponents | {setup.opponent: evaluation})
+    except (ForageError, OSError) as error:
+        if score is None:
+            raise
+        why = str(error) if isinstance(error, ForageError) else f"{error.strerror or error}: {error.filename}"
+        raise ForageError(f"{run.title}: return {score}, which could not be kept. {why}") from error
     finally:
         runner.close()
-    return max(by_setting(setup.members, evaluation["return"]).values(), key=lambda one: one.value)
+    return score
 
 
 def new_directory(setup: Setup, suffix: str = "") -> Path:

@@ -64,7 +64,7 @@ def gather(directories: Sequence[str | os.PathLike[str]]) -> list[Compared]:
         if len(found) > 1:
             raise ForageError(f"These runs are of different {what} ({', '.join(sorted(found))}); compare like.")
     for run in runs:
-        if not run.rows:
+        if not run.rows and run.evaluation is None:
             raise ForageError(f"{run.directory} has no metrics yet; train it first.")
         if run.config["sweep"]:
             raise ForageError(f"{run.directory} is a sweep, whose settings are different agents; compare single ones.")

@@ -1,5 +1,9 @@
 """A run keeps the agents of its best evaluation and of every N steps, and stops at a score."""
 
+import errno
+import os
+import shutil
+
 import numpy as np
 import pytest
 import small
@@ -48,6 +52,23 @@ def test_a_kept_agent_is_loaded_and_evaluated(run, capsys):
         forage.load(run.directory, checkpoint=50)
     code, _, err = small.here(capsys, "evaluate", run.directory, "--checkpoint", "last")
     assert code == 2 and "--checkpoint is a whole number" in err
+
+
+def test_files_that_a_crash_left_empty_and_a_disk_that_cannot_be_written(run, tmp_path, monkeypatch):
+    there = shutil.copytree(run.directory, tmp_path / "run")
+    for name in ("evaluation.json", "metrics.jsonl", "checkpoints.json"):
+        (there / name).write_text("")
+    assert Run(there).evaluation is None and Run(there).rows == [] and Run(there).kept == {}
+    assert forage.load(there, seed=7).act(np.zeros(4, np.float32)) in (0, 1)
+    score = forage.evaluate(there, episodes=2)  # the curve is drawn of no point
+
+    def replace(*paths):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("forage.core.checkpoint.os.replace", replace)
+    with pytest.raises(ForageError, match=r"could not be kept\. Could not save .*evaluation\.json: Read-only") as said:
+        forage.evaluate(there, episodes=2)
+    assert f"return {score}" in str(said.value)
 
 
 @pytest.mark.thorough

@@ -15,6 +15,7 @@ import numpy as np
 from forage.config.kinds import check_call
 from forage.core import checkpoint
 from forage.core.errors import ForageError
+from forage.core.records import is_number
 from forage.evaluation.statistics import name_of_mean, score
 from forage.evaluation.thresholds import first_reached, median_time
 from forage.loop.watch import MEANINGS
@@ -131,18 +132,19 @@ def scores(runs: Sequence[Compared], threshold: float | None) -> tuple[list[str]
         head += [f"steps until {threshold:g}", f"seconds until {threshold:g}"]
     rows = []
     for one in runs:
-        last = one.run.rows[-1]
+        last = (one.run.rows or [{"steps": 0, "seconds": 0.0}])[-1]  # no point yet
         seeds = len(one.run.config["seeds"])
         row = [one.label, "not evaluated", "", str(seeds), ""]
         if one.scores is not None:
             episodes = str(read_json(one.run.directory / "evaluation.json")["episodes"])
             between = f"{one.scores.min():.4g} to {one.scores.max():.4g}"
             row = [one.label, str(score(one.scores)), between, str(seeds), episodes]
-        row += [duration(last["seconds"]), f"{seeds * last['steps'] / max(last['seconds'], 1e-9):,.0f}"]
+        seconds = last.get("seconds") or 0.0
+        row += [duration(seconds), f"{seeds * last['steps'] / max(seconds, 1e-9):,.0f}"]
         if threshold is not None:
             steps, values = one.run.curve()
-            seconds = np.array([point["seconds"] for point in one.run.rows])
-            row += [str(median_time(first_reached(axis, values, threshold))) for axis in (steps, seconds)]
+            spent = np.array([point.get("seconds") or 0.0 for point in one.run.rows], float)
+            row += [str(median_time(first_reached(axis, values, threshold))) for axis in (steps, spent)]
         rows.append(row)
     return head, rows
 
@@ -229,7 +231,7 @@ def printed(runs: Sequence[Compared]) -> list[str]:
         made = read_json(one.run.directory / "versions.json")
         interval = "no interval" if total.low is None else f"95 % interval [{total.low:.4g}, {total.high:.4g}]"
         evaluation = read_json(one.run.directory / "evaluation.json")
-        episodes, steps = evaluation["episodes"], evaluation.get("steps", one.run.rows[-1]["steps"])
+        episodes, (steps, _) = evaluation["episodes"], one.run.final or (0, None)
         lines.append(
             f"After {steps:,} steps {one.label} reaches a return of {total.value:.4g} on "
             f"{config['spec']['name']} ({name_of_mean(seeds)} over {seeds} "
@@ -244,6 +246,7 @@ def times(runs: Sequence[Compared]) -> str:
     """Return the seconds of each run's last sitting, by what they were spent on."""
     files = [one.run.directory / "time.json" for one in runs]
     found = [read_json(file) if file.exists() else {} for file in files]
+    found = [{name: took for name, took in spent.items() if is_number(took)} for spent in found]
     if not any(found):
         return ""
     totals = [sum(spent.values()) for spent in found]

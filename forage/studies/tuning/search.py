@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forage.config.setup import Setup
+from forage.core import records
 from forage.core.types import ForageError
 from forage.runs.curve import Rows, read_rows, to_float
 from forage.studies.tuning.batch import Batch, repeated
@@ -191,7 +192,13 @@ def best(trials: Sequence[Trial]) -> Trial:
 
 def read(path: Path) -> list[Trial]:
     """Return the whole lines of a file of trials."""
-    return [Trial(**row) for row in read_rows(path)]
+
+    def wrong(row: dict[str, Any]) -> str:
+        whole = {"number", "settings", "values", "steps", "state"} <= row.keys() <= set(Trial._fields)
+        whole = whole and isinstance(row["settings"], dict) and records.are(row["values"], records.is_measured)
+        return "" if whole and not records.wrong_row(row) else "it is no trial"
+
+    return [Trial(**row) for row in read_rows(path, wrong)]
 
 
 def load_optuna() -> Any:
