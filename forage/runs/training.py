@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import datetime
 import itertools
 import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -403,9 +406,50 @@ def new_directory(setup: Setup, suffix: str = "") -> Path:
     raise AssertionError("numbers do not end")
 
 
+CACHE_BYTES = 2 << 30
+"""What compiled programs take on disk at most, between one command and the next."""
+
+
 def use_compilation_cache() -> None:
-    """Keep compiled programs on disk between processes, unless the person has set this up already."""
-    if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
-        cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-        jax.config.update("jax_compilation_cache_dir", os.path.join(cache, "forage", "compiled"))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    """Keep compiled programs on disk between processes, unless the person has set this up already.
+
+    Those used least recently go where they take more than `JAX_COMPILATION_CACHE_MAX_SIZE` bytes, or 2 GiB.
+    """
+    if getattr(jax.config, "jax_compilation_cache_dir", None) is not None:
+        return
+    most = getattr(jax.config, "jax_compilation_cache_max_size", -1)
+    if most == 0:
+        return
+    # JAX's own limit needs another package, and fails where programs were kept without one before.
+    jax.config.update("jax_compilation_cache_max_size", -1)
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = os.path.join(cache, "forage", "compiled")
+    jax.config.update("jax_compilation_cache_dir", folder)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    limit = CACHE_BYTES if most < 0 else most
+    keep_within(folder, limit)
+    atexit.register(keep_within, folder, limit)
+
+
+def keep_within(folder: str, most: int) -> None:
+    """Delete the files of a folder that were used least recently, where all take more than `most` bytes.
+
+    A quarter is left free then. Other processes may write, read and delete there meanwhile.
+    """
+    found: list[tuple[float, int, str]] = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):  # another process has deleted it
+                one = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(one.st_mode):
+                    # Where a disk does not note reading, the oldest go.
+                    found.append((max(one.st_atime, one.st_mtime), one.st_size, entry.path))
+    total = sum(size for _, size, _ in found)
+    if total <= most:
+        return
+    for _, size, path in sorted(found):
+        if total <= most * 3 // 4:
+            break
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+            total -= size

@@ -5,6 +5,8 @@ import os
 import pty
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +17,7 @@ import pytest
 from forage.config.setup import make_setup
 from forage.core import checkpoint, streams
 from forage.core.types import ForageError
+from forage.runs import training
 from forage.runs.checkpoints import Checkpoints, Interval, is_full
 from forage.runs.keeping import Keeping
 from forage.runs.session import Session
@@ -205,3 +208,37 @@ def test_nothing_is_shown_on_a_closed_terminal(tmp_path):
     assert Path(tmp_path / "out").read_text() == "a line\n"
     os.close(theirs)
     os.close(other)
+
+
+def test_compiled_programs_have_a_limit(tmp_path):
+    for number in range(8):
+        path = tmp_path / f"program-{number}-cache"
+        path.write_bytes(bytes(100))
+        os.utime(path, (1_000 + number, 1_000 + number))
+    (tmp_path / "folder").mkdir()
+    os.utime(tmp_path / "program-0-cache", (2_000, 1_000))  # the oldest, and used last
+    training.keep_within(str(tmp_path), 800)
+    assert len(list(tmp_path.iterdir())) == 9
+    training.keep_within(str(tmp_path), 500)
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["folder", "program-0-cache", "program-6-cache", "program-7-cache"]
+    training.keep_within(str(tmp_path / "nowhere"), 500)
+
+
+@pytest.mark.thorough
+def test_the_limit_of_compiled_programs_is_jaxs_where_it_is_set(tmp_path):
+    """In processes of their own: one compiles, the next finds too much and deletes, and compiles again."""
+    code = (
+        "from forage.runs.training import use_compilation_cache; use_compilation_cache(); import jax\n"
+        "jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.0)\n"
+        "for n in range(1, 5): print(jax.jit(lambda x: x * n + 1)(1.0))"
+    )
+    folder = tmp_path / "forage" / "compiled"
+    sizes = []
+    for limit in ("-1", "3000"):
+        given = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+        given |= {"XDG_CACHE_HOME": str(tmp_path), "JAX_COMPILATION_CACHE_MAX_SIZE": limit}
+        done = subprocess.run([sys.executable, "-c", code], env=given, capture_output=True, text=True, check=True)
+        assert done.stdout.split() == ["2.0", "3.0", "4.0", "5.0"], done.stderr
+        sizes.append(sum(path.stat().st_size for path in folder.iterdir()))
+    assert sizes[0] > 3000 >= sizes[1]
