@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from forage.core.errors import Interrupted
+from forage.runs.locking import LOCK
 
 
 @contextlib.contextmanager
@@ -16,7 +17,7 @@ def removed_if_failed(directory: Path, left_nothing: Callable[[], bool]) -> Iter
 
     What has come to something stays, as `left_nothing` says, and so does what a person interrupted, who can resume it.
     """
-    fresh = not any(directory.iterdir())
+    fresh = {path.name for path in directory.iterdir()} <= {LOCK}
     try:
         yield
     except Interrupted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -54,6 +55,10 @@ def is_full(error: ForageError) -> bool:
     return isinstance(cause := error.__cause__, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
+OURS = re.compile(r"\d{12,}\.npz")
+"""What checkpoints are called; other files in their folder are left alone."""
+
+
 class Checkpoints:
     """Writes and reads the state of a runner in a run's directory."""
 
@@ -72,7 +77,7 @@ class Checkpoints:
         self.kept = [*(kept for kept in self.kept if kept != path), path][-2:]
         self.with_room(lambda: self._write_agents(header))  # what was looked at
         for other in path.parent.glob("*.npz"):
-            if other not in self.kept:
+            if other not in self.kept and OURS.fullmatch(other.name):
                 other.unlink()
 
     def _write_agents(self, header: dict[str, Any]) -> None:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 from forage.core.types import ForageError
+
+LOCK = ".lock"
+"""A file in a run's directory that is locked where the file system has no locks for directories, as network disks."""
+OURS = re.compile(r"\..+\.\d+\.tmp")
+"""What a file is called while it is written: its name and the number of the process."""
+held: set[Path] = set()
+"""Directories that this process holds: locks of files do not keep a process out of its own."""
 
 
 @contextlib.contextmanager
@@ -21,21 +30,51 @@ def locked(directory: Path) -> Iterator[None]:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ForageError(f"Could not make {directory}: {error.strerror or error}.") from error
+    place = directory.resolve()
+    if place in held:
+        raise ForageError(in_use(directory))
     with contextlib.ExitStack() as stack:
-        try:
-            import fcntl
-        except ImportError:  # Windows: nothing is held, and nothing is swept away
-            pass
-        else:
-            descriptor = os.open(directory, os.O_RDONLY)
-            stack.callback(os.close, descriptor)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ForageError(f"{directory} is being trained by another process; wait for it or stop it.") from None
-            except OSError:
-                pass  # a file system without locks
-            else:
-                for left in (*directory.glob(".*.tmp"), *directory.glob("checkpoints/.*.tmp")):
+        if lock(directory, stack):
+            for left in (*directory.glob(".*.tmp"), *directory.glob("checkpoints/.*.tmp")):
+                if OURS.fullmatch(left.name):
                     left.unlink(missing_ok=True)
+        held.add(place)
+        stack.callback(held.discard, place)
         yield
+
+
+def in_use(directory: Path) -> str:
+    return f"{directory} is being trained by another process; wait for it or stop it."
+
+
+def lock(directory: Path, stack: contextlib.ExitStack) -> bool:
+    """Lock a directory, or a file in it, until `stack` is closed. Return whether nobody else can hold it now.
+
+    Raise `ForageError` where another process holds it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows: nothing is held, and nothing is swept away
+        return False
+    descriptor = os.open(directory, os.O_RDONLY)
+    stack.callback(os.close, descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        raise ForageError(in_use(directory)) from None
+    except OSError:  # a file system that locks files alone, or nothing
+        pass
+    try:
+        descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        stack.callback(os.close, descriptor)
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except (BlockingIOError, PermissionError):
+        raise ForageError(in_use(directory)) from None
+    except OSError as error:
+        warnings.warn(
+            f"{directory} cannot be locked ({error.strerror or error}); see to it that no other process trains there.",
+            stacklevel=4,
+        )
+        return False

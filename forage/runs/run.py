@@ -18,15 +18,16 @@ DIRECTORY/sweep.png          of a sweep: the score of each setting against its v
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from forage.config import registry
-from forage.config.saved import load_policy, read_config, read_evaluation
+from forage.config.saved import NEEDED, load_policy, read_config, read_evaluation
 from forage.core import checkpoint, records
 from forage.core.errors import check_path
 from forage.core.plain import dumps
@@ -91,6 +92,18 @@ class Run:
         if not (directory / "config.json").exists():
             return False
         return (directory / "evaluation.json").exists() or any((directory / "checkpoints").glob("*.npz"))
+
+    @staticmethod
+    def check_free(directory: Path) -> None:
+        """Raise `ForageError` where a new run cannot have a directory: another run, or somebody's files lie there.
+
+        What is left of a run that has saved nothing yet is no obstacle.
+        """
+        if Run.begun(directory):
+            raise ForageError(
+                f"{directory} already holds a run; forage resume {directory} continues it, or name another directory."
+            )
+        check_no_others(directory, ("versions.json", "config.json"), is_of_run)
 
     @property
     def title(self) -> str:
@@ -289,7 +302,7 @@ class Run:
     @property
     def checkpoints(self) -> list[Path]:
         """Oldest first."""
-        return sorted((self.directory / "checkpoints").glob("*.npz"))
+        return sorted(path for path in (self.directory / "checkpoints").glob("*.npz") if path.stem.isdecimal())
 
     @property
     def agent(self) -> Policy:
@@ -299,6 +312,33 @@ class Run:
     def act(self, observation: Any) -> Any:
         """Return the evaluation policy's action; for agents with memory keep one `agent` instead and `reset` it."""
         return self.agent.act(observation)
+
+
+def check_no_others(directory: Path, ours: Sequence[str], is_ours: Callable[[dict[str, Any]], bool]) -> None:
+    """Raise `ForageError` where a directory holds files, and none of those called `ours` says that they are Forage's.
+
+    Hidden files do not count: nothing of Forage's has their names.
+    """
+    try:
+        there = sorted(path.name for path in directory.iterdir() if not path.name.startswith("."))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ForageError(f"{directory} cannot be used as a directory: {error.strerror or error}.") from error
+    for name in ours:
+        with contextlib.suppress(ForageError):
+            if name in there and is_ours(read_json(directory / name)):
+                return
+    if there:
+        more = f" and {len(there) - 1} more" if len(there) > 1 else ""
+        raise ForageError(
+            f"{directory} holds files that are not Forage's ({there[0]}{more}); name a new directory or an empty one."
+        )
+
+
+def is_of_run(found: dict[str, Any]) -> bool:
+    """Return whether a file is a run's versions or its configuration."""
+    return {"forage", "jax", "equinox"} <= found.keys() or set(NEEDED) <= found.keys()
 
 
 def label_of(member: dict[str, Any]) -> str:

@@ -179,10 +179,8 @@ def train(
     setup = make_setup(**given)
     if parent is not None and said.get("behaviour") is None:
         setup = without_random_start(setup)
-    if directory is not None and Run.begun(Path(directory)):
-        raise ForageError(
-            f"{directory} already holds a run; forage resume {directory} continues it, or name another directory."
-        )
+    if directory is not None:
+        Run.check_free(Path(directory))
     if devices and not setup.native:
         raise ForageError(f"{setup.name} runs on the host, where one device learns; leave out devices.")
     runner = runner_on(leading, setup, devices, around)
@@ -218,12 +216,14 @@ def train(
     path = Path(directory) if directory is not None else new_directory(setup)
     session: Session | None = None
     with locked(path), removed_if_failed(path, lambda: session is None or session.learned_nothing):
+        if directory is not None:  # again, as others may have trained there while this one was made
+            Run.check_free(path)
         config = setup.config() | settings
-        tracking = open_trackers(trackers, path, config, note=shown.note)
         made: dict[str, Any] = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count()}
         if own := own_code(setup):
             made["own"] = own
-        write_json(path / "versions.json", versions() | made)
+        write_json(path / "versions.json", versions() | made)  # first: it says whose directory this is
+        tracking = open_trackers(trackers, path, config, note=shown.note)
         write_json(path / "config.json", config)  # last: it is what makes a directory a run
         session = Session(path, setup, runner, settings, shown, tracking, called)
         if inheritance is not None:

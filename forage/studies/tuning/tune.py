@@ -26,7 +26,7 @@ from forage.runs import training
 from forage.runs.beginning import removed_if_failed
 from forage.runs.locking import locked
 from forage.runs.provenance import versions
-from forage.runs.run import Run, read_json, write_json
+from forage.runs.run import Run, check_no_others, read_json, write_json
 from forage.runs.scoring import cut_sentence
 from forage.studies.compare import verdict
 from forage.studies.tuning.population import PARTS, check, evolve, replay
@@ -111,6 +111,7 @@ def tune(
     say(f"  {work(trials, method, setup, population, seeds)}")
     rows = path / ("population.jsonl" if method == "pbt" else "trials.jsonl")
     with locked(path), removed_if_failed(path, lambda: not rows.exists()):
+        check_directory(path, words)  # again, as another search may have begun there meanwhile
         write_json(path / "search.json", words)
         started = time.monotonic()
         schedule = None
@@ -169,7 +170,8 @@ def tune(
 
 
 def check_directory(path: Path, words: dict[str, Any]) -> None:
-    """Raise `ForageError` where another search lies."""
+    """Raise `ForageError` where another search lies, or somebody's files."""
+    check_no_others(path, ["search.json"], lambda found: {"method", "space"} <= found.keys())
     if (path / "search.json").exists():
         then = read_json(path / "search.json")
         differing = [name for name in words if then.get(name) != json.loads(dumps(words[name]))]
