@@ -80,7 +80,7 @@ def run(positional: list[str], words: options.Words) -> None:
         return
     from forage.runs import training
     from forage.runs.display import Notes, Progress, duration
-    from forage.runs.run import Run, by_setting, scored
+    from forage.runs.run import Run, by_setting, range_in, scored
     from forage.runs.scoring import how_scored, normalised_words
 
     training.use_compilation_cache()
@@ -95,7 +95,7 @@ def run(positional: list[str], words: options.Words) -> None:
         evaluation = run.kept[str(checkpoint)]
     elif opponent is not None and opponent != run.config.get("opponent"):
         evaluation = run.opponents[opponent]
-    scores = by_setting(evaluation["members"], evaluation["return"])
+    scores = by_setting(evaluation["members"], evaluation["return"], within=range_in(evaluation))
     if kind == "json":
         plain = {"score": score.value, "low": score.low, "high": score.high, "seeds": score.seeds}
         say((plain if len(scores) == 1 else {}) | scored(scores, evaluation, run.config.get("ends")))

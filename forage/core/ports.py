@@ -8,6 +8,7 @@ State is always an explicit value that goes in and comes out.
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -72,6 +73,19 @@ class Environment(Part):
         return None
 
     @property
+    def reward_range(self) -> tuple[float, float] | None:
+        """Return the least and the most that a step can pay, where both are sure; infinite where there is no limit."""
+        return None
+
+    @property
+    def return_range(self) -> tuple[float, float] | None:
+        """Return the least and the most that a whole episode can bring, where both are sure; `inf` without a limit.
+
+        Unless an environment says more, they follow from `reward_range` and `horizon`.
+        """
+        return None if self.reward_range is None else range_of_returns(self.reward_range, self.horizon)
+
+    @property
     def num_agents(self) -> int:
         """Return how many agents act at once. Above 1, what they see, do and get has a leading axis `agent` (see
         `Step`).
@@ -126,6 +140,13 @@ class Environment(Part):
     def render(self, state: State) -> Any:
         """Draw one state: `uint8` array of shape (height, width, 3). On the host, in NumPy."""
         raise NotImplementedError
+
+
+def range_of_returns(rewards: tuple[float, float], horizon: int | None) -> tuple[float, float]:
+    """Return the least and the most that an episode of 1 to `horizon` steps brings, from those of each step."""
+    low, high = rewards
+    longest = math.inf if horizon is None else horizon
+    return low if low >= 0 else low * longest, high if high <= 0 else high * longest
 
 
 class World(NamedTuple):

@@ -16,8 +16,10 @@ from forage.core.errors import ForageError
 from forage.evaluation import statistics
 from forage.evaluation.statistics import (
     FEW,
+    Ends,
     Statistic,
     check_interval,
+    inside,
     interquartile_mean,
     mean,
     quantiles,
@@ -42,6 +44,7 @@ def aggregate_curve(
     resamples: int = 2000,
     seed: int = 0,
     statistic: Statistic = interquartile_mean,
+    within: Ends | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Learning curves of several seeds as one: `(steps, value, low, high)`, each of length `points`.
 
@@ -52,7 +55,7 @@ def aggregate_curve(
     episodes soonest would flatter or slander the rest. With one seed there is no interval: `low` and `high` are NaN.
     The interval holds for each point by itself. Whole curves are resampled, within each task by itself, the same for
     every point. With fewer than 5 seeds of a single task the interval of a mean or an interquartile mean is Student's,
-    of the mean, as in `score`.
+    of the mean, as in `score`; it stays `within` the least and the most that a value can be.
     Source: Agarwal et al., 2021, arXiv:2108.13264, section 4.3.
     """
     steps, curves = _curves(steps, values)
@@ -60,10 +63,12 @@ def aggregate_curve(
     known = np.isfinite(filled).all(axis=(1, 2))
     value, low, high = (np.full(len(steps), np.nan) for _ in range(3))
     value[known] = statistic(filled[known], axis=(-2, -1))
+    if within is not None and not ((value[known] >= within[0]) & (value[known] <= within[1])).all():
+        within = None  # it was no range of these
 
     seeds, tasks, _ = curves.shape
     if 1 < seeds < FEW and tasks == 1 and statistic in (interquartile_mean, mean):
-        ends = [student_interval(point[:, 0], confidence) for point in filled[known]]
+        ends = [inside(student_interval(point[:, 0], confidence), within) for point in filled[known]]
         low[known], high[known] = np.reshape(ends, (-1, 2)).T
     elif seeds > 1:
         check_interval(seeds, confidence, resamples)

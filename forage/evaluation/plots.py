@@ -29,7 +29,7 @@ from forage.evaluation.look import (
     style,
 )
 from forage.evaluation.profiles import Profile
-from forage.evaluation.statistics import FEW, Score
+from forage.evaluation.statistics import FEW, Ends, Score
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,6 +55,7 @@ def curve(
     span: tuple[float, float] | None = None,
     finals: Sequence[tuple[int, float, Score]] = (),
     ordered: bool = False,
+    within: Ends | None = None,
 ) -> pathlib.Path:
     """Draw learning curves into one picture, a PNG or an SVG by the path's suffix, and return the path.
 
@@ -66,13 +67,14 @@ def curve(
     `finals` are scores of final evaluations, drawn as diamonds with their intervals: the number of the run whose colour
     it has, the step, and the score.
     `ordered`: runs are of values in order, and take their colours from one ramp, light to dark.
+    `within`: the least and the most that a value can be, which bands do not leave.
     """
     path = pathlib.Path(path)
     if path.suffix not in (".png", ".svg"):
         raise ForageError(f"A picture is a .png or a .svg, and {path.name} is neither.")
     if not runs:
         raise ForageError(f"{path.name} has nothing to show: give at least one run, a (label, steps, values).")
-    figure = _figure(runs, title, ylabel, xlabel, references, confidence, size, finals, ordered)
+    figure = _figure(runs, title, ylabel, xlabel, references, confidence, size, finals, ordered, within)
     if span is not None:
         figure.axes[0].axvspan(*span, color=FAINT, alpha=0.6, linewidth=0, zorder=0)
     return save(figure, path)
@@ -127,6 +129,7 @@ def _figure(
     size: tuple[float, float],
     finals: Sequence[tuple[int, float, Score]] = (),
     ordered: bool = False,
+    within: Ends | None = None,
 ) -> Figure:
     figure = sheet(*size, dpi=200)
     axes = figure.add_subplot()
@@ -135,7 +138,8 @@ def _figure(
     for index, (label, steps, values) in enumerate(runs):
         color = shades[index % len(shades)]
         dashes = DASHES[index // len(shades) % len(DASHES)]
-        end = draw_run(axes, steps, values, {"color": color, "linestyle": dashes}, confidence, len(runs) == 1)
+        look = {"color": color, "linestyle": dashes}
+        end = draw_run(axes, steps, values, look, confidence, len(runs) == 1, within)
         labels.append((label, end, color, "bold"))
     for label, level in references:
         axes.axhline(level, color=QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
@@ -163,12 +167,18 @@ def _figure(
 
 
 def draw_run(
-    axes: Axes, steps: np.ndarray, values: np.ndarray, look: dict[str, Any], confidence: float, show_seeds: bool
+    axes: Axes,
+    steps: np.ndarray,
+    values: np.ndarray,
+    look: dict[str, Any],
+    confidence: float,
+    show_seeds: bool,
+    within: Ends | None = None,
 ) -> float:
     """Draw one run and return the height at which its line ends, NaN when it has no line."""
     if not len(steps):
         return float("nan")
-    steps, middle, low, high = aggregate_curve(steps, values, confidence)
+    steps, middle, low, high = aggregate_curve(steps, values, confidence, within=within)
     if show_seeds and len(values) > 1:
         axes.plot(
             steps, fill_forward(np.asarray(values, float)).T, color=look["color"], linewidth=0.7, alpha=0.3, zorder=2

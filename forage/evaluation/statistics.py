@@ -23,6 +23,8 @@ Scores = Float[np.ndarray, " seeds"] | Float[np.ndarray, "seeds tasks"]
 Statistic = Callable[..., Any]
 """Called as `statistic(array, axis=(-2, -1))`: one number for each matrix `seeds tasks`. `numpy.max` is one."""
 Axis = int | tuple[int, ...] | None
+Ends = tuple[float, float]
+"""The least and the most that a number can be; infinite where there is no limit."""
 
 FEW = 5  # with fewer seeds a percentile bootstrap is far too narrow, and equal scores are no sign of certainty
 CHUNK = 4_000_000  # resampled numbers held at once: 32 MB
@@ -172,19 +174,35 @@ def score(
     confidence: float = 0.95,
     resamples: int = 2000,
     statistic: Statistic = interquartile_mean,
+    within: Ends | None = None,
 ) -> Score:
     """Compute a statistic of one number for each seed (or each seed and task), with its interval.
+
+    `within`: the least and the most that a score can be, which the interval does not leave.
 
     The interval is a bootstrap's. With fewer than 5 seeds of a single task that would hold too little, and the interval
     of a mean or an interquartile mean (below 4 seeds the same) is Student's, of the mean.
     """
     scores = check_scores("score", per_seed_scores)
     value = float(statistic(scores, axis=(-2, -1)))
+    if within is not None and not within[0] <= value <= within[1]:
+        within = None  # it was no range of these
     if len(scores) == 1:
         return Score(value, None, None, 1)
     if len(scores) < FEW and scores.shape[1] == 1 and statistic in (interquartile_mean, mean):
-        return Score(value, *student_interval(scores[:, 0], confidence), seeds=len(scores))
+        return Score(value, *inside(student_interval(scores[:, 0], confidence), within), seeds=len(scores))
     return Score(value, *bootstrap_interval(scores, statistic, confidence, resamples), seeds=len(scores))
+
+
+def inside(interval: tuple[float, float], within: Ends | None) -> tuple[float, float]:
+    """Return the part of an interval that is within the least and the most that its number can be.
+
+    It holds the number as often as the whole interval does, as the rest holds it never.
+    """
+    if within is None:
+        return interval
+    low, high = (min(max(end, within[0]), within[1]) for end in interval)
+    return low, high
 
 
 def quantiles(found: np.ndarray, confidence: float) -> np.ndarray:

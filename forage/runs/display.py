@@ -16,7 +16,7 @@ from forage.core import streams
 from forage.core.errors import ForageError
 from forage.core.plain import dumps
 from forage.evaluation.plots import sparkline
-from forage.evaluation.statistics import score
+from forage.evaluation.statistics import Ends, interquartile_mean, score
 
 
 class Progress:
@@ -281,7 +281,7 @@ class Waiting:
             print(text, end="", file=sys.stderr, flush=True)
 
 
-SHOWN = {"newest", "quiet_since", "sample"}
+SHOWN = {"newest", "quiet_since", "sample", "within"}
 """What a row has for displays alone."""
 
 NOT_METRICS = {"steps", "seconds", "steps_per_second", "return", "length", "episodes", "updates", *SHOWN}
@@ -327,23 +327,23 @@ def summary(row: dict[str, Any], settings: int = 1) -> str:
 def returns(row: dict[str, Any], settings: int = 1) -> str:
     """`return 483 [471, 490] (5 seeds); none has ended since step 90,000`."""
     since = row["quiet_since"]
-    said = shown_return(row["newest"], settings) if len(finite_values(row["newest"])) else ""
+    said = shown_return(row["newest"], settings, row.get("within")) if len(finite_values(row["newest"])) else ""
     if since is None:
         return said
     return f"{said}; none has ended since step {since:,}" if said else f"no episode has ended since step {since:,}"
 
 
-def shown_return(values: Sequence[float | None], settings: int = 1) -> str:
+def shown_return(values: Sequence[float | None], settings: int = 1, within: Ends | None = None) -> str:
     """Return `return 483 [471, 490] (5 seeds)`; of a sweep the best setting's, and that it was selected."""
     best = best_setting(values, settings)
     selected = f", the best of {settings} settings, selected by this score, which flatters it" if settings > 1 else ""
-    return f"return {score(best)}{selected}"
+    return f"return {score(best, within=within)}{selected}"
 
 
 def best_setting(values: Sequence[float | None], settings: int) -> np.ndarray:
     """Return what the seeds of the best setting have, of those that have something; empty where none has."""
     groups = [finite_values(group) for group in np.array_split(np.array(values, object), settings)]
-    return max((group for group in groups if len(group)), key=lambda group: group.mean(), default=np.zeros(0))
+    return max((group for group in groups if len(group)), key=interquartile_mean, default=np.zeros(0))
 
 
 def pace(row: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ DIRECTORY/sweep.png          of a sweep: the score of each setting against its v
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -34,7 +35,7 @@ from forage.core.plain import dumps
 from forage.core.sweep import members_of, settings_of
 from forage.core.types import ForageError
 from forage.evaluation.plots import curve
-from forage.evaluation.statistics import Score, Statistic, interquartile_mean, score
+from forage.evaluation.statistics import Ends, Score, Statistic, interquartile_mean, score
 from forage.evaluation.sweep_plot import against
 from forage.loop.policy import AUTO, Policy, actions_of
 from forage.runs.curve import Curve, read_rows
@@ -288,7 +289,7 @@ class Run:
                 f"the run has {self._members}."
             )
         members = found.get("members") or members_of(self.config["sweep"], self.config["seeds"])
-        return by_setting(members, found["return"])
+        return by_setting(members, found["return"], within=range_in(found))
 
     @property
     def normalised(self) -> dict[str, Score] | None:
@@ -347,13 +348,26 @@ def label_of(member: dict[str, Any]) -> str:
 
 
 def by_setting(
-    members: list[dict[str, Any]], values: list[float | None], statistic: Statistic = interquartile_mean
+    members: list[dict[str, Any]],
+    values: list[float | None],
+    statistic: Statistic = interquartile_mean,
+    within: Ends | None = None,
 ) -> dict[str, Score]:
-    """Return the score of each setting, over its seeds."""
+    """Return the score of each setting, over its seeds. `within`: the least and the most that a value can be."""
     groups: dict[str, list[float | None]] = {}
     for member, value in zip(members, values, strict=True):
         groups.setdefault(label_of(member), []).append(value)
-    return {label: score(np.array(group, float), statistic=statistic) for label, group in groups.items()}
+    return {label: score(np.array(group, float), statistic=statistic, within=within) for label, group in groups.items()}
+
+
+def range_in(evaluation: dict[str, Any] | None) -> Ends | None:
+    """Return the least and the most that a return can be, where an evaluation says."""
+    found = (evaluation or {}).get("return_range")
+    known = isinstance(found, list) and len(found) == 2 and all(isinstance(end, int | float | None) for end in found)
+    if not known:
+        return None
+    low, high = found
+    return -math.inf if low is None else low, math.inf if high is None else high
 
 
 def normalised(one: Score, ends: dict[str, float]) -> Score:
@@ -391,7 +405,7 @@ def scored(
 
 def draw_curve(run: Run) -> Path:
     steps, values = run.curve()
-    path = run.directory / "curve.png"
+    path, within = run.directory / "curve.png", range_in(run.evaluation)
     sweep = run.config["sweep"]
     if not sweep:
         curves = [(run.config["agent"]["part"], steps, values)]
@@ -401,11 +415,11 @@ def draw_curve(run: Run) -> Path:
             curves = [("in training", steps, values), (f"evaluated{run.evaluated_how}", *run.curve(evaluated=True))]
         last = run.final
         finals = [] if last is None else [(len(curves) - 1, *last)]
-        return curve(path, curves, title=run.title, xlabel=run.counted, finals=finals)
+        return curve(path, curves, title=run.title, xlabel=run.counted, finals=finals, within=within)
     labels = [label_of(member) for member in members_of(sweep, run.config["seeds"])]
     ordered = [label_of(setting) for setting in sorted(settings_of(sweep), key=lambda setting: tuple(setting.values()))]
     runs = [(label, steps, values[[i for i, x in enumerate(labels) if x == label]]) for label in ordered]
-    return curve(path, runs, title=run.title, xlabel=run.counted, ordered=True)
+    return curve(path, runs, title=run.title, xlabel=run.counted, ordered=True, within=within)
 
 
 def counted_in(runs: Iterable[Run]) -> str:

@@ -15,12 +15,13 @@ from forage.config.setup import Setup
 from forage.core import checkpoint, prng
 from forage.core.sweep import members_of
 from forage.core.types import ForageError
-from forage.evaluation.statistics import Score, mean, name_of_mean, student_interval
+from forage.evaluation.statistics import Score, inside, mean, name_of_mean, student_interval
 from forage.loop.policy import ACTIONS, AUTO
 from forage.loop.runner import Runner
 from forage.loop.soundness import check_returns
 from forage.runs.curve import free, to_float
-from forage.runs.run import Run, by_setting, normalised, plain
+from forage.runs.returns import holding, return_range
+from forage.runs.run import Run, by_setting, normalised, plain, range_in
 
 MOST_EPISODES = 1_000_000  # of one evaluation: their returns are kept in one file
 MOST_EPISODE_SEED = 1_000_000
@@ -157,9 +158,10 @@ def choose(runner: Runner, setup: Setup, episodes: int) -> dict[str, Any]:
 
 def means_of(setup: Setup, evaluation: dict[str, Any]) -> dict[str, Score]:
     """Return each setting's mean return over seeds, with its interval; of a single seed that of its episodes."""
-    found = by_setting(setup.members, evaluation["return"], mean)
+    within = range_in(evaluation)
+    found = by_setting(setup.members, evaluation["return"], mean, within)
     if len(setup.seeds) == 1 and evaluation["episodes"] > 1:
-        intervals = [student_interval(np.array(row)) for row in evaluation["episode_returns"]]
+        intervals = [inside(student_interval(np.array(row)), within) for row in evaluation["episode_returns"]]
         pairs = zip(found.items(), intervals, strict=True)
         found = {label: Score(one.value, *interval, seeds=1) for (label, one), interval in pairs}
     return found
@@ -228,6 +230,8 @@ def evaluate_agents(
         evaluation[f"return/{name}"] = to_float(returns[..., i].mean(1))
     returns = setup.rewards.score(returns, setup.spec)
     evaluation["return"] = to_float(returns.mean(1))
+    if (within := holding(return_range(setup, limit), returns)) is not None:
+        evaluation["return_range"] = within
     evaluation["episode_returns"] = returns.tolist()
     evaluation["episode_lengths"] = lengths.tolist()
     evaluation["cut"] = int((lengths >= limit).sum()) if setup.spec.horizon is None else 0

@@ -30,7 +30,8 @@ from forage.runs.finite import Finite
 from forage.runs.handover import handed_over
 from forage.runs.introduction import introduction, title
 from forage.runs.keeping import Keeping
-from forage.runs.run import Run, write_json
+from forage.runs.returns import return_range
+from forage.runs.run import Run, range_in, write_json
 from forage.runs.scoring import cut_sentence, evaluate_agents, said_if_long, score_agents, step_limit
 from forage.runs.starting import Inheritance
 from forage.runs.summary import conclude, device_failure
@@ -71,6 +72,7 @@ class Session:
         self.begun: Callable[[], None] = lambda: None  # called after a beginning that is not a resumption
         self.began_at: int | None = None  # the step of its beginning, if that was in this sitting
         self.newest: dict[str, Any] | None = None  # evaluation of this sitting
+        self.within = return_range(setup, step_limit(setup))
         self.scoring_took = 0.0  # seconds of the episodes of the score
         self.asked = 0  # evaluations that callbacks asked for
         self.watch = Watch()  # of what is beside training
@@ -278,7 +280,7 @@ class Session:
         self.append(self.evaluations, {"steps": self.runner.steps, "cut": found["cut"]} | columns(found))
         self.keep_texts()
         self.track_evaluation(found)
-        shown = progress.shown_return(found["return"], self.setup.settings)
+        shown = progress.shown_return(found["return"], self.setup.settings, range_in(found))
         cut = f" ({cut_sentence(found)})" if found["cut"] else ""
         self.display.note(f"  {self.runner.steps:>12,} steps   evaluated: {shown}{cut}")
         if self.settings.get("parent", {}).get("offline"):
@@ -380,7 +382,7 @@ class Session:
         if (sample := self.runner.sample()) is not None:
             row = row | {"sample": sample}
         rows = [*self.points, row]
-        return row | {"newest": newest(rows), "quiet_since": quiet_since(rows)}
+        return row | {"newest": newest(rows), "quiet_since": quiet_since(rows), "within": self.within}
 
     def write_row(self, row: dict[str, Any]) -> None:
         self.append(self.rows, row)

@@ -15,7 +15,7 @@ from forage.loop.runner import Runner
 from forage.loop.watch import said
 from forage.runs.changes import record
 from forage.runs.display import duration
-from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, scored, write_json
+from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, range_in, scored, write_json
 from forage.runs.scoring import how_scored, normalised_words
 
 
@@ -41,7 +41,7 @@ def conclude(
         write_json(directory / "time.json", {name: round(took, 3) for name, took in spent.items()})
     picture, settings = draw_curve(Run(directory)), draw_sweep(Run(directory))
     where = write_visits(directory, setup, runner)
-    scores = by_setting(setup.members, evaluation["return"])
+    scores = by_setting(setup.members, evaluation["return"], within=range_in(evaluation))
     lines, ends = [], Run(directory).config.get("ends")
     for label, found in scores.items():
         what = f" with {label}" if label else ""

@@ -38,7 +38,7 @@ from forage.runs.joining import lead, runner_on
 from forage.runs.keeping import check_keeping, take_kept
 from forage.runs.locking import locked
 from forage.runs.provenance import changed_code, differences, own_code, said_of_code, versions
-from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, read_json, write_json
+from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, range_in, read_json, write_json
 from forage.runs.scoring import MOST_EPISODE_SEED, check_episodes, load_agents, said_if_long, score_agents
 from forage.runs.session import Session
 from forage.runs.starting import as_parent_unless_said, inherited, without_random_start
@@ -368,7 +368,8 @@ def evaluate(
         choice = None if actions == AUTO or checkpoint is not None else run.choice
         with said_if_long(note, setup, episodes, choice is None):
             evaluation = score_agents(runner, setup, episodes, prng.EVALUATION_AGAIN + seed, choice) | {"steps": at}
-        score = max(by_setting(setup.members, evaluation["return"]).values(), key=lambda one: one.value)
+        scores = by_setting(setup.members, evaluation["return"], within=range_in(evaluation))
+        score = max(scores.values(), key=lambda one: one.value)
         if checkpoint is not None:
             evaluation["choice"] = evaluation["choice"] and evaluation["choice"] | {"steps": at}
             write_json(run.directory / "checkpoints.json", run.kept | {str(checkpoint): evaluation})

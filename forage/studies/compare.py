@@ -17,10 +17,10 @@ from forage.environments.plain import from_plain
 from forage.evaluation.comparison import probability_of_improvement, welch_difference
 from forage.evaluation.plots import curve
 from forage.evaluation.power import seeds_needed
-from forage.evaluation.statistics import FEW
+from forage.evaluation.statistics import FEW, Ends, Score, inside, score
 from forage.loop.policy import AUTO
 from forage.runs.changes import without_address
-from forage.runs.run import Run, counted_in
+from forage.runs.run import Run, counted_in, range_in
 from forage.runs.scoring import choice_sentences
 from forage.tasks.contexts import Draws
 from forage.tasks.distributions import Fixed
@@ -33,6 +33,17 @@ class Compared(NamedTuple):
     run: Run
     scores: np.ndarray | None  # of each seed; None where it has not been evaluated
 
+    @property
+    def within(self) -> Ends | None:
+        """The least and the most that a return can be, where that is known."""
+        return range_in(self.run.evaluation)
+
+    @property
+    def total(self) -> Score:
+        """The score over all seeds."""
+        assert self.scores is not None
+        return score(self.scores, within=self.within)
+
 
 def compare(
     directories: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str] = "comparison.png"
@@ -42,7 +53,7 @@ def compare(
     curves = [(one.label, *one.run.curve()) for one in runs]
     finals = [(number, *one.run.final) for number, one in enumerate(runs) if one.run.final is not None]
     title, counted = runs[0].run.config["spec"]["name"], counted_in(one.run for one in runs)
-    path = curve(os.fspath(output), curves, title, xlabel=counted, finals=finals)
+    path = curve(os.fspath(output), curves, title, xlabel=counted, finals=finals, within=runs[0].within)
     return [*verdicts(runs), str(path)]
 
 
@@ -120,6 +131,12 @@ def steps_of(run: Run) -> int:
     return asked if run.evaluation is None else min(asked, run.evaluation.get("steps", asked))
 
 
+def steps_made(run: Run) -> int:
+    """Return the steps of each seed that a run's score is of, with those by which the last rollout went on."""
+    last = run.rows[-1]["steps"] if run.rows else 0
+    return last if run.evaluation is None else run.evaluation.get("steps", last)
+
+
 def actions_of(run: Run) -> str:
     """Return how the agent acted in evaluation, or will: `greedy` or `sampled`; `auto`, where that is still open."""
     asked = run.config.get("evaluation_actions", "greedy")
@@ -185,11 +202,11 @@ def verdicts(runs: Sequence[Compared]) -> list[str]:
     lines = []
     for one in runs:
         more = "".join(f"; {said}" for said in (*choice_sentences(one.run.evaluation or {}), cut_of(one.run)) if said)
-        lines.append(f"{one.label}: return {one.run.score if one.scores is not None else 'not evaluated'}{more}")
+        lines.append(f"{one.label}: return {score_of(one)}{more}")
     scored = [(one.label, one.scores) for one in runs if one.scores is not None]
     ranked = sorted(scored, key=lambda pair: -pair[1].mean())
     for (better, a), (worse, b) in itertools.pairwise(ranked):
-        lines.append(verdict(better, a, worse, b))
+        lines.append(verdict(better, a, worse, b, runs[0].within))
     if len(ranked) > 2:
         lines.append(
             f"None of these {len(ranked) - 1} comparisons is corrected for their number, and neighbours in a ranking "
@@ -198,7 +215,18 @@ def verdicts(runs: Sequence[Compared]) -> list[str]:
     return lines
 
 
-def verdict(better: str, a: np.ndarray, worse: str, b: np.ndarray) -> str:
+def score_of(one: Compared) -> str:
+    """Return a run's score in words, and the plain mean, which verdicts compare, where that is another number."""
+    return "not evaluated" if one.scores is None else with_mean(one.total, one.scores)
+
+
+def with_mean(total: Score, scores: np.ndarray) -> str:
+    """Return a score over seeds in words, with their plain mean where the score is an interquartile one."""
+    middle, plain = (f"{value:.4g}" for value in (total.value, scores.mean()))
+    return str(total) if middle == plain else f"{total}, an interquartile mean; the mean over all seeds is {plain}"
+
+
+def verdict(better: str, a: np.ndarray, worse: str, b: np.ndarray, within: Ends | None = None) -> str:
     """Say which of two is better and by how much; where that is open, how many seeds would settle it.
 
     Either way it says how often a seed of one beats one of the other, and the cautions that the scores ask for.
@@ -206,6 +234,8 @@ def verdict(better: str, a: np.ndarray, worse: str, b: np.ndarray) -> str:
     if min(len(a), len(b)) < 2:
         return f"One seed says nothing about others, so whether {better} is better than {worse} is open; train more."
     value, low, high = welch_difference(a, b)
+    if within is not None and np.isfinite(low):
+        low, high = inside((low, high), (within[0] - within[1], within[1] - within[0]))
     if value == 0:
         return f"{better} and {worse} have the same mean, {a.mean():.4g}, over {len(a)} and {len(b)} seeds."
     of = f"{len(a)} seeds each" if len(a) == len(b) else f"{len(a)} and {len(b)} seeds"

@@ -13,8 +13,8 @@ from forage.environments.wrappers import TimeLimit
 from forage.runs import training
 from forage.runs.run import Run, counted_in
 from forage.starts.levels import Levels
-from forage.studies.compare import gather, labels, verdict
-from forage.studies.report.page import budget, printed
+from forage.studies.compare import gather, labels, verdict, verdicts
+from forage.studies.report.page import budget, printed, scores
 from forage.tasks.contexts import Contexts
 
 WIDE = Contexts(("length=0.25:1.0",))
@@ -102,6 +102,30 @@ def test_a_report_says_what_was_scored(lying):
     assert budget(runs).startswith("20,000 steps of each seed, where 100,000 were asked for; a score")
     assert "drawn from the policy" in budget(runs)
     assert printed(runs)[0].startswith("After 20,000 steps one reaches")
+    runs = gather([lying("rollouts", {"steps": 102_400})])  # the last rollout went on
+    assert budget(runs).startswith("102,400 steps of each seed, where 100,000 were asked for; a score")
+    assert printed(runs)[0].startswith("After 102,400 steps ppo reaches")
+
+
+def test_the_mean_that_verdicts_compare_stands_beside_the_score(lying):
+    five = {"return": [1.0, 2.0, 3.0, 4.0, 100.0]}
+    runs = gather([lying("one", five), lying("two", {"return": [1.0, 2.0, 3.0, 4.0, 5.0]})])
+    lines = verdicts(runs)
+    assert (
+        lines[0].startswith("one: return 3.0 [") and "an interquartile mean; the mean over all seeds is 22" in lines[0]
+    )
+    assert lines[1].endswith("(5 seeds)")  # where both are the same number, it is said once
+    head, rows = scores(runs, None)
+    assert head[1:3] == ["return", "mean over all seeds"] and [row[2] for row in rows] == ["22", "3"]
+
+
+def test_no_interval_leaves_the_range_of_a_return(lying):
+    known = {"return_range": [1.0, 500.0]}
+    runs = gather([lying("one", known | {"return": [452.2, 500.0]}), lying("two", known | {"return": [10.0, 200.0]})])
+    lines = verdicts(runs)
+    assert lines[0] == "one: return 476.1 [172.4, 500.0] (2 seeds)"
+    assert "95 % CI -499 to 499, 2 seeds each" in lines[2]
+    assert "95 % interval [172.4, 500]" in printed(runs)[0]
 
 
 def test_evaluating_again_is_seen(tmp_path):

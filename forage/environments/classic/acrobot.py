@@ -84,6 +84,10 @@ class Acrobot(Environment):
         return gymnasium.spaces.Discrete(3)
 
     @property
+    def reward_range(self) -> tuple[float, float]:
+        return -1.0, 0.0
+
+    @property
     def horizon(self) -> int:
         return self.max_steps
 

@@ -83,6 +83,10 @@ class CartPole(Environment):
         return gymnasium.spaces.Discrete(2)
 
     @property
+    def reward_range(self) -> tuple[float, float]:
+        return 1.0, 1.0
+
+    @property
     def horizon(self) -> int:
         return self.max_steps
 

@@ -78,6 +78,14 @@ class MountainCar(Environment):
         return gymnasium.spaces.Discrete(3)
 
     @property
+    def reward_range(self) -> tuple[float, float]:
+        return (0.0, 1.0) if self.sparse else (-1.0, -1.0)
+
+    @property
+    def return_range(self) -> tuple[float, float] | None:
+        return (0.0, 1.0) if self.sparse else super().return_range
+
+    @property
     def horizon(self) -> int:
         return self.max_steps
 

@@ -81,6 +81,12 @@ class Pendulum(Environment):
         return gymnasium.spaces.Box(-float(self.max_torque), float(self.max_torque), (1,), np.float32)
 
     @property
+    def reward_range(self) -> tuple[float, float]:
+        if self.sparse:
+            return 0.0, 1.0
+        return -(math.pi**2 + 0.1 * float(self.max_speed) ** 2 + 0.001 * float(self.max_torque) ** 2), 0.0
+
+    @property
     def horizon(self) -> int:
         return self.max_steps
 

@@ -170,6 +170,11 @@ class GridWorld(Environment):
         return gymnasium.spaces.Discrete(7)
 
     @property
+    def return_range(self) -> tuple[float, float]:
+        """Return the range of the one reward of an episode, which is that of its success."""
+        return 0.0, 1.0
+
+    @property
     def horizon(self) -> int | None:
         return self.max_steps
 

@@ -60,6 +60,11 @@ class DynamicObstacles(Square):
     def action_space(self) -> gymnasium.spaces.Discrete:
         return gymnasium.spaces.Discrete(3)
 
+    @property
+    def return_range(self) -> tuple[float, float]:
+        """Return the range of the one reward of an episode: a hit costs 1."""
+        return -1.0, 1.0
+
     def generate(self, key: Key[Array, ""]) -> Level:
         fixed = walled(self.size, self.size)
         fixed[-2, -2] = GOAL_CELL

@@ -10,6 +10,7 @@ lines of entities then move, meet and are counted in single integer operations, 
 from __future__ import annotations
 
 import abc
+import math
 from typing import Any, ClassVar, TypeAlias
 
 import equinox
@@ -105,6 +106,10 @@ class MinAtar(Environment):
     @property
     def action_space(self) -> gymnasium.spaces.Discrete:
         return gymnasium.spaces.Discrete(len(self.actions))
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        return 0.0, math.inf
 
     @property
     def horizon(self) -> int | None:

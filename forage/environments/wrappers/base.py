@@ -85,6 +85,19 @@ class Wrapper(Environment):
         return self.environment.horizon
 
     @property
+    def reward_range(self) -> tuple[float, float] | None:
+        return None if self.changes_reward else self.environment.reward_range
+
+    @property
+    def return_range(self) -> tuple[float, float] | None:
+        """Return the range of the environment inside, and that of the steps that this one leaves to an episode."""
+        inner = None if self.changes_reward else self.environment.return_range
+        steps = super().return_range
+        if inner is None or steps is None:
+            return inner or steps
+        return max(inner[0], steps[0]), min(inner[1], steps[1])
+
+    @property
     def info_names(self) -> tuple[str, ...]:
         return self.environment.info_names
 

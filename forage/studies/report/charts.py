@@ -11,6 +11,7 @@ from jaxtyping import Float
 from forage.core.plain import dumps
 from forage.evaluation.curves import aggregate_curve
 from forage.evaluation.profiles import score_distribution
+from forage.evaluation.statistics import Ends
 from forage.runs.run import counted_in
 from forage.studies.compare import Compared
 
@@ -27,7 +28,7 @@ def learning(runs: Sequence[Compared], name: str) -> str:
             lines["evaluated"] = one.run.curve(evaluated=True)
         for kind, (steps, values) in lines.items():
             if np.isfinite(values).any():
-                series.append(line(one.label, arm, kind, *thinned(steps, values), labels))
+                series.append(line(one.label, arm, kind, *thinned(steps, values), labels, one.within))
         if one.run.final is not None:
             series.append(final(one, arm, labels))
     counted = counted_in(one.run for one in runs)
@@ -35,10 +36,16 @@ def learning(runs: Sequence[Compared], name: str) -> str:
 
 
 def line(
-    name: str, arm: int, kind: str, steps: np.ndarray, values: Float[np.ndarray, "seeds points"], labels: list[str]
+    name: str,
+    arm: int,
+    kind: str,
+    steps: np.ndarray,
+    values: Float[np.ndarray, "seeds points"],
+    labels: list[str],
+    within: Ends | None,
 ) -> dict[str, Any]:
     """Summarise a curve over its seeds, as `aggregate_curve` does."""
-    _, middle, low, high = aggregate_curve(steps, values)
+    _, middle, low, high = aggregate_curve(steps, values, within=within)
     seeds = [{"name": label, "y": plain(y)} for label, y in zip(labels, values, strict=True)]
     bounds = {"value": plain(middle), "low": plain(low), "high": plain(high)}
     return {"name": name, "arm": arm, "kind": kind, "x": plain(steps), **bounds, "seeds": seeds}

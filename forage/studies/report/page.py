@@ -16,13 +16,13 @@ from forage.config.kinds import check_call
 from forage.core import checkpoint
 from forage.core.errors import ForageError
 from forage.core.records import is_number
-from forage.evaluation.statistics import name_of_mean, score
+from forage.evaluation.statistics import name_of_mean
 from forage.evaluation.thresholds import first_reached, median_time
 from forage.loop.watch import MEANINGS
 from forage.runs.changes import flattened, sentences
 from forage.runs.display import duration
 from forage.runs.run import read_json
-from forage.studies.compare import Compared, actions_of, cut_of, gather, reward_of, steps_of, verdicts
+from forage.studies.compare import Compared, actions_of, cut_of, gather, reward_of, steps_made, verdicts
 from forage.studies.film import MOST
 from forage.studies.report.charts import learning, profiles
 from forage.studies.report.settings import differing
@@ -94,14 +94,15 @@ def budget(runs: Sequence[Compared]) -> str:
         acting = "drawn from the policy" if actions_of(one.run) == "sampled" else "the policy's best guess"
         acted.setdefault(acting, []).append(one.label)
     how = " or ".join(f"{acting} ({', '.join(who)})" if len(acted) > 1 else acting for acting, who in acted.items())
-    steps, asked = steps_of(run), sorted({one.run.config["steps"] for one in runs})
+    made = sorted({steps_made(one.run) for one in runs})
+    steps, asked = " and ".join(f"{number:,}" for number in made), sorted({one.run.config["steps"] for one in runs})
     of = f", of the reward {reward_of(run)}" if run.config["spec"]["reward_names"] else ""
-    stopped = f", where {' and '.join(f'{number:,}' for number in asked)} were asked for" if asked != [steps] else ""
+    stopped = f", where {' and '.join(f'{number:,}' for number in asked)} were asked for" if asked != made else ""
     return (
-        f"{steps:,} steps of each seed{stopped}; a score is the mean return of a seed's evaluation episodes, played "
+        f"{steps} steps of each seed{stopped}; a score is the mean return of a seed's evaluation episodes, played "
         f"apart from training with {how}{of}. "
         f"Numbers over seeds are {mean_of(runs)}s with 95 % intervals: the bootstrap's, or with fewer than five "
-        "seeds Student's, of the mean."
+        "seeds Student's, of the mean. Where runs are compared, it is by the mean over all seeds."
     )
 
 
@@ -127,18 +128,27 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def scores(runs: Sequence[Compared], threshold: float | None) -> tuple[list[str], list[list[str]]]:
-    head = ["run", "return", "lowest and highest seed", "seeds", "episodes each", "time", "steps a second"]
+    head = [
+        "run",
+        "return",
+        "mean over all seeds",
+        "lowest and highest seed",
+        "seeds",
+        "episodes each",
+        "time",
+        "steps a second",
+    ]
     if threshold is not None:
         head += [f"steps until {threshold:g}", f"seconds until {threshold:g}"]
     rows = []
     for one in runs:
         last = (one.run.rows or [{"steps": 0, "seconds": 0.0}])[-1]  # no point yet
         seeds = len(one.run.config["seeds"])
-        row = [one.label, "not evaluated", "", str(seeds), ""]
+        row = [one.label, "not evaluated", "", "", str(seeds), ""]
         if one.scores is not None:
             episodes = str(read_json(one.run.directory / "evaluation.json")["episodes"])
             between = f"{one.scores.min():.4g} to {one.scores.max():.4g}"
-            row = [one.label, str(score(one.scores)), between, str(seeds), episodes]
+            row = [one.label, str(one.total), f"{one.scores.mean():.4g}", between, str(seeds), episodes]
         seconds = last.get("seconds") or 0.0
         row += [duration(seconds), f"{seeds * last['steps'] / max(seconds, 1e-9):,.0f}"]
         if threshold is not None:
@@ -227,11 +237,11 @@ def printed(runs: Sequence[Compared]) -> list[str]:
         if one.scores is None:
             continue
         config = one.run.config
-        total, seeds = score(one.scores), len(one.scores)
+        total, seeds = one.total, len(one.scores)
         made = read_json(one.run.directory / "versions.json")
         interval = "no interval" if total.low is None else f"95 % interval [{total.low:.4g}, {total.high:.4g}]"
         evaluation = read_json(one.run.directory / "evaluation.json")
-        episodes, (steps, _) = evaluation["episodes"], one.run.final or (0, None)
+        episodes, steps = evaluation["episodes"], steps_made(one.run)
         lines.append(
             f"After {steps:,} steps {one.label} reaches a return of {total.value:.4g} on "
             f"{config['spec']['name']} ({name_of_mean(seeds)} over {seeds} "

@@ -28,7 +28,7 @@ from forage.runs.locking import locked
 from forage.runs.provenance import versions
 from forage.runs.run import Run, check_no_others, read_json, write_json
 from forage.runs.scoring import cut_sentence
-from forage.studies.compare import verdict
+from forage.studies.compare import verdict, with_mean
 from forage.studies.tuning.population import PARTS, check, evolve, replay
 from forage.studies.tuning.search import METHODS, Plan, Trial, best, load_optuna, read, search
 from forage.studies.tuning.space import is_traced, over, with_settings
@@ -254,7 +254,7 @@ def written(settings: dict[str, Any]) -> str:
 
 
 def worth(returns: list[float] | None) -> str:
-    return "broke" if returns is None else str(score(np.array(returns)))
+    return "broke" if returns is None else with_mean(score(np.array(returns)), np.array(returns))
 
 
 def sentences(result: dict[str, Any]) -> list[str]:
