@@ -1,5 +1,6 @@
 """Skills drawn by diffusion: denoising, the losses of each stage by hand, and that a skill is followed."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import equinox
@@ -71,6 +72,24 @@ def test_divergence_and_density_by_hand():
     )
     np.testing.assert_allclose([found, same], [0.5 * (4 + 1 - 1 - np.log(4)), 0], atol=1e-6)
     np.testing.assert_allclose(density, -np.log(2) - 0.5 - np.log(2 * np.pi), rtol=1e-6)
+
+
+def test_skills_are_drawn_towards_what_the_first_state_lets_expect():
+    """KL(what the segment shows || prior), by hand as above, per step of three; the other way round it is another."""
+    shown, prior = Normal(jnp.array([[1.0, 0.0]]), jnp.array([[2.0, 1.0]])), Normal(jnp.zeros((1, 2)), jnp.ones((1, 2)))
+    followed: list[Any] = []
+
+    def actions(state, skill, action):
+        followed.append(skill)
+        return Normal(jnp.zeros_like(action), jnp.ones_like(action))
+
+    skills: Any = SimpleNamespace(shown=lambda _: shown, prior=lambda state: prior, actions=actions)
+    action = jnp.array([[[1.0]], [[2.0]], [[0.0]]])
+    one = Segments(jnp.zeros((3, 1, 4)), action, jnp.zeros((1, 4)), jnp.zeros(1), jnp.zeros(1, bool), jnp.ones(1))
+    improbable, divergence = AGENT.skill_error(skills, one, jnp.array([[0.5, -1.0]]))
+    np.testing.assert_allclose(divergence, [0.5 * (4 + 1 - 1 - np.log(4)) / 3], rtol=1e-6)
+    np.testing.assert_allclose(improbable, [0.5 * np.log(2 * np.pi) + 0.5 * (1 + 4 + 0) / 3], rtol=1e-6)
+    np.testing.assert_allclose(followed[0], np.broadcast_to([2.0, -1.0], (3, 1, 2)))
 
 
 @pytest.mark.thorough
