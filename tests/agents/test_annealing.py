@@ -9,6 +9,7 @@ import pytest
 import small
 
 from forage.agents.language.base import LanguageAgent
+from forage.agents.offline.iql import IQL
 from forage.config import registry
 from forage.config.setup import make_setup
 from forage.core.types import Batch, Clock
@@ -84,3 +85,13 @@ def test_the_rate_of_agents_of_language_falls_linearly_too():
     for steps, share in ((0, 0.0), (24, 0.0), (524, 0.5), (924, 0.9), (2000, 1.0)):
         rate = LanguageAgent.rate(agent, Clock(jnp.int32(steps), jnp.float32(TOTAL)))
         np.testing.assert_allclose(rate, RATE * (1 - share * (1 - FINAL)), rtol=1e-5)
+
+
+def test_the_rate_of_iqls_policy_falls_by_half_a_cosine():
+    """A step down a gradient of 1 is the rate: all of it, half of it half-way, nothing at the end."""
+    for anneal, shares in ((True, (1.0, 0.5, 0.0)), (False, (1.0, 1.0, 1.0))):
+        agent = IQL(optimiser="sgd", learning_rate=RATE, anneal_policy=anneal)
+        for steps, share in zip((0, 500, 1000), shares, strict=True):
+            descent, weight = agent.policy_optimiser(Clock(jnp.int32(steps), jnp.float32(TOTAL))), jnp.zeros(1)
+            found, _ = descent.step(jnp.ones(1), descent.init(weight), weight)
+            np.testing.assert_allclose(found, [-RATE * share], atol=1e-7)
