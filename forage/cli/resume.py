@@ -11,8 +11,8 @@ forage resume RUN [OPTIONS]
 Continues from the newest checkpoint, bit for bit as if the run had never stopped.
 
   --steps N              train longer: the new total for each seed, of a run that is over too
-  --anyway               go on although code (also files of one's own), versions or devices differ from
-                         those the run was made with
+  --anyway               go on although code (also files of one's own) or versions differ from those the
+                         run was made with
   --data FILE            where the run's data set lies now, if it was moved
   --hosts N --coordinator NAME:PORT   share the run with N - 1 other processes or machines (forage join), from this one
   --quiet | --json | --plain   show nothing; one JSON object a line; lines

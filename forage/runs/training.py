@@ -251,8 +251,9 @@ def resume(
     An environment that was a Python object must be given again, as it was before `wrap`, and so must a part that holds
     one (`behaviour=`, ...). What is given otherwise than it was holds from here on: config.json says what is, and
     history.jsonl what was before which step. `data`: where a run's data set lies now, if it was moved. `hosts` and
-    `coordinator`: as in `train`; all hosts need to see the run's directory. Raise `ForageError` when code or versions
-    differ from those it was made with, unless `anyway`.
+    `coordinator`: as in `train`; all hosts need to see the run's directory. Where there are fewer devices than when it
+    began, it takes those that are there, and says so. Raise `ForageError` when code or versions differ from those it
+    was made with, unless `anyway`.
     """
     given = {"directory": directory, "display": display, "anyway": anyway, "data": data}
     check_call(resume, given | {"hosts": hosts, "coordinator": coordinator})
@@ -286,8 +287,11 @@ def resume(
     usual = {"workers": 0, "worker_threads": 1, "first_come": False, "ahead": None, "step_timeout": None}
     spread = Workers.of(*(run.config.get(name, value) for name, value in usual.items()))._replace(note=shown.note)
     runner = runner_on(leading, setup, shape, spread)
-    if then not in (None, len(runner.devices)):
-        differs(f"its members on {then} devices (here {len(runner.devices)})")
+    moved = ""
+    if then not in (None, here := len(runner.devices)):
+        moved = f"begun on {then} device{'s' * (then > 1)}, and goes on with {here} here: sums may round otherwise"
+        devices = f"{then} device{'s' * (then > 1)} (here {here})"
+        other = f"{other} and {devices}" if other else devices
     check_memory(runner)
     with locked(run.directory):
         session = Session(run.directory, setup, runner, run.config, shown, callbacks=called)
@@ -297,6 +301,8 @@ def resume(
             if inheritance.record() != parent:
                 raise ForageError(f"{parent['run']} has changed since {directory} began with it; train anew from it.")
             session.inherit(inheritance)
+        if moved:
+            session.said.append(moved)
         if extension:
             session.said += extension.lines(setup, runner.steps)
             extension.record(setup, runner.steps)

@@ -16,6 +16,7 @@ from forage.core.types import ForageError
 from forage.memory.rollout import LastRollout
 from forage.rewards.bonuses.rnd import RND
 from forage.runs import training
+from forage.runs.display import Progress
 from forage.runs.run import Run
 
 small.keep_compiled()
@@ -346,10 +347,16 @@ def test_other_versions_are_named_and_anyway_goes_on(copy):
     training.resume(copy, display="quiet", anyway=True)
 
 
-def test_other_devices_are_named(copy):
+def test_the_devices_that_are_there_are_taken_and_named(copy):
+    """Of the seven that it began on there are four here, one for each of its four members."""
     edit(copy / "config.json", devices=7)
-    with pytest.raises(ForageError, match=r"members on 7 devices \(here \d\).*--anyway"):
-        training.resume(copy, display="quiet")
+    shown: list[str] = []
+    display = Progress()
+    display.start = lambda title, lines, total: shown.extend(lines)  # type: ignore[method-assign]
+    run = training.resume(copy, display=display)
+    (said,) = [line for line in shown if "devices" in line and "begun on" in line]
+    assert said == "begun on 7 devices, and goes on with 4 here: sums may round otherwise"
+    assert run.history[-1]["versions"] == "7 devices (here 4)"
 
 
 def test_a_checkpoint_of_other_sizes_or_a_foreign_file(copy):
