@@ -288,7 +288,7 @@ def resume(
     spread = Workers.of(*(run.config.get(name, value) for name, value in usual.items()))._replace(note=shown.note)
     runner = runner_on(leading, setup, shape, spread)
     moved = ""
-    if then not in (None, here := len(runner.devices)):
+    if then and then != (here := len(runner.devices)):
         moved = f"begun on {then} device{'s' * (then > 1)}, and goes on with {here} here: sums may round otherwise"
         devices = f"{then} device{'s' * (then > 1)} (here {here})"
         other = f"{other} and {devices}" if other else devices
