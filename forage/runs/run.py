@@ -325,7 +325,7 @@ def check_no_others(directory: Path, ours: Sequence[str], is_ours: Callable[[dic
     except FileNotFoundError:
         return
     except OSError as error:
-        raise ForageError(f"{directory} cannot be used as a directory: {error.strerror or error}.") from error
+        raise ForageError(f"Could not make {directory}: {error.strerror or error}.") from error
     for name in ours:
         with contextlib.suppress(ForageError):
             if name in there and is_ours(read_json(directory / name)):
