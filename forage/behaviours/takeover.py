@@ -13,11 +13,11 @@ from jaxtyping import Array, Key, PyTree
 
 from forage.behaviours.own import Own
 from forage.core import spaces
+from forage.core.loading import Own as OwnClass
+from forage.core.loading import load_class, name_of
 from forage.core.ports import Agent, Behaviour, Decision, Hidden, Intervention, Moment, Scene
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, Experience, ForageError, Spec
-from forage.environments.loading import Own as OwnClass
-from forage.environments.loading import load_class, name_of
 
 SCRIPTED = "scripted"
 

@@ -41,8 +41,8 @@ def run(positional: list[str], words: options.Words) -> None:
 def show(name: str) -> None:
     """Print what a run, a part, a wrapper or an environment is."""
     if (Path(name) / "config.json").exists():
-        from forage.runs.description import described
         from forage.runs.run import Run
+        from forage.runs.summary import described
 
         print(*described(Run(name)), sep="\n")
         return

@@ -15,6 +15,7 @@ from forage.config.wrapping import arguments
 from forage.config.wrapping import wrap as wrap_environment
 from forage.core.compiling import check_precision
 from forage.core.host import HostEnvironment
+from forage.core.loading import name_of, short, whole
 from forage.core.plain import numbers
 from forage.core.ports import Environment
 from forage.core.ranges import check_all_declared
@@ -23,7 +24,6 @@ from forage.environments import HostFactory, make, spec_of
 from forage.environments.adapters.gymnasium.atari import is_atari
 from forage.environments.adapters.gymnasium.make import OURS
 from forage.environments.batches import build_batch, named, takes_a_number
-from forage.environments.loading import name_of, short, whole
 from forage.environments.plain import to_plain
 
 

@@ -95,7 +95,7 @@ def own_class(target: str) -> type:
     """Return the class that `module:Class` or `file.py:Class` names."""
     if target.startswith("forage."):
         return load(target)
-    from forage.environments.loading import load_class
+    from forage.core.loading import load_class
 
     return load_class(target)
 
@@ -124,7 +124,7 @@ def part_name(part: Any) -> str:
     known = next((name for table in PORTS.values() for name, known in table.items() if known == target), None)
     if known is not None or target.startswith("forage."):
         return known or target
-    from forage.environments.loading import Own, name_of
+    from forage.core.loading import Own, name_of
 
     named = name_of(type(part))
     return Own.named(named).target if named else target

@@ -54,7 +54,7 @@ def understood(cls: type, options: dict[str, Any]) -> dict[str, Any]:
 def meant(cls: type, name: str, value: Any) -> Any:
     """Return what a value stands for that is given for a field of a part."""
     if name in OWN and isinstance(value, str) and ":" in value:
-        from forage.environments.loading import load_named
+        from forage.core.loading import load_named
 
         return load_named(value)
     if name in OWN and callable(value):
@@ -84,7 +84,7 @@ def schedule_of(value: Any) -> Any:
     if not isinstance(value, str):
         return Schedule(named(value) or getattr(value, "__qualname__", repr(value)), value)
     if "." in value.partition(":")[0] or (value.partition(":")[0].strip() not in FORMS and looks_own(value)):
-        from forage.environments.loading import load_named, whole
+        from forage.core.loading import load_named, whole
 
         return Schedule(whole(value), load_named(value))
     return Schedule(value)
@@ -130,7 +130,7 @@ def at_last(config: dict[str, Any]) -> dict[str, Any]:
 
 def named(value: Any) -> str | None:
     """Return the `module:Name` by which a function or class is found again in any process, if there is one."""
-    from forage.environments.loading import name_of, whole
+    from forage.core.loading import name_of, whole
 
     if not callable(value) or not hasattr(value, "__qualname__"):
         return None

@@ -69,8 +69,8 @@ class HostFactory:
             cls, target = _load(SUITES[prefix].target), rest
         else:
             from forage.core.host import HostEnvironment
+            from forage.core.loading import Own
             from forage.environments.batches import build_batch, takes_a_number
-            from forage.environments.loading import Own
 
             own = _own_class(self.id)
             if is_family(own):
@@ -308,8 +308,8 @@ def _own_class(id: str) -> Any:
     import gymnasium
 
     from forage.core.host import HostEnvironment
+    from forage.core.loading import load_class
     from forage.core.ports import Environment
-    from forage.environments.loading import load_class
 
     cls = load_class(id, functions=True)
     known = (Environment, gymnasium.Env, gymnasium.vector.VectorEnv, HostEnvironment)

@@ -14,6 +14,7 @@ import numpy as np
 
 from forage.core import checkpoint, prng, spaces, team
 from forage.core.compiling import Flat, on_host
+from forage.core.loading import FILE, load_file
 from forage.core.ports import Agent, World
 from forage.core.schedule import held
 from forage.core.sweep import told
@@ -140,8 +141,6 @@ class Policy:
                 f"This {type(self.agent).__name__} cannot be pickled ({type(error).__name__}: {error}); load it where "
                 f"it is to act: forage.load({where})."
             ) from error
-        from forage.environments.loading import FILE
-
         own = [m.__file__ for name, m in list(sys.modules.items()) if name.startswith(FILE) and name.encode() in kept]
         return unpickled, (own, kept)
 
@@ -349,8 +348,6 @@ def structure_of(agent: Agent, spec: Spec) -> Any:
 def unpickled(own: list[str], kept: bytes) -> Policy:
     """Return the policy that another process pickled, once the files of one's own that it needs are imported."""
     if own:
-        from forage.environments.loading import load_file
-
         for file in own:
             load_file(file)
     agent, spec, sampled, (numbered, networks, memory, remembered) = pickle.loads(kept)

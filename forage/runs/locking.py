@@ -1,14 +1,16 @@
-"""One process at a time for each run's directory."""
+"""One process at a time for each run's directory, and none left behind by a start that failed."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
+import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from forage.core.errors import Interrupted
 from forage.core.types import ForageError
 
 LOCK = ".lock"
@@ -78,3 +80,20 @@ def lock(directory: Path, stack: contextlib.ExitStack) -> bool:
             stacklevel=4,
         )
         return False
+
+
+@contextlib.contextmanager
+def removed_if_failed(directory: Path, left_nothing: Callable[[], bool]) -> Iterator[None]:
+    """Remove what a failed start leaves in a directory that was empty, and the directory.
+
+    What has come to something stays, as `left_nothing` says, and so does what a person interrupted, who can resume it.
+    """
+    fresh = {path.name for path in directory.iterdir()} <= {LOCK}
+    try:
+        yield
+    except Interrupted:
+        raise
+    except BaseException:
+        if fresh and left_nothing():
+            shutil.rmtree(directory, ignore_errors=True)
+        raise

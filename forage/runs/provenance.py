@@ -18,8 +18,8 @@ from typing import Any
 import jax
 
 from forage.config.setup import PORTS, Setup
+from forage.core.loading import FILE
 from forage.core.ports import Environment
-from forage.environments.loading import FILE
 
 PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium")
 

@@ -13,7 +13,7 @@ from forage.core.ports import Environment
 from forage.evaluation.maps import heat_map
 from forage.loop.runner import Runner
 from forage.loop.watch import said
-from forage.runs.changes import record
+from forage.runs.changes import flattened, record, sentences
 from forage.runs.display import duration
 from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, range_in, scored, write_json
 from forage.runs.scoring import how_scored, normalised_words
@@ -101,3 +101,20 @@ def device_failure(error: Exception, steps: int) -> str:
         return f"There was not enough memory after step {steps:,}; fewer seeds, a smaller memory or network takes less."
     last = text.strip().splitlines()[-1].strip() if text.strip() else type(error).__name__
     return f"A compiled part of the loop failed after step {steps:,}: {last.rstrip('.')}."
+
+
+def described(run: Run) -> list[str]:
+    """Say what a run is and what it scores, which run it came from, what changed on the way, and all its settings."""
+    config, evaluation = run.config, run.evaluation
+    seeds = ", ".join(map(str, config["seeds"]))
+    lines = [f"{run.title}: run", "", f"{config['steps']:,} steps of each seed, seeds {seeds}, in {run.directory}"]
+    if evaluation is None:
+        lines.append(f"not evaluated; forage evaluate {run.directory} does it")
+    else:
+        for label, one in run.scores.items():
+            lines.append(f"{f'with {label}: ' if label else ''}return {one}")
+        lines += [f"  {line}" for line in how_scored(evaluation)]
+    if said := sentences(run):
+        lines += ["", "history", *(f"  {line}" for line in said)]
+    shown = {name: value for name, value in config.items() if name not in ("spec", "parent", "seeds", "steps")}
+    return [*lines, "", "settings", *(f"  {name:36} {value}" for name, value in flattened(shown).items())]

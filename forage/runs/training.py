@@ -19,24 +19,23 @@ from forage.config.options import whole
 from forage.config.registry import short_name
 from forage.config.setup import PORTS, Setup, from_config, make_setup, prepare_devices
 from forage.core import prng
+from forage.core.loading import check_not_importing
 from forage.core.mesh import Shape
 from forage.core.ports import Agent, Behaviour, Memory, Rewards, Starts, Tasks
 from forage.core.types import ForageError
-from forage.environments.loading import check_not_importing
 from forage.evaluation.statistics import Score
 from forage.loop.cluster.workers import Workers
 from forage.loop.policy import AUTO
 from forage.memory.around import innermost
 from forage.memory.dataset import DataSet
 from forage.runs import display as progress
-from forage.runs.beginning import removed_if_failed
 from forage.runs.callbacks import Callback, check_callbacks
 from forage.runs.capacity import check_memory
 from forage.runs.changes import record_changes
 from forage.runs.extending import extended
 from forage.runs.joining import lead, runner_on
 from forage.runs.keeping import check_keeping, take_kept
-from forage.runs.locking import locked
+from forage.runs.locking import locked, removed_if_failed
 from forage.runs.provenance import changed_code, differences, own_code, said_of_code, versions
 from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, range_in, read_json, write_json
 from forage.runs.scoring import MOST_EPISODE_SEED, check_episodes, load_agents, said_if_long, score_agents

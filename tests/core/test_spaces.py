@@ -19,11 +19,11 @@ from forage.config.defaults import default_behaviour, default_memory
 from forage.config.saved import BY_ENTRY, spec_from_config
 from forage.config.setup import from_config, make_setup
 from forage.core import prng, spaces
+from forage.core.arrays import travelling
 from forage.core.ports import Environment
 from forage.core.spaces import MASK, PRESENT, STATE, Tokens, from_json, scale_of, to_json, with_one_factor
 from forage.core.types import ForageError, Spec, Step
 from forage.environments import spec_of
-from forage.environments.adapters.gymnasium.spaces import travelling
 from forage.environments.checking import check_environment
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.runner import DeviceRunner, vary

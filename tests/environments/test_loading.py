@@ -277,7 +277,7 @@ def made_by(given, **options):
 
 @pytest.mark.filterwarnings("ignore:.*Overriding environment")
 def test_what_is_handed_over_works_or_is_answered():
-    from forage.environments.loading import load_class
+    from forage.core.loading import load_class
 
     base, named = load_class("my_package:Base"), load_class("my_package.py:Named")
     for given in (lambda: base(), functools.partial(base), base, base()):
@@ -436,10 +436,12 @@ def test_an_evaluation_takes_as_many_environments_as_training_and_shares_no_epis
         return host.Played(np.zeros(environment.num_envs), np.ones(environment.num_envs, int), {})
 
     monkeypatch.setattr(host, "play_once", play_once)
+    monkeypatch.setattr(host, "check_copy", lambda spec, batch, which: None)
     runner = HostRunner.__new__(HostRunner)
     runner.num_envs, runner.build, runner._evaluation, runner._open = 4, build, None, []
     runner.loops = [
-        type("Seed", (), {"seed": seed, "environment": SimpleNamespace(evaluation_envs=0)})() for seed in (0, 1)
+        SimpleNamespace(seed=seed, environment=SimpleNamespace(evaluation_envs=0), learner=SimpleNamespace(spec=None))
+        for seed in (0, 1)
     ]
     for number in range(3):
         assert runner.evaluate(10, 5, 500_009 + number).returns.shape == (2, 10)

@@ -13,10 +13,10 @@ from tiers import gated
 
 import forage
 from forage.core import prng, spaces
+from forage.core.loading import load_class, load_file
 from forage.core.sweep import best, members_of
 from forage.core.types import ForageError
 from forage.environments import make, spec_of
-from forage.environments.loading import load_class, load_file
 from forage.loop.policy import Policy
 
 small.keep_compiled()

@@ -3,7 +3,7 @@
 import pytest
 
 from forage.core.errors import ForageError, Interrupted
-from forage.runs.beginning import removed_if_failed
+from forage.runs.locking import removed_if_failed
 
 
 def fail(directory, error, left_nothing=True, before=()):

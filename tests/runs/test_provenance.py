@@ -7,8 +7,8 @@ import pytest
 import small
 
 from forage.config.setup import make_setup
+from forage.core.loading import load_class
 from forage.core.types import ForageError
-from forage.environments.loading import load_class
 from forage.runs import training
 from forage.runs.provenance import changed_code, named_files, own_code
 from forage.runs.run import Run

@@ -7,14 +7,15 @@ from small import differing_files
 
 import forage
 from forage.core import checkpoint
+from forage.core.errors import Interrupted
 from forage.core.types import ForageError
 from forage.runs.run import Run
 
 small.keep_compiled()
 
 
-class Begun(Exception):
-    pass
+class Begun(Interrupted):
+    """Stopped as a person would, so that the directory stays."""
 
 
 @pytest.fixture(scope="module")

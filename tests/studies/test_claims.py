@@ -176,6 +176,7 @@ def test_measures_of_a_curve(tmp_path):
         rows = [{"steps": s, "return": [v], "q": [float(s)]} for s, v in ((0, None), (10, 2.0), (20, None), (30, 6.0))]
         curve = Run.curve
         evaluations = []
+        _members = 1
 
     # 2 up to 10 (the first that is known), then a line to 6 at 30: (20 + 80) / 30.
     assert area(Drawn()) == [pytest.approx(100 / 30)]

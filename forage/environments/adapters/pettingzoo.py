@@ -20,13 +20,13 @@ from jaxtyping import Bool, PyTree, UInt8
 
 from forage.core.errors import did_you_mean
 from forage.core.host import HostEnvironment, HostStep, Misfit
+from forage.core.loading import load_module, look_in
 from forage.core.spaces import MASK, PRESENCE, PRESENT, STATE, describe
 from forage.core.types import ForageError, Step
 from forage.environments.adapters.gymnasium.calls import begin, found, is_reward
 from forage.environments.adapters.gymnasium.make import frames_per_second
 from forage.environments.adapters.jax import common as foreign
 from forage.environments.adapters.team_spaces import SharedActions, SharedView
-from forage.environments.loading import load_module, look_in
 
 FAMILIES = {
     "classic": "pettingzoo.classic",

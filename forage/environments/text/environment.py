@@ -13,11 +13,11 @@ from jaxtyping import PyTree
 
 from forage.core.errors import ForageError, nearest
 from forage.core.host import Conversation, HostEnvironment, HostStep
+from forage.core.loading import whole
 from forage.core.plain import dumps
 from forage.core.spaces import Tokens
 from forage.core.text import named
 from forage.core.types import Step
-from forage.environments.loading import whole
 from forage.environments.text import FAMILIES, worlds
 from forage.environments.text.chunks import Chunks
 from forage.environments.text.course import OVERFLOWN, Course, Slot, Words, kept

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from forage.core.errors import ForageError, nearest
-from forage.environments.loading import load_class
+from forage.core.loading import load_class
 from forage.environments.text import FAMILIES
 from forage.environments.text.problems import Family, Problem, Verdict
 

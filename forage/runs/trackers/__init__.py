@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from forage.core.errors import ForageError
-from forage.environments.loading import load_class, name_of
+from forage.core.loading import load_class, name_of
 from forage.runs.run import read_json, write_json
 from forage.runs.trackers.base import Tracker, final, flat
 

@@ -23,8 +23,7 @@ from forage.evaluation.statistics import score
 from forage.loop.policy import AUTO
 from forage.runs import display as progress
 from forage.runs import training
-from forage.runs.beginning import removed_if_failed
-from forage.runs.locking import locked
+from forage.runs.locking import locked, removed_if_failed
 from forage.runs.provenance import versions
 from forage.runs.run import Run, check_no_others, read_json, write_json
 from forage.runs.scoring import cut_sentence

@@ -39,6 +39,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from forage.agents.actor_critic.offline.cql import CQL, Sampled
+from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ReturnRule
 
 
@@ -52,6 +53,7 @@ class CalQL(CQL):
     """
 
     first_log_weight: ClassVar[float] = 1.0
+    ranges: ClassVar[Ranges] = {"failure_reward": Range()}
     example: ClassVar[str] = "forage train cal-ql Pendulum-v1 --data mixed.npz"
 
     backup_samples: int = equinox.field(static=True, default=10)  # actions of the policy at s' of which the target

@@ -8,9 +8,9 @@ import importlib.util
 import gymnasium
 
 from forage.core.errors import did_you_mean
+from forage.core.loading import load_module
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.atari import is_atari, register
-from forage.environments.loading import load_module
 
 OTHERS = ("mo_gymnasium.", "gymnasium_robotics.")
 """Libraries whose ids are in the registry once they are imported, and which have a prefix of their own."""

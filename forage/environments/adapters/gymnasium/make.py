@@ -16,13 +16,13 @@ from gymnasium.envs.registration import load_env_creator
 
 from forage.core.errors import did_you_mean
 from forage.core.host import Misfit
+from forage.core.loading import Own
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.atari import PREPROCESSING, frames_limit, is_atari, make_atari
 from forage.environments.adapters.gymnasium.ids import registered
 from forage.environments.adapters.gymnasium.parts import leave_out
 from forage.environments.adapters.gymnasium.spaces import plain
 from forage.environments.adapters.gymnasium.wrapping import ActionRepeat, Around, wrapped
-from forage.environments.loading import Own
 
 Target = str | Callable[..., Any]
 """An id of Gymnasium's registry, `module:Class`, or what makes one environment when it is called with options."""
