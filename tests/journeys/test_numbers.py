@@ -123,6 +123,11 @@ def compared(made, capsys, tmp_path, *returns):
         directory = shutil.copytree(made.directory, tmp_path / f"run-{number}", dirs_exist_ok=True)
         evaluation = json.loads((directory / "evaluation.json").read_text())
         members = [{"seed": seed} for seed in range(len(values))]
+        config = json.loads((directory / "config.json").read_text()) | {"seeds": list(range(len(values)))}
+        (directory / "config.json").write_text(json.dumps(config))
+        rows = [json.loads(line) for line in (made.directory / "metrics.jsonl").read_text().splitlines()]
+        longer = [{k: v + v[:1] if isinstance(v, list) and len(v) == 2 else v for k, v in row.items()} for row in rows]
+        (directory / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in longer))
         (directory / "evaluation.json").write_text(json.dumps(evaluation | {"return": values, "members": members}))
         places.append(directory)
     code, out, err = small.here(capsys, "compare", *places, "--output", tmp_path / "both.png")

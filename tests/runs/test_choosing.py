@@ -13,7 +13,6 @@ from gymnasium import spaces
 
 import forage
 from forage.config import registry
-from forage.config.saved import NEEDED
 from forage.config.setup import from_config, make_setup
 from forage.core import prng
 from forage.core.ports import Agent, Environment
@@ -233,7 +232,10 @@ def test_a_search_plays_all_trials_one_way(tmp_path):
 
 def test_the_mark_of_a_run_is_the_choice(tmp_path):
     small_run = tmp_path / "config.json"
-    small_run.write_text(json.dumps(dict.fromkeys(NEEDED) | {"evaluation_actions": "auto"}))
+    config = make_setup("ppo", "CartPole-v1", steps=64, seeds=1).config() | {"evaluation_actions": "auto"}
+    small_run.write_text(json.dumps(config))
     assert Run(tmp_path).actions == "greedy" and Run(tmp_path).evaluated_how == ""
-    (tmp_path / "evaluation.json").write_text('{"actions": "greedy", "choice": {"actions": "sampled"}}')
+    (tmp_path / "evaluation.json").write_text(
+        '{"return": [1.0], "actions": "greedy", "choice": {"actions": "sampled"}}'
+    )
     assert Run(tmp_path).actions == "sampled" and Run(tmp_path).evaluated_how == ", greedily"
