@@ -180,7 +180,7 @@ def jitted(
         axis_names={mesh.SEED} if devices.shape[mesh.ENV] > 1 else set(devices.axis_names),
         check_vma=False,
     )
-    options = IN_ORDER
+    options: dict[str, Any] = {**IN_ORDER}
     if devices.devices.flat[0].platform == "cpu":
         options |= SUMS_IN_ONE_PIECE
     if once:
