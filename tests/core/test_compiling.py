@@ -24,6 +24,7 @@ from forage.core.types import Spec
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.classic.cartpole import CartPole
+from forage.loop.device import runner as device
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.runner import DeviceRunner, vary
 from forage.loop.host.runner import HostRunner
@@ -34,6 +35,15 @@ from forage.starts.reset import Reset
 from forage.tasks.same import Same
 
 traced = []
+
+
+def test_options_of_one_program_do_not_reach_those_of_others(monkeypatch):
+    asked, devices = [], jax.make_mesh((1, 1), ("seed", "env"))
+    monkeypatch.setattr(device, "known", lambda options: asked.append(dict(options)) or {})
+    for once in (True, False):
+        device.jitted.__wrapped__("kind", devices, lambda *_: None, (), True, once=once)
+    assert asked == [{**IN_ORDER, **SUMS_IN_ONE_PIECE, **QUICK}, {**IN_ORDER, **SUMS_IN_ONE_PIECE}]
+    assert not set(QUICK) & set(IN_ORDER)
 
 
 class Traced(PPO):
