@@ -6,7 +6,7 @@ from typing import Any
 
 from forage.cli.arguments import PORTS, display, port_part, seeds, wrappers
 from forage.config import options, registry
-from forage.core.elsewhere import ABSENT_OPTIONS
+from forage.core.elsewhere import ABSENT_IN_TRAINING
 from forage.core.errors import ForageError, nearest
 
 HELP = """\
@@ -179,8 +179,8 @@ def run(positional: list[str], words: options.Words) -> None:
             "memory.capacity",
         ]
         shown = options.hyphens(unknown)
-        if unknown in ABSENT_OPTIONS:
-            raise ForageError(f"forage train has no option '--{shown}': {ABSENT_OPTIONS[unknown]}")
+        if unknown in ABSENT_IN_TRAINING:
+            raise ForageError(f"forage train has no option '--{shown}': {ABSENT_IN_TRAINING[unknown]}")
         raise ForageError(f"Neither forage train nor {name} has an option '--{shown}'{nearest(shown, known, '--')}")
 
     from forage.runs import training

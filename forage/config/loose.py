@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from forage.config import registry
-from forage.core.elsewhere import ABSENT_OPTIONS
+from forage.core.elsewhere import ABSENT_IN_TRAINING
 from forage.core.errors import ForageError, nearest
 from forage.core.fields import layers, numeric_fields
 from forage.core.ports import Agent, Environment, Part
@@ -59,8 +59,8 @@ def with_loose(
 
 def unknown(word: str, agent: Any, known: Iterable[str]) -> ForageError:
     """Return the error for a word that neither `forage.train` nor the agent knows."""
-    if word in ABSENT_OPTIONS:
-        return ForageError(f"forage.train has no option {word!r}: {ABSENT_OPTIONS[word]}")
+    if word in ABSENT_IN_TRAINING:
+        return ForageError(f"forage.train has no option {word!r}: {ABSENT_IN_TRAINING[word]}")
     if agent is None:
         return ForageError(f"forage.train has no option {word!r}{nearest(word, [*known, *WORDS])}")
     name = agent if isinstance(agent, str) else registry.short_name(agent)

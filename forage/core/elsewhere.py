@@ -52,7 +52,7 @@ NAMES: dict[tuple[str, ...], tuple[str, ...]] = {
         "log_dir", "logdir", "save_path", "save_dir", "output_dir", "exp_name", "run_name", "log_path", "output", "out",
     ),
     ("checkpoint_seconds",): ("save_freq", "save_interval", "checkpoint_freq", "checkpoint_interval"),
-    ("devices",): ("device", "num_devices", "gpu", "gpus", "cuda", "accelerator"),
+    ("devices",): ("device", "num_devices"),
     ("wrap",): ("wrapper", "wrappers", "wrapper_class"),
     ("environment",): ("env", "env_id", "env_name", "gym_id"),
     ("environment_options",): ("env_kwargs", "env_options", "env_config"),
@@ -154,7 +154,9 @@ def method_elsewhere(name: str) -> str | None:
 DEVICE = "JAX takes the GPU or TPU that it finds; JAX_PLATFORMS=cpu before the command keeps it on the processor."
 FILM = "training shows nothing of its episodes; forage watch RUN films what it has learned, also while it trains."
 ABSENT_OPTIONS: dict[str, str] = {
-    **dict.fromkeys(("gpu", "gpus", "cuda", "cpu", "use_gpu", "use_cuda"), DEVICE),
+    **dict.fromkeys(("gpu", "cuda", "cpu", "use_gpu", "use_cuda"), DEVICE),
     **dict.fromkeys(("render", "render_mode", "visualize", "visualise", "capture_video", "video"), FILM),
 }
-"""Options of other libraries that Forage has no option for, with how it is done here."""
+"""Options of other libraries that no command of Forage has, with how it is done here."""
+ABSENT_IN_TRAINING = ABSENT_OPTIONS | dict.fromkeys(("gpus", "accelerator"), DEVICE)
+"""Options of other libraries that training does not have; `forage plan` has `--gpus`."""

@@ -14,6 +14,7 @@ WRONG = [
     ("train ppo ALE/Pong-v5", "Unknown environment 'ALE/Pong-v5'. Did you mean 'ale:Pong' or 'gymnasium:ALE/Pong-v5'"),
     ("train ppo Ant-v5", "Unknown environment 'Ant-v5'. Did you mean 'gymnasium:Ant-v5'[?]"),
     ("train ppo CartPole-v1 --gpu", "There is no option '--gpu': JAX takes the GPU"),
+    ("train ppo CartPole-v1 --gpus 2", "forage train has no option '--gpus': JAX takes the GPU"),
     ("train ppo CartPole-v1 --gpu 1", "forage train has no option '--gpu': JAX takes the GPU"),
     ("train ppo CartPole-v1 --render", "There is no option '--render': .*forage watch RUN films"),
     ("train ppo cartpole", "Unknown environment 'cartpole'. Did you mean 'CartPole-v1'"),
