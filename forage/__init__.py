@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from forage.agents.policy_gradient.ppo import PPO as PPO
     from forage.agents.q_learning.dqn import DQN as DQN
     from forage.config.saved import load as load
+    from forage.config.trusting import trust as trust
     from forage.core.errors import ForageError as ForageError
     from forage.environments import list_environments as list_environments
     from forage.environments import make as make
@@ -52,6 +53,7 @@ _WHERE = {
     "claim": "forage.studies.claims.running:run",
     "Run": "forage.runs.run",
     "load": "forage.config.saved",
+    "trust": "forage.config.trusting",
     "Policy": "forage.loop.policy",
     "PlainPolicy": "forage.loop.plain",
     "push": "forage.studies.hub",

@@ -11,6 +11,7 @@ import gc
 import hashlib
 import os
 import re
+import tempfile
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -28,6 +29,8 @@ if tuple(map(int, re.findall(r"\d+", version("jaxlib"))[:3])) < (0, 11, 1) and n
 ):
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
 os.environ.setdefault("MPLBACKEND", "agg")
+# Which code is known is kept apart from what the person who runs the tests knows.
+os.environ["XDG_DATA_HOME"] = str(Path(tempfile.gettempdir()) / f"forage-tests-{os.getuid()}" / "data")
 # Tests share a process, and JAX settles on its devices at the first: as many as the largest run here has members.
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "4")
 

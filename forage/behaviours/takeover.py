@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from forage.behaviours.own import Own
-from forage.core import spaces
+from forage.core import spaces, trust
 from forage.core.loading import Own as OwnClass
 from forage.core.loading import load_class, name_of
 from forage.core.ports import Agent, Behaviour, Decision, Hidden, Intervention, Moment, Scene
@@ -144,6 +144,8 @@ def by_name(person: Any) -> Any:
     """Return a person as the name by which a run finds it again from anywhere, where it has one."""
     if isinstance(person, type):
         person = name_of(person) or person()
+    if isinstance(person, str) and ":" in person:  # imported when it is first asked
+        trust.check_source(person.rpartition(":")[0])
     return OwnClass.named(person).target if isinstance(person, str) and ":" in person else person
 
 

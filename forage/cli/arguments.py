@@ -26,6 +26,7 @@ FLAGS = {
     "all",
     "lossy",
     "narrow",
+    "trust",
 }
 PORTS = ("behaviour", "rewards", "memory", "tasks", "starts")
 

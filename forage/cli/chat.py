@@ -24,6 +24,7 @@ environment, or --problem, it poses problems that training has not seen, and sho
   --tokens N             the longest answer
   --seed N               which seed's policy; the best
   --checkpoint best|N    the policy that the run has kept, of its best evaluation or of step N; otherwise its newest
+  --trust                use the code of its maker's own, and the addresses, that the run names: shown, and remembered
 
 Examples
   forage chat runs/NAME

@@ -53,6 +53,7 @@ label: write a data set again, with rewards or actions that it lacks; what stand
 show: what a data set holds and what is wrong with it
   --page FILE            write a page with a picture (.html), too
 
+  --trust                use the code of its maker's own that the run names, or its address; shown, and remembered
   --quiet | --json       show nothing; one JSON object
 
 forage data convert IN [IN ...] OUT [OPTIONS]

@@ -17,6 +17,7 @@ from forage.cli.arguments import FLAGS, LISTS, named_options
 from forage.config import options
 from forage.core import streams
 from forage.core.errors import ForageError, Interrupted, did_you_mean, nearest, unusable
+from forage.core.trust import granting
 
 HELP = """\
 forage: reinforcement learning with one loop, seven ports and honest numbers
@@ -82,6 +83,10 @@ COMMANDS = (
     "show",
     "completion",
 )
+
+
+READERS = ("train", "resume", "evaluate", "watch", "chat", "data", "select", "export", "report")
+"""Commands that act with runs, or read files of settings, and take `--trust`."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -167,12 +172,14 @@ def run(arguments: list[str]) -> int:
     if words.pop("help", False):
         print(module.explain(positional, words) if positional and hasattr(module, "explain") else module.HELP, end="")
         return 0
-    if words.get("json"):
-        from forage.runs.display import json_alone
+    with contextlib.ExitStack() as around:
+        if command in READERS and words.pop("trust", False):
+            around.enter_context(granting())
+        if words.get("json"):
+            from forage.runs.display import json_alone
 
-        with json_alone():
-            return module.run(positional, words) or 0
-    return module.run(positional, words) or 0
+            around.enter_context(json_alone())
+        return module.run(positional, words) or 0
 
 
 def refuse_single_hyphens(words: list[str], text: str) -> None:

@@ -17,6 +17,7 @@ forage evaluate RUN [OPTIONS]
   --actions auto | greedy | sampled   auto chooses anew; otherwise as the run was told or chose
   --opponent NAME        who plays the other seats: random, perfect or the directory of a run; the run's own
   --checkpoint best|N    agents that the run has kept, of its best evaluation or of step N; otherwise its newest
+  --trust                use the code of its maker's own, and the addresses, that the run names: shown, and remembered
   --quiet | --json       show nothing; one JSON object
   --grid NAME=LOW:HIGH:N   set a field of the environment to each of N numbers; again for another, and all combinations
   --grid NAME=a,b,c      the same with these

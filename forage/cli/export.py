@@ -18,6 +18,7 @@ in an ONNX runtime (extra `onnx`), and policy.safetensors holds the weights by n
   --seed N               which seed's policy; the best
   --checkpoint best|N    the policy that the run has kept, of its best evaluation or of step N; otherwise its newest
   --actions greedy | sampled   how the policy acts; otherwise as the run is evaluated. Files act greedily
+  --trust                use the code of its maker's own, and the addresses, that the run names: shown, and remembered
 
 Examples
   forage export runs/TEXT my-model

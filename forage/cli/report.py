@@ -14,6 +14,7 @@ Writes one HTML page about runs: curves, scores, profiles, settings, films, and 
   --output FILE          the page; report.html
   --threshold RETURN     also how soon each run reaches this return
   --film                 also a film of each run
+  --trust                use the code of its maker's own, and the addresses, that the runs name: shown, and remembered
 
 Examples
   forage report runs/A

@@ -15,6 +15,7 @@ Continues from the newest checkpoint, bit for bit as if the run had never stoppe
                          run was made with
   --data FILE            where the run's data set lies now, if it was moved
   --hosts N --coordinator NAME:PORT   share the run with N - 1 other processes or machines (forage join), from this one
+  --trust                use the code of its maker's own, and the addresses, that the run names: shown, and remembered
   --quiet | --json | --plain   show nothing; one JSON object a line; lines
 
 With --steps, what is scheduled (learning rates, exploration) follows the new total from then on; the run's history

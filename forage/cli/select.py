@@ -26,6 +26,7 @@ the evaluation, the estimates are made from a data set of numbered actions, and 
   --discount NUMBER      of runs, of the estimated returns; 0.99
   --horizon N            of runs, the steps that are estimated; all
   --estimators NAME,...  of runs, which; those that the data allows
+  --trust                use the code of its maker's own, and the addresses, that the runs name: shown, and remembered
   --quiet | --json       show nothing; one JSON object
 
 Examples

@@ -17,6 +17,7 @@ forage train --from RUN [[AGENT] ENVIRONMENT] [OPTIONS]
   --steps N              environment steps of each seed (500k, 5M, 1e6); with --data updates
   --config FILE          settings from a run's config.json, or in the same words from TOML or YAML; options go over them
   --from RUN             begin with that run's weights; agent, parts, steps and seeds are as there unless said
+  --trust                use the code of its maker's own that RUN names, or its address; shown, and remembered
   --with-memory          with its replay memory too; steps count on from those that it holds
   --data FILE            learn from a data set alone (forage data record, convert), without environment steps;
                          beside them: --memory mixed --memory.data FILE

@@ -18,6 +18,7 @@ Of an agent that writes text, prints conversations about problems held out from 
   --steps N              the most steps to show
   --checkpoint best|N    the agent that the run has kept, of its best evaluation or of step N; otherwise its newest
   --actions greedy | sampled   how the agent acts; otherwise as the run is evaluated
+  --trust                use the code of its maker's own, and the addresses, that the run names: shown, and remembered
   --quiet                show nothing
 
 Of a sweep, --NAME VALUE of what was swept chooses the setting.

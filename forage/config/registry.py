@@ -19,6 +19,7 @@ from typing import Any
 
 from forage.config import values
 from forage.config.hyperparameters import MEANINGS
+from forage.core import trust
 from forage.core.elsewhere import method_elsewhere
 from forage.core.errors import ForageError, nearest
 from forage.core.plain import numbers
@@ -41,6 +42,18 @@ def table(wing: str) -> dict[str, str]:
 
 
 PORTS: dict[str, dict[str, str]] = {port: table(wing) for port, wing in WINGS.items()}
+
+INNER = {
+    "forage.core.frozen:Frozen",
+    "forage.data.demonstrations:Demonstrations",
+    "forage.nn.language.pretrained:Pretrained",
+    "forage.starts.cells:Cells",
+    *(
+        f"forage.tasks.distributions:{name}"
+        for name in ("Fixed", "Uniform", "LogUniform", "Normal", "Choice", "Linear")
+    ),
+}
+"""`module:Class` of what other parts have within them, and no port has a name for."""
 
 WRAPPERS: dict[str, str] = {
     "frame-stack": "forage.environments.wrappers.images:FrameStack",
@@ -94,10 +107,17 @@ def part_class(port: str, name: str) -> type:
 def own_class(target: str) -> type:
     """Return the class that `module:Class` or `file.py:Class` names."""
     if target.startswith("forage."):
+        if (now := trust.reading.get()) and not is_table_part(target):
+            raise ForageError(f"{now.where} names {target}, which is none of Forage's parts.")
         return load(target)
     from forage.core.loading import load_class
 
     return load_class(target)
+
+
+def is_table_part(target: str) -> bool:
+    """Return whether `module:Class` is of Forage's own parts, so that a stored run may name it."""
+    return target in INNER or any(target in table.values() for table in PORTS.values())
 
 
 def wrapper_class(name: str) -> type:
@@ -254,7 +274,15 @@ def build(port: str, name: str, options: dict[str, Any]) -> Any:
     if missing:
         shown = missing[0].replace("_", "-") if port == "agent" else f"{port}.{missing[0].replace('_', '-')}"
         raise ForageError(f"{name} needs --{shown} VALUE; forage show {name} explains it.")
-    return cls(**options)
+    return made(cls, options)
+
+
+def made(cls: Any, options: dict[str, Any]) -> Any:
+    """Make a part. Raise `ForageError` where a stored run has it send to an address that is not known here."""
+    part = cls(**options)
+    reaches = {name: value for name in trust.REACHES if isinstance(value := getattr(part, name, None), str)}
+    trust.check_reach(part_name(part), reaches)
+    return part
 
 
 def from_config(config: dict[str, Any]) -> Any:
@@ -264,6 +292,8 @@ def from_config(config: dict[str, Any]) -> Any:
     if cls is None and ":" not in name:
         raise ForageError(f"Unknown part {name!r}{nearest(name, [one for table in PORTS.values() for one in table])}")
     cls = cls or own_class(name)
+    if not hasattr(cls, "__dataclass_fields__"):
+        raise ForageError(f"{name} is no part; a subclass of one in forage.core.ports works.")
     known = {f.name for f in dataclasses.fields(cls)}
     options = {}
     for key, value in config.items():
@@ -274,7 +304,7 @@ def from_config(config: dict[str, Any]) -> Any:
         options[key] = rebuilt(value, f"{name}'s {key}")
     if is_a(cls, "Part"):
         options = cls.stored(options)
-    return cls(**values.understood(cls, options))
+    return made(cls, values.understood(cls, options))
 
 
 def rebuilt(value: Any, what: str) -> Any:

@@ -11,6 +11,7 @@ import jax
 
 from forage.config.kinds import check_kinds
 from forage.config.registry import from_config
+from forage.config.trusting import stored
 from forage.config.values import at_last
 from forage.core import prng, records, spaces
 from forage.core.checkpoint import load as load_tree
@@ -73,7 +74,9 @@ def load_policy(
     if not (path / "agent.npz").exists():
         raise ForageError(f"{path} holds no trained agent: it has no agent.npz.")
     config = read_config(path)
-    agent, spec = from_config(at_last(config["agent"])), spec_from_config(config)
+    with stored(path, {"agent": config["agent"]}):
+        agent = from_config(at_last(config["agent"]))
+    spec = spec_from_config(config)
     members = members_of(config["sweep"], config["seeds"])
     evaluation = read_evaluation(path)
     wanted = settings if seed is None else {"seed": seed} | settings

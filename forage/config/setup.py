@@ -42,6 +42,7 @@ from forage.config.options import whole
 from forage.config.ranges import check_ranges
 from forage.config.saved import BY_ENTRY, as_trained
 from forage.config.teachers import taught
+from forage.config.trusting import of_environment, stored
 from forage.config.values import understood_part, with_one_schedule
 from forage.core import prng, spaces
 from forage.core.arrays import meaning
@@ -524,17 +525,26 @@ def shortened(memory: Memory, agent: Agent, streams: int, transitions: int) -> M
 
 
 def from_config(
-    config: dict[str, Any], environment: Any = None, data: str | os.PathLike[str] | None = None, **given: Any
+    config: dict[str, Any],
+    environment: Any = None,
+    data: str | os.PathLike[str] | None = None,
+    where: str | os.PathLike[str] | None = "This configuration",
+    **given: Any,
 ) -> Setup:
     """Return the setup that `Setup.config` wrote. What was a Python object must be given again.
 
     `given` are parts by port, `evaluation_actions` and `opponent`, where they are not to be the run's own (or `None`).
-    `data`: where the run's data set lies now.
+    `data`: where the run's data set lies now. `where`: the run's directory. Raise `ForageError` where it names code
+    that is not known here; `where=None` does not ask.
     """
-    stored = config["environment"]
-    if environment is None and "id" not in stored:
+    if where is not None:
+        named = list(of_environment(environment)) if isinstance(environment, str) else []
+        with stored(where, config, *named):
+            return from_config(config, environment, data, None, **given)
+    world = config["environment"]
+    if environment is None and "id" not in world:
         raise ForageError(
-            f"This run's environment was a Python object, {stored['object']}; continue it from Python with "
+            f"This run's environment was a Python object, {world['object']}; continue it from Python with "
             f"forage.resume(directory, environment=...)."
         )
     given = {name: value for name, value in given.items() if value is not None}
@@ -558,12 +568,12 @@ def from_config(
             ) from None
     setup = make_setup(
         parts.pop("agent"),
-        stored["id"] if environment is None else environment,
+        world["id"] if environment is None else environment,
         steps=config["steps"],
         seeds=config["seeds"],
-        environment_options=from_plain(stored.get("options")) if environment is None else None,
+        environment_options=from_plain(world.get("options")) if environment is None else None,
         sweep=config["sweep"],
-        wrap=stored.get("wrap", ()),
+        wrap=world.get("wrap", ()),
         **parts,
     )
     seen = as_trained(config, setup.spec.observation_space)

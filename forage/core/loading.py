@@ -13,6 +13,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from forage.core import trust
 from forage.core.types import ForageError
 
 FILE = "forage_file_"
@@ -125,6 +126,7 @@ def load_file(source: str) -> Any:
     path = Path(source).expanduser().resolve()
     if not path.is_file():
         raise ForageError(f"There is no file {path}; give a path like my_environments.py:MyEnvironment.")
+    trust.check_source(source)
     # A name that depends on the file alone, so that what is pickled in one process is found in another.
     name = f"{FILE}{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     if name not in sys.modules:
@@ -146,6 +148,7 @@ def load_file(source: str) -> Any:
 
 def load_module(source: str) -> Any:
     """Import a module, which may be in the current directory. Raises `ForageError` where that fails."""
+    trust.check_source(source)
     look_in(Path.cwd())  # a console script does not look there by itself
     try:
         return importlib.import_module(source)

@@ -60,7 +60,7 @@ def join(address: str, number: int, count: int, display: Progress) -> None:
     config, shape, is_shape, folder = told
     with contextlib.suppress(OSError):  # where machines differ, what a run names by a path of its own is not found
         os.chdir(folder)
-    setup = from_config(config)
+    setup = from_config(config, where=None)  # whom a person joins is of their own choice
     display.note(f"Host {number} of {count} trains {setup.name} with the first, at {address}.")
     runner = setup.runner(Shape(*shape) if is_shape else shape, hosts=count)
     follow(cast(DeviceRunner, runner), channel, number, display.note)

@@ -29,6 +29,7 @@ import numpy as np
 
 from forage.config import registry
 from forage.config.saved import NEEDED, load_policy, read_config, read_evaluation
+from forage.config.trusting import stored
 from forage.core import checkpoint, records
 from forage.core.errors import check_path
 from forage.core.plain import dumps
@@ -299,6 +300,11 @@ class Run:
         """
         ends = self.config.get("ends")
         return None if ends is None else {label: normalised(one, ends) for label, one in self.scores.items()}
+
+    def part(self, port: str) -> Any:
+        """Return a part as the run was asked for it. Raise `ForageError` where its code is not known here."""
+        with stored(self.directory, {port: self.config[port]}):
+            return registry.from_config(self.config[port])
 
     @property
     def checkpoints(self) -> list[Path]:

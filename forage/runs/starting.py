@@ -50,7 +50,7 @@ def as_parent_unless_said(parent: Run, given: dict[str, Any], with_memory: bool 
     if "behaviour" in kept and isinstance(own := found.get("behaviour"), Own):
         found["behaviour"] = from_first_on(own)
     if with_memory and isinstance(memory := found.get("memory"), Memory):
-        agent, agents = registry.from_config(parent.config["agent"]), parent.config["spec"]["num_agents"]
+        agent, agents = parent.part("agent"), parent.config["spec"]["num_agents"]
         rows = 1 if agent.joint else agents
         found["memory"] = shortened(memory, agent, agent.num_envs * rows, parent.config["steps"] * rows)
     return found
@@ -58,7 +58,7 @@ def as_parent_unless_said(parent: Run, given: dict[str, Any], with_memory: bool 
 
 def networks(parent: Run, agent: str) -> dict[str, Any]:
     """Return the options of a run's agent that decide what its networks are, as far as another agent has them."""
-    of_parent = registry.from_config(parent.config["agent"])
+    of_parent = parent.part("agent")
     theirs = {field.name for field in registry.fields(registry.part_class("agent", agent))}
     return {name: getattr(of_parent, name) for name in NETWORKS if name in theirs and hasattr(of_parent, name)}
 
@@ -147,7 +147,7 @@ def inherited(parent: Run, setup: Setup, runner: Runner, with_memory: bool) -> I
     except ForageError:
         check_spaces(parent, setup)
         raise
-    found.offline = registry.from_config(parent.config["memory"]).offline and not setup.offline
+    found.offline = parent.part("memory").offline and not setup.offline
     if with_memory:
         found.capacity = getattr(setup.memory, "capacity", 0)
         memory, found.steps = collected(parent, setup, rows)

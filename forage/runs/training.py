@@ -18,6 +18,7 @@ from forage.config.kinds import check_call
 from forage.config.options import whole
 from forage.config.registry import short_name
 from forage.config.setup import PORTS, Setup, from_config, make_setup, prepare_devices
+from forage.config.trusting import keep_own, stored
 from forage.core import prng
 from forage.core.loading import check_not_importing
 from forage.core.mesh import Shape
@@ -218,6 +219,7 @@ def train(
         if directory is not None:  # again, as others may have trained there while this one was made
             Run.check_free(path)
         config = setup.config() | settings
+        keep_own(config, None if parent is None else parent.config)
         made: dict[str, Any] = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count()}
         if own := own_code(setup):
             made["own"] = own
@@ -279,7 +281,7 @@ def resume(
         prepare_devices(then or 1)
     other = differences(read_json(run.directory / "versions.json"))
     differs(other)
-    setup, extension = extended(run, from_config(run.config, environment, data=data, **parts), steps)
+    setup, extension = extended(run, from_config(run.config, environment, data, run.directory, **parts), steps)
     if own := changed_code(read_json(run.directory / "versions.json"), setup):
         differs(own)
         other = f"{other} and {own}" if other else own
@@ -306,7 +308,8 @@ def resume(
             session.said += extension.lines(setup, runner.steps)
             extension.record(setup, runner.steps)
         tracked = run.config.get("track", run.config.get("extras", ()))  # as it was called before
-        session.trackers = open_trackers(tracked, run.directory, run.config, again=True, note=shown.note)
+        with stored(run.directory, run.config):
+            session.trackers = open_trackers(tracked, run.directory, run.config, again=True, note=shown.note)
         session.track_again(run)
         record_changes(run, setup.config(), session.checkpoints.steps or 0, other)
         return session.run()
@@ -360,7 +363,7 @@ def evaluate(
     if not 0 <= seed <= MOST_EPISODE_SEED:
         raise ForageError(f"The seed of an evaluation is from 0 to {MOST_EPISODE_SEED:,}, not {seed:,}.")
     run = Run(directory)
-    setup = from_config(run.config, environment, evaluation_actions=actions, opponent=opponent)
+    setup = from_config(run.config, environment, None, run.directory, evaluation_actions=actions, opponent=opponent)
     if environment is None and (changed := said_of_code(run.directory, setup)):
         progress.Notes().note(changed)
     if checkpoint is not None and setup.opponent != run.config.get("opponent"):

@@ -57,7 +57,7 @@ class Trained:
     @classmethod
     def of(cls, run: Run) -> Trained:
         """Load a run. Raise `ForageError` where it is none of text."""
-        setup = from_config(run.config)
+        setup = from_config(run.config, where=run.directory)
         title = f"{run.directory} is a run of {run.title}"
         if setup.native:
             raise ForageError(f"{title}, which writes no text; name one of text:addition or the like.")

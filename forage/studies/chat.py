@@ -186,7 +186,7 @@ def one_network(policy: Policy, run: Run) -> None:
 
 def text_environment(run: Run) -> TextEnvironment:
     """Return one environment of a run on text, for its tokenizer and the form of its texts."""
-    build = from_config(run.config).environment
+    build = from_config(run.config, where=run.directory).environment
     batch = None if isinstance(build, Environment) else build(1)
     if not isinstance(batch, TextEnvironment):
         raise ForageError(f"{run.directory} was trained on {run.config['spec']['name']}, which has no text.")

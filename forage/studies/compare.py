@@ -100,7 +100,9 @@ def tasks_of(run: Run) -> str:
     """Return which tasks evaluation draws, in words. Those of training may be others."""
     stored = run.config.get("tasks", {"part": "same"})
     try:
-        tasks: Any = registry.from_config(stored).evaluation()
+        tasks: Any = (
+            run.part("tasks").evaluation() if "tasks" in run.config else registry.from_config(stored).evaluation()
+        )
         if isinstance(tasks, Draws):
             tasks = without_own(tasks, run.config["environment"])
     except ForageError:  # a Python object, or a part that is not here: what is kept of it has to do

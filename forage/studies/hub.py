@@ -13,9 +13,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from forage.config.registry import PORTS, WRAPPERS
+from forage.config.trusting import addresses_in, code_in
 from forage.core.errors import ForageError
-from forage.environments.catalogue import NATIVE, SUITES
+from forage.core.trust import words
 from forage.runs.run import Run, read_json
 from forage.studies.card import card
 
@@ -38,7 +38,7 @@ FILES = [
 """What is shared of a run, where it is there; checkpoints are not, which are large and are for going on."""
 
 NEEDED = ("config.json", "versions.json", "agent.npz")
-REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 
 
 def push(
@@ -110,6 +110,8 @@ def pull(
         folder = Path(scratch) / "run"
         folder.mkdir()
         for name in FILES:  # whatever else came, the hub's own notes among it, is left behind
+            if (Path(scratch) / name).is_symlink():
+                raise ForageError(f"{repository} has a link in place of {name}, which is not followed.")
             if (Path(scratch) / name).is_file():
                 shutil.move(Path(scratch) / name, folder / name)
         missing = [name for name in NEEDED if not (folder / name).exists()]
@@ -124,35 +126,16 @@ def pull(
 
 
 def check_names_no_code(config: dict[str, Any], repository: str) -> None:
-    """Raise `ForageError` where acting with a run would import what is no part of Forage or of a library it knows."""
-    known = {name for table in PORTS.values() for name in table}
-
-    def parts(value: Any) -> list[str]:
-        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
-        named = [str(value["part"])] if isinstance(value, dict) and "part" in value else []
-        return named + [name for item in inner for name in parts(item)]
-
-    stored = config.get("environment", {})
-    id = str(stored.get("id", ""))
-    prefix, _, rest = id.partition(":")
-    own = [name for name in parts(config) if name not in known and not re.fullmatch(r"forage(\.\w+)+:\w+", name)]
-    own += [name for name in texts(config) if re.search(r"\.py:\w", name)]
-    if id and id not in NATIVE and not re.fullmatch(r"DeepSea-\d+", id) and (prefix not in SUITES or ":" in rest):
-        own.append(id)
-    own += [words for words in stored.get("wrap", ()) if str(words).partition(":")[0] not in WRAPPERS]
-    if own:
+    """Raise `ForageError` where acting with a run would import what is no part of Forage or of a library it knows, or
+    send to an address.
+    """
+    if own := code_in(config):
         raise ForageError(
             f"{repository} names code of its maker's own, {own[0]}, which would be imported from here; where that "
             f"code is yours, or known to you, add --anyway."
         )
-
-
-def texts(value: Any) -> list[str]:
-    """Return every text in plain data."""
-    if isinstance(value, str):
-        return [value]
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
-    return [text for item in inner for text in texts(item)]
+    if addresses := addresses_in(config):
+        raise ForageError(f"{repository} {words(addresses[0])}; where that is known to you, add --anyway.")
 
 
 def check_repository(repository: str) -> None:

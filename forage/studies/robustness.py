@@ -144,7 +144,7 @@ def evaluate_under(
     check_call(evaluate_under, locals())
     check_episodes(episodes)
     run = Run(directory)
-    setup = from_config(run.config, environment, evaluation_actions=actions)
+    setup = from_config(run.config, environment, where=run.directory, evaluation_actions=actions)
     if not isinstance(setup.environment, Environment):
         raise ForageError(
             f"{setup.name} is stepped on the host, where its numbers cannot be set from outside; grids, wrappers and "

@@ -60,7 +60,7 @@ def watch(
             raise ForageError(f"A film has 1 {what} or more, not {number}.")
     if not megabytes > 0:
         raise ForageError(f"The size of a film is above 0 megabytes, not {megabytes:g}.")
-    setup = from_config(run.config, environment)
+    setup = from_config(run.config, environment, where=run.directory)
     if environment is None and (changed := said_of_code(run.directory, setup)):
         Notes().note(changed)
     host = None if isinstance(setup.environment, Environment) else setup.environment(1)

@@ -220,6 +220,7 @@ def test_options_that_help_lists_are_taken_by_the_command():
     for command in cli.COMMANDS:
         module = importlib.import_module(f"forage.cli.{command}")
         code = inspect.getsource(module).replace(module.HELP, "") + inspect.getsource(arguments.display)
+        code += inspect.getsource(cli.run) if command in cli.READERS else ""
         for name in named_options(module.HELP):
             taken = name in arguments.PORTS or re.search(rf"[\"']{name.replace('-', '[-_]')}[\"']", code)
             assert taken, f"forage {command} --help lists --{name}, which it does not take"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from forage.config.registry import load
 from forage.core.errors import ForageError
 from forage.core.loading import load_class, name_of
 from forage.runs.run import read_json, write_json
@@ -65,7 +66,7 @@ def tracker_class(name: str) -> type[Tracker]:
         raise ForageError(
             f"Unknown tracker {name!r}. Available: {', '.join([*TRACKERS, *REGISTERED])}, or your own as file.py:Class."
         )
-    cls = load_class(TRACKERS.get(name, name))
+    cls = load(TRACKERS[name]) if name in TRACKERS else load_class(name)
     check_class(name, cls)
     return cls
 

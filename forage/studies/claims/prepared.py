@@ -53,6 +53,6 @@ def replay(
     run = Run(learned(agent, environment, steps, seed, dict(options), memory=memory, **words))
     file = run.directory.with_suffix(".npz")
     if not file.exists():
-        setup = from_config(run.config)
+        setup = from_config(run.config, where=run.directory)
         files.write(file, experienced(run, setup, steps)[0], {"spec": run.config["spec"]})
     return str(file)

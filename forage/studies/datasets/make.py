@@ -413,7 +413,7 @@ def experienced(run: Run, setup: Setup, until: int) -> tuple[Transitions, np.nda
 
     Of large observations, where episodes are short, the oldest may be lost; see `forage.memory.uniform`.
     """
-    recorded = from_config(run.config)  # with the memory that records
+    recorded = from_config(run.config, where=run.directory)  # with the memory that records
     arrays, steps = remembered(run, recorded, [0])
     like = recorded.runner().learner_shapes().memory
     ring = jax.tree.map(lambda x: x[0], fitted(run, "the recording", arrays, like)).ring
