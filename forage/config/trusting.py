@@ -94,6 +94,17 @@ def stored(where: str | os.PathLike[str], config: dict[str, Any], *given: Any) -
     return core.stored(where, unknown_in(config), given)
 
 
+def check(where: str | os.PathLike[str], config: dict[str, Any]) -> None:
+    """Raise `ForageError` where a configuration that was read from `where` names code, or an address, not known here.
+
+    For what is built later beside a person's own words, out of reach of `stored`.
+    """
+    with stored(where, config):
+        for name in code_in(config):
+            core.check_source(core.source_of(name))
+        core.check(addresses_in(config))
+
+
 def unknown_in(config: dict[str, Any]) -> list[core.Entry]:
     """Return what of a configuration is not known here."""
     return [entry for entry in entries_in(config) if not core.is_known(entry)]

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from forage.behaviours.own import Own
-from forage.config import registry
+from forage.config import registry, trusting
 from forage.config.files import DECISIVE, PORTS, arguments_of, upon
 from forage.config.setup import Setup, shortened
 from forage.core import checkpoint, spaces
@@ -46,6 +46,7 @@ def as_parent_unless_said(parent: Run, given: dict[str, Any], with_memory: bool 
     if given.get("data") is not None:
         kept.pop("memory", None)
     where = str(parent.directory)
+    trusting.check(where, kept)
     found = upon(where, arguments_of(where, kept), given)
     if "behaviour" in kept and isinstance(own := found.get("behaviour"), Own):
         found["behaviour"] = from_first_on(own)

@@ -13,6 +13,8 @@ from forage.config.saved import load_policy
 from forage.config.setup import from_config, make_setup
 from forage.core import trust
 from forage.core.errors import ForageError
+from forage.runs.run import Run
+from forage.runs.starting import as_parent_unless_said
 from forage.runs.trackers import tracker_class
 
 CODE = """
@@ -41,6 +43,8 @@ def home(tmp_path, monkeypatch):
     path = list(sys.path)
     yield tmp_path
     sys.path[:] = path
+    for name in ("evil", "pack", "pack.inner"):  # of this test's folder
+        sys.modules.pop(name, None)
 
 
 @pytest.fixture
@@ -218,6 +222,22 @@ def test_nothing_is_sent_to_an_address_that_a_run_names(config, home, tmp_path):
         registry.from_config(endpoint)
         with pytest.raises(ForageError, match="other:1"):
             registry.from_config(endpoint | {"url": "http://other:1/v1"})
+
+
+def test_a_run_that_begins_with_anothers_weights_asks_for_its_code(config, evil):
+    """The environment and options of the parent become arguments, which would be imported as a person's own words."""
+    run = evil.parent / "run"
+    run.mkdir()
+    for at, value in PLACES:
+        value = json.loads(json.dumps(value).replace("{evil}", str(evil)))
+        (run / "config.json").write_text(json.dumps(changed(config, at, value)))
+        with pytest.raises(ForageError, match="add --trust once"):
+            as_parent_unless_said(Run(run), {})
+    assert not (evil.parent / "RAN").exists()
+    (run / "config.json").write_text(json.dumps(changed(config, ("environment", "id"), f"{evil}:Env")))
+    assert as_parent_unless_said(Run(run), {"environment": "evil:Env"})["environment"] == "evil:Env"  # said by a person
+    with trust.granting():
+        assert as_parent_unless_said(Run(run), {})["environment"] == f"{evil}:Env"
 
 
 def test_a_file_of_settings_that_a_person_names_is_theirs(config, evil):
