@@ -9,6 +9,7 @@ from typing import Any
 from forage.cli.arguments import checkpoint_of, nothing_left
 from forage.config import options
 from forage.core.errors import ForageError
+from forage.core.records import printable
 
 HELP = """\
 forage chat RUN | forage | DIRECTORY [ENVIRONMENT] [OPTIONS]
@@ -64,14 +65,14 @@ def run(positional: list[str], words: options.Words) -> None:
     talk = chat(source, checkpoint=checkpoint, **values)
     if problem:
         for _, one in zip(rounds(number), talk.problems(environment, **own), strict=False):
-            print(one, end="\n\n", flush=True)
+            print(printable(str(one)), end="\n\n", flush=True)
         return
     for line in lines():
         if not line:
             talk.begin()
             continue
         try:
-            print(talk.say(line), flush=True)
+            print(printable(talk.say(line)), flush=True)
         except ForageError as error:
             if not sys.stdin.isatty():
                 raise

@@ -17,6 +17,7 @@ from forage.cli.arguments import FLAGS, LISTS, named_options
 from forage.config import options
 from forage.core import streams
 from forage.core.errors import ForageError, Interrupted, did_you_mean, nearest, unusable
+from forage.core.records import printable
 from forage.core.trust import granting
 
 HELP = """\
@@ -136,7 +137,7 @@ def as_command(work: Callable[[], int | None]) -> NoReturn:
 
 def complain(text: str) -> None:
     """Print one sentence on standard error; nowhere, where that takes no more."""
-    said = " ".join(text.split())
+    said = printable(" ".join(text.split()))
     with contextlib.suppress(OSError, ValueError):
         print(said if said.endswith((".", "?")) else f"{said.rstrip(':')}.", file=sys.stderr, flush=True)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from forage.cli.arguments import checkpoint_of, display, nothing_left, one_run, say
 from forage.config import options
+from forage.core.records import printable
 
 HELP = """\
 forage watch RUN [OPTIONS]
@@ -54,7 +55,7 @@ def run(positional: list[str], words: options.Words) -> None:
         say({"film": str(path), "returns": returns})
     elif kind != "quiet":
         if path.suffix == ".txt":
-            print(path.read_text())
+            print(printable(path.read_text()))
         print(f"{path}  (returns {', '.join(f'{value:g}' for value in returns)})")
 
 

@@ -41,6 +41,7 @@ def read_config(directory: Path) -> dict[str, Any]:
         raise ForageError(f"{path} is not the configuration of a run of Forage: it has no {missing[0]!r}.")
     if wrong := records.wrong_config(config):
         raise ForageError(f"{path} is not the configuration of a run of Forage: {wrong}.")
+    config["spec"]["name"] = records.one_line(config["spec"]["name"])
     return config
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree, UInt8
 
 from forage.core.errors import words_of
+from forage.core.records import printable
 from forage.core.spaces import check, describe, leaves, unknown
 from forage.core.types import ForageError, Spec, Step
 
@@ -73,8 +74,8 @@ class Conversation(NamedTuple):
 
 
 def indented(text: str, width: int) -> str:
-    """Return a text whose lines but the first stand `width` characters to the right."""
-    return text.replace("\n", "\n" + " " * width)
+    """Return a text, printable, whose lines but the first stand `width` characters to the right."""
+    return printable(text).replace("\n", "\n" + " " * width)
 
 
 class HostEnvironment(abc.ABC):

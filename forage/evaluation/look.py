@@ -42,12 +42,24 @@ def sheet(width: float, height: float, dpi: int = 150) -> Figure:
 
 def save(figure: Figure, path: Path) -> Path:
     """Write a picture and return its path. Raise `ForageError` where it cannot be written."""
+    take_literally(figure)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
     except OSError as error:
         raise ForageError(f"Could not save {path}: {error.strerror or error}.") from error
     return path
+
+
+def take_literally(figure: Figure) -> None:
+    """Show names as they are: a dollar in one does not begin a formula. Numbers at axes may be formulas."""
+    from matplotlib.text import Text
+
+    sides = [side for axes in figure.axes for side in (axes.xaxis, axes.yaxis)]
+    numbers = {text for side in sides for text in (*side.get_ticklabels(), *side.get_ticklabels(minor=True))}
+    for text in figure.findobj(Text):
+        if text not in numbers:
+            text.set_parse_math(False)
 
 
 def head(axes: Axes, title: str, lines: Sequence[str]) -> None:

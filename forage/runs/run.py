@@ -33,6 +33,7 @@ from forage.config.trusting import stored
 from forage.core import checkpoint, records
 from forage.core.errors import check_path
 from forage.core.plain import dumps
+from forage.core.records import printable
 from forage.core.sweep import members_of, settings_of
 from forage.core.types import ForageError
 from forage.evaluation.plots import curve
@@ -61,8 +62,8 @@ class Run:
         self.config = read_config(self.directory)
 
     def __repr__(self) -> str:
-        seeds = len(self.config["seeds"])
-        lines = [f"<Run {self.directory}: {self.title}, {seeds} seed{'s' if seeds > 1 else ''}, {self._state}>"]
+        seeds, where = len(self.config["seeds"]), printable(str(self.directory))
+        lines = [f"<Run {where}: {self.title}, {seeds} seed{'s' if seeds > 1 else ''}, {self._state}>"]
         return "\n".join([*lines, *(f"  {line}" for line in self._results)])
 
     def _repr_html_(self) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from forage.config.setup import Setup
 from forage.core import compiling, prng, streams
 from forage.core.errors import Interrupted, InterruptedCompiling
+from forage.core.records import printable
 from forage.core.types import ForageError
 from forage.loop.learner import Report
 from forage.loop.runner import Runner
@@ -380,7 +381,7 @@ class Session:
         if self.setup.offline:
             return row
         if (sample := self.runner.sample()) is not None:
-            row = row | {"sample": sample}
+            row = row | {"sample": printable(sample)}
         rows = [*self.points, row]
         return row | {"newest": newest(rows), "quiet_since": quiet_since(rows), "within": self.within}
 

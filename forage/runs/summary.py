@@ -10,6 +10,7 @@ import numpy as np
 from forage.config.registry import short_name
 from forage.config.setup import Setup
 from forage.core.ports import Environment
+from forage.core.records import printable
 from forage.evaluation.maps import heat_map
 from forage.loop.runner import Runner
 from forage.loop.watch import said
@@ -106,10 +107,11 @@ def device_failure(error: Exception, steps: int) -> str:
 def described(run: Run) -> list[str]:
     """Say what a run is and what it scores, which run it came from, what changed on the way, and all its settings."""
     config, evaluation = run.config, run.evaluation
+    directory = printable(str(run.directory))
     seeds = ", ".join(map(str, config["seeds"]))
-    lines = [f"{run.title}: run", "", f"{config['steps']:,} steps of each seed, seeds {seeds}, in {run.directory}"]
+    lines = [f"{run.title}: run", "", f"{config['steps']:,} steps of each seed, seeds {seeds}, in {directory}"]
     if evaluation is None:
-        lines.append(f"not evaluated; forage evaluate {run.directory} does it")
+        lines.append(f"not evaluated; forage evaluate {directory} does it")
     else:
         for label, one in run.scores.items():
             lines.append(f"{f'with {label}: ' if label else ''}return {one}")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import html
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from forage.core import spaces
 from forage.core.plain import dumps
+from forage.core.records import printable
 from forage.evaluation.statistics import Score
 from forage.runs.changes import flattened
 from forage.runs.run import Run, read_json
@@ -18,10 +22,12 @@ def card(run: Run, repository: str) -> str:
     agent, name = run.config["agent"]["part"], run.config["spec"]["name"]
     seeds, spec = run.config["seeds"], run.config["spec"]
     made = read_json(run.directory / "versions.json")
+    said = str(made.get("forage", ""))
+    version = f"=={said}" if re.fullmatch(r"[\w.+-]+", said) else ""  # it stands in a command
     sections = [
         f"---\n{header(run)}\n---",
-        f"# {agent} on {name}",
-        f"Trained with [Forage](https://pypi.org/project/forage-rl/) in {environment_of(run)}: "
+        f"# {plain(agent)} on {plain(name)}",
+        f"Trained with [Forage](https://pypi.org/project/forage-rl/) in {plain(environment_of(run))}: "
         f"{run.config['steps']:,} steps of each of {len(seeds)} seed{'s' if len(seeds) > 1 else ''} "
         f"({', '.join(map(str, seeds))}). This repository holds the agents of all of them.",
         "## Score",
@@ -33,7 +39,7 @@ def card(run: Run, repository: str) -> str:
         sections.append("![The agent at play](agent.gif)")
     sections += [
         "## Use it",
-        f"```sh\npip install forage-rl=={made['forage']} huggingface_hub\nforage pull {repository}\n```",
+        f"```sh\npip install forage-rl{version} huggingface_hub\nforage pull {repository}\n```",
         "```python\nimport forage\n\n"
         f'run = forage.pull("{repository}")\n'
         "policy = run.agent  # the best seed in evaluation; forage.load(run.directory, seed=...) for another\n"
@@ -47,9 +53,9 @@ def card(run: Run, repository: str) -> str:
             ],
         ),
         "## Settings",
-        table(["setting", "value"], settings(run).items()),
+        table(["setting", "value"], cells(settings(run))),
         "## Made with",
-        table(["", ""], flattened({k: v for k, v in made.items() if k != "git"}).items()),
+        table(["", ""], cells(flattened({k: v for k, v in made.items() if k != "git"}))),
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -87,10 +93,10 @@ def scores(run: Run) -> list[str]:
 
     def row(label: str, one: Score) -> list[str]:
         interval = "none, of one seed" if one.low is None else f"[{one.low:.4g}, {one.high:.4g}]"
-        return [label or "all", f"{one.value:.4g}", interval, str(one.seeds)]
+        return [plain(label) or "all", f"{one.value:.4g}", interval, str(one.seeds)]
 
     rows = [row(label, one) for label, one in run.scores.items()]
-    how = "; ".join(how_scored(evaluation))
+    how = plain("; ".join(how_scored(evaluation)))
     return [table(["setting", "return", "95 % interval", "seeds"], rows), f"{how[0].upper()}{how[1:]}."]
 
 
@@ -98,6 +104,20 @@ def settings(run: Run) -> dict[str, str]:
     """Return what the run was asked for, but its spaces, which are said elsewhere."""
     config = {key: value for key, value in run.config.items() if key not in ("spec", "seeds")}
     return {name: value for name, value in flattened(config).items() if value not in ("", "None", "{}", "[]")}
+
+
+SPEAKING = re.compile(r"([\\`\[\]!*])")
+"""Characters by which Markdown makes links, pictures and code."""
+
+
+def plain(text: str) -> str:
+    """Return text that is neither HTML nor Markdown on a page of Markdown, on one line."""
+    return SPEAKING.sub(r"\\\1", html.escape(" ".join(printable(text).split()), quote=False))
+
+
+def cells(named: Mapping[str, str]) -> list[list[str]]:
+    """Return names and values as rows of plain text."""
+    return [[plain(name), plain(str(value))] for name, value in named.items()]
 
 
 def table(head: Any, rows: Any) -> str:

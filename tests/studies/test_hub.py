@@ -13,9 +13,11 @@ import forage
 from forage.cli import pull as pull_command
 from forage.cli import push as push_command
 from forage.core.types import ForageError
-from forage.runs.run import Run
+from forage.runs.summary import described
+from forage.runs.run import Run, draw_curve
 from forage.runs.texts import Texts
 from forage.studies import hub
+from forage.studies.card import card
 from forage.studies.hub import FILES, check_names_no_code, pull, push
 
 small.keep_compiled()
@@ -170,3 +172,26 @@ def test_commands(run, there, tmp_path, monkeypatch, capsys):
         push_command.run(["ada/ppo"], {})
     with pytest.raises(ForageError, match=r"has no option '--revison'\. Did you mean '--revision'"):
         pull_command.run(["ada/ppo"], {"revison": "main"})
+
+
+def test_names_and_texts_are_plain_on_the_card(run, tmp_path):
+    """What a run names is neither HTML nor a link nor a command, on the card, in pictures and in a terminal."""
+
+    evil = 'x"><script>alert(1)</script> [a](javascript:b) ![c](d) `e` \x1b[2J $\\frac{ | f\n# g'
+    copy = tmp_path / "copy"
+    shutil.copytree(run.directory, copy)
+    config = json.loads((copy / "config.json").read_text())
+    config["spec"]["name"] = config["environment"]["id"] = config["agent"]["note"] = evil
+    (copy / "config.json").write_text(json.dumps(config))
+    made = json.loads((copy / "versions.json").read_text())
+    (copy / "versions.json").write_text(json.dumps(made | {"forage": "1`; rm -rf ~; `", "jax": evil, evil: evil}))
+    stranger = Run(copy)
+    _, head, body = card(stranger, "ada/ppo").split("---\n", 2)
+    assert (
+        "<script" not in body
+        and "](javascript" not in body.replace("\\](", "")
+        and "rm -rf" not in body.split("```")[1]
+    )
+    assert "\x1b" not in head + body and "\n# g" not in body and "`e`" not in body.replace("\\`", "")
+    assert "\x1b" not in "\n".join(described(stranger)) + repr(stranger) and "<script" not in stranger._repr_html_()
+    draw_curve(stranger)
