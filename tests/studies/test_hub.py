@@ -13,8 +13,8 @@ import forage
 from forage.cli import pull as pull_command
 from forage.cli import push as push_command
 from forage.core.types import ForageError
-from forage.runs.summary import described
 from forage.runs.run import Run, draw_curve
+from forage.runs.summary import described
 from forage.runs.texts import Texts
 from forage.studies import hub
 from forage.studies.card import card
