@@ -35,7 +35,8 @@ def finished(tmp_path_factory):
 
 def test_json_is_nothing_but_json_and_ends_with_the_result(finished):
     directory, out = finished
-    events = [json.loads(line) for line in out.splitlines()]
+    # On a slow machine a note says that the evaluation takes its time.
+    events = [event for event in map(json.loads, out.splitlines()) if event["event"] != "note"]
     assert [event["event"] for event in events] == ["row"] * 4 + ["result"]
     assert [event["steps"] for event in events[:-1]] == [16, 32, 48, 64]
     assert [{"event": "row"} | row for row in Run(directory).rows] == events[:-1]
