@@ -30,16 +30,16 @@ class Part(equinox.Module):
     """Anything that plugs into a port."""
 
     example: ClassVar[str] = ""
-    """A command that uses it; where there is none, words that say how it is used."""
+    """A command that uses the part, or an explanation of its use if there is no such command."""
 
     @classmethod
     def stored(cls, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the options of a stored run as they are written today; an old word for one thing is put in its new."""
+        """Translate the options of a stored run to those of today, such as an option that was renamed."""
         return options
 
 
 class Judgement(NamedTuple):
-    """An agent's opinion of a rollout, before it learns from it, of the rewards that it learns from."""
+    """An agent's value estimates of a rollout, before it learns from it, for the rewards that it learns from."""
 
     value: Float[Array, "time env"]  # of each observation
     advantage: Float[Array, "time env"]  # of each action, as the agent estimates advantages
@@ -48,16 +48,16 @@ class Judgement(NamedTuple):
 
 
 class Environment(Part):
-    """What happens next? Pure functions of a state that is a value: returning to a state is copying it."""
+    """An environment: pure functions of a state that is a value, so returning to a state is copying it."""
 
     ranges: ClassVar[Ranges] = {}
     """The numbers that its fields may hold, by name; others are refused wherever a field is set."""
 
     reward_names: ClassVar[tuple[str, ...]] = ()
-    """Names of the entries of a vector reward; empty when the reward is a scalar."""
+    """The names of the entries of a vector reward; empty for a scalar reward."""
 
     frames_per_second: ClassVar[float | None] = None
-    """Steps a second that a film of it shows; `None` where it does not say."""
+    """The steps per second that a film shows; `None` if the environment does not declare it."""
 
     @property
     @abc.abstractmethod
@@ -69,17 +69,17 @@ class Environment(Part):
 
     @property
     def horizon(self) -> int | None:
-        """Most steps an episode can last, where there is a limit."""
+        """The largest number of steps of an episode; `None` without a limit."""
         return None
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
-        """Return the least and the most that a step can pay, where both are sure; infinite where there is no limit."""
+        """Return the bounds of a step's reward, if both are certain; an infinite bound means no limit."""
         return None
 
     @property
     def return_range(self) -> tuple[float, float] | None:
-        """Return the least and the most that a whole episode can bring, where both are sure; `inf` without a limit.
+        """Return the bounds of an episode's return, if both are certain; an infinite bound means no limit.
 
         Unless an environment says more, they follow from `reward_range` and `horizon`.
         """
@@ -87,8 +87,8 @@ class Environment(Part):
 
     @property
     def num_agents(self) -> int:
-        """Return how many agents act at once. Above 1, what they see, do and get has a leading axis `agent` (see
-        `Step`).
+        """Return the number of agents that act at once. Above 1, observations, actions and rewards have a leading
+        axis `agent` (see `Step`).
         """
         return 1
 
@@ -103,7 +103,7 @@ class Environment(Part):
 
     @property
     def competitive(self) -> bool:
-        """Return whether its agents play against one another, so that a score is of one of them, against an
+        """Return whether its agents play against one another, so that a score is that of one agent against an
         `Opponent`.
         """
         return False
@@ -114,26 +114,24 @@ class Environment(Part):
 
     @abc.abstractmethod
     def step(self, state: State, action: PyTree[Array], key: Key[Array, ""]) -> tuple[State, Step]:
-        """Return the next state and what the step brought. Never resets."""
+        """Return the next state, and the observation, reward and end of the step. Never resets."""
 
     @property
     def places(self) -> tuple[int, ...] | None:
-        """Return the shape of a map of the environment, where it knows where a state is on one; `None` where it does
-        not.
-        """
+        """Return the shape of the environment's map; `None` if states have no position on a map."""
         return None
 
     def place(self, state: State) -> Int[Array, ""]:
-        """Return where a state is on that map, its cells numbered row by row from 0."""
+        """Return the position of a state on that map, as the number of its cell in row-major order."""
         raise ForageError(f"{type(self).__name__} has no map to say where its states are.")
 
     def reachable(self) -> Any:
-        """Return which places of the map can be reached: `bool[places]` in NumPy; `None` where that is not known."""
+        """Return the mask of the reachable cells of the map, `bool[places]` in NumPy; `None` if it is unknown."""
         return None
 
     def kept(self, observation: PyTree[Array]) -> PyTree[Array]:
-        """Return what a start keeps of an observation beside its state: all, but where the state brings it back by
-        itself.
+        """Return the part of an observation that a start stores with the state: all of it, unless the state can
+        restore some.
         """
         return observation
 
@@ -143,7 +141,7 @@ class Environment(Part):
 
 
 def range_of_returns(rewards: tuple[float, float], horizon: int | None) -> tuple[float, float]:
-    """Return the least and the most that an episode of 1 to `horizon` steps brings, from those of each step."""
+    """Compute the bounds of the return of an episode of 1 to `horizon` steps from the bounds of a reward."""
     low, high = rewards
     longest = math.inf if horizon is None else horizon
     return low if low >= 0 else low * longest, high if high <= 0 else high * longest
@@ -157,7 +155,7 @@ class World(NamedTuple):
 
 
 class Tasks(Part):
-    """Which environment, level or context next?
+    """The port of tasks: the next environment, level or context.
 
     A task is a pytree shaped like the environment with `None` wherever it leaves the environment alone,
     so only what differs between tasks is batched.
@@ -167,10 +165,10 @@ class Tasks(Part):
     """Tasks differ from one another."""
 
     adapts: ClassVar[bool] = False
-    """`report` changes what `next` draws, so starts drawn earlier are stale after each rollout."""
+    """`report` changes the distribution of `next`, so starts drawn earlier are stale after each rollout."""
 
     judged: ClassVar[bool] = False
-    """`report` needs the agent's judgement of the rollout; it is computed for nobody else."""
+    """`report` needs the agent's value estimates of the rollout; they are computed only for such parts."""
 
     on_host: ClassVar[bool] = False
     """It chooses among the numbered beginnings of an environment on the host: its tasks set `Hosted.number`, and may
@@ -196,7 +194,7 @@ class Tasks(Part):
 
 
 class Visited(NamedTuple):
-    """Where a rollout (leaves `time env ...`) led.
+    """The states that a rollout (leaves `time env ...`) visited.
 
     With `Starts.every_state`, `env_states` and `gone` are `time env ...`: the state that each step led to, also where
     the episode ended there, so its observation is `rollout.next_observation`. Otherwise they are `1 env ...`: where the
@@ -210,12 +208,12 @@ class Visited(NamedTuple):
     tasks: PyTree[Array | None] = None  # leaves `time env ...`: the task of the episode that each step belongs to
 
     def begins(self, ended: Bool[Array, "time env"]) -> Bool[Array, "time env"]:
-        """Return where each episode's first step is, of a rollout whose episodes `ended` there."""
+        """Return the mask of each episode's first step, for a rollout whose episodes `ended` there."""
         return jnp.concatenate([self.fresh[None], ended[:-1]])
 
 
 class Review(NamedTuple):
-    """All that tasks and starts may know of a rollout beside its transitions."""
+    """The context of a rollout for tasks and starts: all they may know besides its transitions."""
 
     environment: Environment
     visited: Visited
@@ -225,7 +223,7 @@ class Review(NamedTuple):
 
 
 class Branching(NamedTuple):
-    """How answers of a rollout are begun anew from the first tokens of earlier ones."""
+    """The rule by which answers of a rollout start from the first tokens of earlier answers."""
 
     prefixes: int  # of an answer: so many steps of a rollout follow the one in which it was written
     each: bool  # every answer goes on from its own prefixes; otherwise a whole group from those of its first answer
@@ -233,38 +231,38 @@ class Branching(NamedTuple):
 
 
 class Starts(Part):
-    """Where does an episode begin?"""
+    """The port of starts: the first state of each episode."""
 
     adapts: ClassVar[bool] = False
-    """`report` changes what `begin` draws, so starts drawn earlier are stale after each rollout."""
+    """`report` changes the distribution of `begin`, so starts drawn earlier are stale after each rollout."""
 
     judged: ClassVar[bool] = False
-    """`report` needs the agent's judgement of the rollout; it is computed for nobody else."""
+    """`report` needs the agent's value estimates of the rollout; they are computed only for such parts."""
 
     unscheduled: ClassVar[tuple[str, ...]] = ()
-    """Numbers that count once, or are shares of the run themselves, so that none of them may follow a schedule."""
+    """Numbers that are used once, or are shares of the run themselves, so that none of them may follow a schedule."""
 
     on_host: ClassVar[bool] = False
-    """It only keeps states and hands them out again, and so works where a state is a ticket for a simulator's."""
+    """It only stores and returns states, so it also works with tickets for the states of a simulator."""
 
     repeats: ClassVar[bool] = False
     """It resets an environment with one key several times, to get the same beginning."""
 
     @property
     def group(self) -> int:
-        """Return how many episodes, one after another, share a beginning."""
+        """Return the number of consecutive episodes that share a first state."""
         return 1
 
     heeds: ClassVar[bool] = False
-    """`heed` is told of every step, so that where an episode begins may follow from the same rollout. On the host."""
+    """`heed` is called after every step, so that a start may depend on the current rollout. On the host."""
 
     @property
     def branching(self) -> Branching | None:
-        """Return how answers are begun anew from their first tokens; `None` where they are not."""
+        """Return the rule by which answers start from the first tokens of others; `None` without such answers."""
         return None
 
     def check(self, environment: Environment, tasks: Tasks) -> None:
-        """Raise `ForageError` when episodes cannot begin so."""
+        """Raise `ForageError` if the environment and its tasks cannot have these starts."""
 
     def heed(
         self, state: State, action: PyTree[Array], aux: PyTree[Array], reward: Float[Array, "env *objectives"]
@@ -274,11 +272,15 @@ class Starts(Part):
 
     @property
     def joins(self) -> bool:
-        """Return whether episodes may go on where others stand: `joined` is asked after every step. On the host."""
+        """Return whether an episode may continue from another's state: `joined` is called after every step. On the
+        host.
+        """
         return False
 
     def joined(self, reward: Float[Array, " env"]) -> Int[Array, " env"]:
-        """Return from where, by environment, each goes on after a step that was paid so; -inf where one is over."""
+        """Return the environment that each continues from after a step with this reward; -inf marks an ended
+        episode.
+        """
         return jnp.arange(len(reward))
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> State:
@@ -291,7 +293,7 @@ class Starts(Part):
     """Episodes may be cut short: `cut` is asked after every step."""
 
     def cut(self, mark: PyTree[Array], length: Int[Array, ""]) -> Bool[Array, ""]:
-        """Return whether an episode that was begun with this mark is truncated after so many steps."""
+        """Return whether an episode whose start has this mark is truncated after `length` steps."""
         return jnp.bool_(False)
 
     @abc.abstractmethod
@@ -311,7 +313,7 @@ class Starts(Part):
 
 
 class Agent(Part):
-    """What learns? It does not know what runs it, nor who chose the actions it learns from.
+    """The port of agents. An agent does not know its runner, nor the source of the actions that it learns from.
 
     Static fields that say how the loop is to feed it:
     `num_envs` environments are stepped `rollout_length` times, then `updates_per_rollout` batches are learned from.
@@ -321,41 +323,46 @@ class Agent(Part):
     """Learns from the last rollout only; otherwise from a replay memory."""
 
     stochastic: ClassVar[bool] = False
-    """It learns a policy that draws its actions: `act` with `explore` plays it, and without, another one made of it."""
+    """It learns a policy that draws its actions: `act` plays it with `explore`, and otherwise a policy derived from
+    it.
+    """
 
     usual_behaviour: ClassVar[str] = "own"
-    """The behaviour it is used with unless another is named."""
+    """The behaviour it is used with, unless another is named."""
 
     begins_at_random: ClassVar[bool] = True
-    """Off-policy, its first `learning_starts` steps are uniform actions, unless a behaviour is named or it goes on from
-    another run."""
+    """Off-policy, its first `learning_starts` steps are uniform actions, unless a behaviour is named or it continues
+    another run.
+    """
 
     usual_memory: ClassVar[str] = ""
-    """The memory it is used with unless another is named; where there is none, the last rollout or uniform replay."""
+    """The default memory, if it is not the last rollout or uniform replay."""
 
     usual_starts: ClassVar[str] = ""
-    """The starts it is used with unless others are named; where there are none, the environment's own."""
+    """The default starts, if they are not the environment's own."""
 
     whole_episodes: ClassVar[bool] = False
-    """Every rollout begins with a new episode in each environment, and what still runs at its end is dropped."""
+    """Every rollout starts with a new episode in each environment, and episodes that are unfinished at its end are
+    dropped.
+    """
 
     marks: ClassVar[bool] = False
     """It gets the mark of each transition's start in `Experience.mark`; otherwise none are kept."""
 
     corrects: ClassVar[bool] = False
-    """It learns as well from rollouts of its own earlier policies: it corrects for what has changed since.
+    """It also learns from rollouts of its own earlier policies, with a correction for the change since.
 
     Such an agent keeps the log-probabilities of its actions in `aux`, as its network will be another when it learns.
     """
 
     replays: ClassVar[bool] = False
-    """It learns as well from older episodes that a memory puts into a rollout, as `Batch.replay` says."""
+    """It also learns from older episodes that a memory puts into a rollout, marked by `Batch.replay`."""
 
     outcomes: ClassVar[bool] = False
-    """It gets what the environment paid, before a rewards part changed it, in `Experience.rewards["outcome"]`."""
+    """It gets the environment's own reward, before a rewards part changed it, in `Experience.rewards["outcome"]`."""
 
     joint: ClassVar[bool] = False
-    """It learns from what a whole team experiences: the leaves of its rollouts and batches are `time batch agent ...`.
+    """It learns from the experience of a whole team: the leaves of its rollouts and batches are `time batch agent ...`.
 
     Otherwise each agent of a team is a stream of its own, `time batch ...`. Either way `act` is called for one agent.
     """
@@ -367,23 +374,23 @@ class Agent(Part):
     """It learns from a data set alone: from a memory that is `offline`; or from labels (`Behaviour.labels`)."""
 
     fine_tunes: ClassVar[bool] = False
-    """It is `offline`, and goes on online where the memory `mixes` data with what the run experiences."""
+    """It is `offline`, and fine-tunes online with a memory that `mixes` data with the run's own experience."""
 
     imitates: ClassVar[bool] = False
-    """It learns to act as was done, or as the `Label` in `Experience.aux` says, where a behaviour `labels`."""
+    """It imitates the actions of the data, or the `Label` in `Experience.aux` with a behaviour that `labels`."""
 
     looks_ahead: ClassVar[bool] = False
     """`act` takes the `world` as well, and may step it ahead: one agent alone, in a native environment."""
 
     hears_rewards: ClassVar[bool] = False
-    """It remembers what its steps paid: `paid` follows every step that it acts in. It learns from a data set alone."""
+    """It conditions on rewards: `paid` follows every step that it acts in. It learns from a data set alone."""
 
     num_envs: equinox.AbstractVar[int]
     rollout_length: equinox.AbstractVar[int]
 
     @property
     def updates_per_rollout(self) -> int:
-        """Return how many batches to learn from between two rollouts."""
+        """Return the number of batches to learn from between two rollouts."""
         return 1
 
     @property
@@ -398,27 +405,29 @@ class Agent(Part):
 
     @property
     def learning_starts(self) -> int:
-        """Environment steps before the first update; 2^31 - 1, as many as a run can have, to learn nothing at all."""
+        """Environment steps before the first update; 2^31 - 1, the longest run, turns learning off."""
         return 0
 
     @property
     def group(self) -> int:
-        """Return how many episodes with one beginning it compares (`Starts.group`); 1: none."""
+        """Return the number of episodes with a shared first state that it compares (`Starts.group`); 1 if it
+        compares none.
+        """
         return 1
 
     @property
     def needed_behaviour(self) -> str:
-        """Return the name of the behaviour without which it would learn something else; none where any will do."""
+        """Return the name of the only behaviour it can learn from correctly; empty if any behaviour will do."""
         return ""
 
     @property
     def branching(self) -> Branching | None:
-        """Return which answers of a rollout it needs begun anew from the first tokens of others; `None`: none."""
+        """Return the answers of a rollout that must start from the first tokens of others; `None` if it needs none."""
         return None
 
     @property
     def starts_options(self) -> dict[str, Any]:
-        """Return the options of `usual_starts`, beside the size of its groups."""
+        """Return the options of `usual_starts`, in addition to the size of its groups."""
         return {}
 
     @property
@@ -439,7 +448,7 @@ class Agent(Part):
 
     @property
     def return_rule(self) -> ReturnRule:
-        """Return how `Experience.return_to_go` counts truncations and episodes that only fail."""
+        """Return the rule by which `Experience.return_to_go` counts truncations and episodes that only fail."""
         return ReturnRule()
 
     @property
@@ -459,19 +468,21 @@ class Agent(Part):
 
     @property
     def ranks_episodes(self) -> str:
-        """Return how to do without the best of a data set's whole episodes, or nothing if it does not need them."""
+        """Return the option that does without the best of a data set's whole episodes; empty if it does not need
+        them.
+        """
         return "best=1" if self.best_episodes < 1 else ""
 
     @abc.abstractmethod
     def check(self, spec: Spec) -> None:
-        """Raise `ForageError` when the agent cannot work there, naming what would work."""
+        """Raise `ForageError` if the agent cannot work there, and name a working alternative."""
 
     @abc.abstractmethod
     def init(self, key: Key[Array, ""], spec: Spec) -> State: ...
 
     @property
     def looks_at_data(self) -> bool:
-        """Return whether `primed` needs all that a data set holds, in memory."""
+        """Return whether `primed` needs the whole data set in memory."""
         return type(self).primed is not Agent.primed
 
     def primed(self, state: State, data: Experience) -> State:
@@ -479,11 +490,11 @@ class Agent(Part):
         return state
 
     def hidden(self, spec: Spec) -> PyTree[Array]:
-        """Return what the agent remembers at the start of an episode; `()` when it has no memory."""
+        """Return the agent's memory at the start of an episode; `()` if it has none."""
         return ()
 
     def member(self, hidden: PyTree[Array], number: Int[Array, ""]) -> PyTree[Array]:
-        """Return what member `number` of a team remembers at the start of an episode, of an agent that is `joint`."""
+        """Return the memory of member `number` of a team at the start of an episode, for an agent that is `joint`."""
         return hidden
 
     @abc.abstractmethod
@@ -520,19 +531,21 @@ class Agent(Part):
     def action_values(
         self, state: State, hidden: PyTree[Array], observation: PyTree[Array]
     ) -> Float[Array, " actions"] | None:
-        """Return what it thinks numbered actions are worth in what is seen; `None` where it knows no such values."""
+        """Return the agent's estimated values of numbered actions for an observation; `None` if it has no such
+        values.
+        """
         return None
 
     def acted(self, state: State, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
-        """Return what the agent remembers once it is known which action was taken, its own or the behaviour's."""
+        """Return the agent's memory updated with the action that was taken, its own or the behaviour's."""
         return hidden
 
     def paid(self, state: State, hidden: PyTree[Array], reward: Float[Array, ""]) -> PyTree[Array]:
-        """Return what the agent remembers once it is known what its step paid, of one that `hears_rewards`."""
+        """Return the agent's memory updated with the reward of its step, for an agent that `hears_rewards`."""
         return hidden
 
     def check_unpaid(self, role: str) -> None:
-        """Raise `ForageError` where the agent would not be told what its steps pay, and needs to know."""
+        """Raise `ForageError` if the agent needs the rewards of its steps, which `role` does not give it."""
         if self.hears_rewards:
             raise ForageError(
                 f"{type(self).__name__} acts by the rewards that it has had, which {role} is not told; take an agent "
@@ -540,7 +553,7 @@ class Agent(Part):
             )
 
     def check_lag(self, lag: int, whose: str, instead: str) -> None:
-        """Raise `ForageError` where the agent does not correct for a lag: for rollouts of policies before its newest.
+        """Raise `ForageError` if the agent does not correct for a lag: for rollouts of policies before its newest.
 
         `whose`: who gives it such rollouts, as a sentence goes on; `instead`: what does not.
         """
@@ -555,8 +568,8 @@ class Agent(Part):
         raise ForageError(f"{type(self).__name__} cannot say how probable its actions are.")
 
     def log_probability(self, state: State, observation: PyTree[Array], action: PyTree[Array]) -> Float[Array, " row"]:
-        """Compute how probable it is that an exploring `act` takes actions (leaves `row ...`), of an agent that is
-        `stochastic` and has no memory: of continuous actions the density in the unit box.
+        """Compute the log-probability of taking actions (leaves `row ...`) in an exploring `act`, for an agent that
+        is `stochastic` and has no memory; for continuous actions, the log-density in the unit box.
         """
 
         def one(observation: PyTree[Array], action: Int[Array, ""]) -> Float[Array, ""]:
@@ -565,7 +578,7 @@ class Agent(Part):
         return jax.vmap(one)(observation, action)
 
     def version(self, state: State) -> Int[Array, ""] | tuple[()]:
-        """Return how many updates have made the policy, for `Experience.version`; `()` to keep none there."""
+        """Return the number of updates that made the policy, for `Experience.version`; `()` to store none there."""
         return ()
 
     def judge(self, state: State, rollout: Experience) -> Judgement:
@@ -594,14 +607,14 @@ class Agent(Part):
         """Return the new state, scalar metrics, and each segment's error (how surprising it was)."""
 
     def due(self, state: State) -> Int[Array, ""] | None:
-        """Return how many updates to make after this rollout; `None`: `updates_per_rollout`.
+        """Return the number of updates to make after this rollout; `None` for `updates_per_rollout`.
 
         Seeds may differ, which makes updates slower; where they do not, say so with `forage.ops.every.alike`.
         """
         return None
 
     def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
-        """Return the state after an update, with what is to begin anew, and metrics beside those of `learn`.
+        """Return the state with its due networks reset after an update, and metrics in addition to those of `learn`.
 
         `batch` is what the update learned from. Networks that are reset now and then, or some of their units, are
         begun here, where the spec is known.
@@ -609,7 +622,7 @@ class Agent(Part):
         return state, {}
 
     def truncate(self, state: State) -> State:
-        """Truncate the episodes under way: they were lost, and the next rollout begins with others."""
+        """Truncate the unfinished episodes: they were lost, and the next rollout starts with new ones."""
         return state
 
 
@@ -627,7 +640,7 @@ class Evolver(Agent):
 
     @property
     def population(self) -> int:
-        """Return how many members play, `episodes` each, in `num_envs` environments."""
+        """Return the number of members, each of which plays `episodes`, in `num_envs` environments."""
         return self.num_envs // self.episodes
 
     @abc.abstractmethod
@@ -645,7 +658,7 @@ class Evolver(Agent):
 
 
 class Moment(NamedTuple):
-    """All that a part may know of a moment beside its own state."""
+    """The context in which a part acts: all it may know besides its own state."""
 
     agent: Agent
     agent_state: State
@@ -659,7 +672,7 @@ class Moment(NamedTuple):
     def own(
         self, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        """Return what the agent's exploring `act` returns, which looks ahead where the agent does."""
+        """Return the result of the agent's exploring `act`, with lookahead if the agent looks ahead."""
         world: dict[str, Any] = {"world": self.world} if self.agent.looks_ahead else {}
         return self.agent.act(self.agent_state, hidden, observation, key, explore=True, **world)
 
@@ -672,7 +685,7 @@ class Hidden(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """One action, and what goes with it."""
+    """An action with its source, its information for the agent and the new memory."""
 
     action: PyTree[Array]
     hidden: Hidden  # after `Agent.act`; the loop calls `Agent.acted`
@@ -682,7 +695,7 @@ class Decision(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """What a behaviour on the host is shown before a step: NumPy arrays that are read-only, leaves `env *agent ...`."""
+    """The view of a behaviour on the host before a step: read-only NumPy arrays, leaves `env *agent ...`."""
 
     observation: PyTree[np.ndarray]
     action: PyTree[np.ndarray]  # that is taken unless somebody intervenes
@@ -695,7 +708,7 @@ class Scene(NamedTuple):
 
 
 class Intervention(NamedTuple):
-    """What somebody on the host makes of a scene."""
+    """The answer of a behaviour on the host to a scene."""
 
     action: PyTree[np.ndarray]  # leaves `env *agent ...`; looked at where `taken`
     taken: Bool[np.ndarray, "env *agent"]
@@ -705,13 +718,13 @@ class Intervention(NamedTuple):
 
 
 class Behaviour(Part):
-    """How is an action chosen while learning?"""
+    """The port of behaviours: the choice of actions while learning."""
 
     opposes: ClassVar[bool] = False
     """It gives some seats of a team to opponents of the agent (`OPPONENT`), so the agent's own return counts alone."""
 
     labels: ClassVar[bool] = False
-    """It puts a `Label`, what should have been done, in place of the agent's own `aux`, for an agent that `imitates`.
+    """It puts a `Label`, the right action, in place of the agent's own `aux`, for an agent that `imitates`.
 
     Such an agent has something to learn from while it acts, even one that is `offline` otherwise.
     """
@@ -742,7 +755,7 @@ class Behaviour(Part):
         return state
 
     def attend(self, spec: Spec, num_envs: int) -> PyTree[np.ndarray]:
-        """Return what `intervene` remembers when a run begins, NumPy arrays that checkpoints keep; `()` for nothing."""
+        """Return the first state of `intervene`, NumPy arrays that checkpoints store; `()` for none."""
         return ()
 
     def intervene(self, state: PyTree[np.ndarray], scene: Scene) -> Intervention:
@@ -755,15 +768,17 @@ class Behaviour(Part):
         raise NotImplementedError
 
     def measured(self, state: PyTree[np.ndarray]) -> dict[str, float]:
-        """Return metrics of what `intervene` remembers; none: a run reports how many steps were taken over."""
+        """Return metrics of the state of `intervene`; if there are none, a run reports the number of steps taken
+        over.
+        """
         return {}
 
     def completes(self, agent: Agent) -> dict[str, Any]:
-        """Return values of the agent's options that go with this behaviour, for those that are left at `None`."""
+        """Return the agent's options that this behaviour sets, for those that are left at `None`."""
         return {}
 
     def truncate(self, state: State, agent: Agent, clock: Clock) -> State:
-        """Truncate the episodes under way: they were lost, and the next rollout begins with others.
+        """Truncate the unfinished episodes: they were lost, and the next rollout starts with new ones.
 
         `clock` reads as it does after the newest rollout. The loop resets `Hidden`.
         """
@@ -771,10 +786,10 @@ class Behaviour(Part):
 
 
 class Opponent(Part):
-    """The player of every seat but the agent's own in an evaluation of a competitive environment."""
+    """The player of all seats except the agent's own in an evaluation of a competitive environment."""
 
     def hidden(self, spec: Spec) -> PyTree[Array]:
-        """Return what it remembers at the start of an episode; `()` when it has no memory."""
+        """Return the opponent's memory at the start of an episode; `()` if it has none."""
         return ()
 
     @abc.abstractmethod
@@ -785,27 +800,29 @@ class Opponent(Part):
 
 
 class Rewards(Part):
-    """What counts as good? Applied when experience is learned from, so old experience gets today's rewards."""
+    """The port of rewards. They are applied when experience is learned from, so old experience gets today's rewards."""
 
     as_given: ClassVar[bool] = False
-    """`relabel` changes nothing: who looks ahead in the environment sees the rewards that it will learn from."""
+    """`relabel` changes no reward: an agent that looks ahead in the environment sees the rewards it will learn from."""
 
     ends: ClassVar[bool] = False
-    """`relabel` ends what is learned from where the episode goes on, which an agent's memory of it could not follow."""
+    """`relabel` ends episodes that continue in the environment, which an agent's memory could not follow."""
 
     asks: ClassVar[bool] = False
     """`learn` takes `policy` as well: `(observation, action) -> Agent.log_probability` of the agent as it is."""
 
     @property
     def group(self) -> int:
-        """Return how many episodes with one beginning, side by side in a rollout, it compares; 1: none."""
+        """Return the number of episodes with a shared first state, side by side in a rollout, that it compares; 1
+        for none.
+        """
         return 1
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> State:
         return ()
 
     def check(self, spec: Spec) -> None:
-        """Raise `ForageError` when this part cannot make one number of the environment's reward."""
+        """Raise `ForageError` if this part cannot make one number of the environment's reward."""
 
     @abc.abstractmethod
     def relabel(self, state: State, experience: Experience) -> Experience:
@@ -816,12 +833,12 @@ class Rewards(Part):
         """
 
     def streams(self, spec: Spec) -> tuple[str, ...]:
-        """Name the streams that `relabel` leaves beside the reward, but for a bonus: the environment's own."""
+        """Name the reward streams that `relabel` passes on, without a bonus: those of the environment."""
         inner = getattr(self, "inner", None)
         return inner.streams(spec) if isinstance(inner, Rewards) else spec.reward_names
 
     def score(self, returns: Float[np.ndarray, "*shape rewards"], spec: Spec) -> Float[np.ndarray, "*shape"]:
-        """Return what episodes are worth, of their returns in each of the environment's several rewards.
+        """Return the score of episodes with these returns in each of the environment's several rewards.
 
         Scores, the best seed and tuning go by it. A part around an `inner` one leaves it to that; where the environment
         has one reward, a return is its own score.
@@ -836,7 +853,7 @@ class Rewards(Part):
         )
 
     def note(self, spec: Spec) -> PyTree[Array]:
-        """Return an example of what `learn` notes of one transition; `()` for nothing."""
+        """Return an example of the note of `learn` on one transition; `()` for none."""
         return ()
 
     def learn(
@@ -850,49 +867,55 @@ class Rewards(Part):
         return state, (), {}
 
     def truncate(self, state: State) -> State:
-        """Truncate the episodes under way: they were lost, and the next rollout begins with others."""
+        """Truncate the unfinished episodes: they were lost, and the next rollout starts with new ones."""
         return state
 
 
 class Memory(Part):
-    """What is kept, and what is replayed?"""
+    """The port of memories: the experience that is stored and replayed."""
 
     on_policy: ClassVar[bool] = False
-    """It gives the last rollout, whole, to agents that learn from nothing older; others draw from what is older too."""
+    """It gives the last rollout, whole, to agents that learn from no older one; other memories also draw from older
+    ones.
+    """
 
     judged: ClassVar[bool] = False
-    """`rate` needs the agent's judgement of each rollout; it is computed for nobody else."""
+    """`rate` needs the agent's value estimates of each rollout; they are computed only for such memories."""
 
     joint: ClassVar[bool] = False
     """It keeps the transitions of whole teams (leaves `time env agent ...`) for agents that are `joint`."""
 
     offline: ClassVar[bool] = False
-    """It is a data set: nothing is added, and a run learns from it alone. Its steps are updates, of a batch each."""
+    """It is a data set, never added to, and the only source of experience. A step of the run is an update of one
+    batch.
+    """
 
     mixes: ClassVar[bool] = False
-    """Its batches are partly from a data set, and partly what the run experiences."""
+    """Its batches come partly from a data set and partly from the run's own experience."""
 
     recomputes_rewards: ClassVar[bool] = False
-    """It computes rewards anew as the environment does, which is one function for all tasks."""
+    """It recomputes rewards with the environment's own function, which is the same for all tasks."""
 
     @property
     def group(self) -> int:
-        """Return how many episodes with one beginning, side by side in a rollout, it compares; 1: none."""
+        """Return the number of episodes with a shared first state, side by side in a rollout, that it compares; 1
+        for none.
+        """
         return 1
 
     @property
     def transitions(self) -> Experience | None:
-        """Return all that a data set holds (leaves `transition ...`); `None` for other memories."""
+        """Return the transitions of a data set (leaves `transition ...`); `None` for other memories."""
         return None
 
     @property
     def read_files(self) -> Mapping[str, Experience]:
-        """Return what it read from data sets into memory, by the names of their files."""
+        """Return the experience that it loaded from data sets, by the names of their files."""
         return {}
 
     @property
     def tells_returns(self) -> bool:
-        """Return whether it finds `Experience.return_to_go` of what the run experiences.
+        """Return whether it computes `Experience.return_to_go` for the run's own experience.
 
         In the rollouts that it is given this field holds the reward that is learned from.
         """
@@ -900,11 +923,11 @@ class Memory(Part):
 
     @property
     def held_back(self) -> int:
-        """Return how many rollouts it holds back: there is nothing to sample, and no update, before it has one more."""
+        """Return the number of rollouts that it holds back: sampling and updates start one rollout later than that."""
         return 0
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
-        """Raise `ForageError` for an agent that does not learn from what this memory gives.
+        """Raise `ForageError` for an agent that cannot learn from the batches of this memory.
 
         `environment`: the native one that the experience comes from; `None` for one on the host. A memory that needs
         more of it than its spec raises `ForageError` where that is not there.
@@ -922,15 +945,15 @@ class Memory(Part):
             )
 
     def sealed(self) -> Memory:
-        """Return the same with the hash of every file that it reads, by which a resumed run knows them again."""
+        """Return the memory with the hash of every file that it reads, so that a resumed run can recognise them."""
         return self
 
     def moved(self, path: Any) -> Memory:
-        """Return the same with the file that it reads at another place."""
+        """Return the memory with the file that it reads at another path."""
         raise ForageError("This run does not learn from a data set; leave out --data.")
 
     def opened(self, spec: Spec) -> Memory:
-        """Return the same once it has read its files. What they hold is a part of the loop and of no checkpoint."""
+        """Return the memory with its files loaded. Their content is part of the loop, not of checkpoints."""
         return self
 
     @abc.abstractmethod
@@ -947,18 +970,18 @@ class Memory(Part):
         """Keep a rollout (leaves `time env ...`). `clock` reads as it did when the rollout began."""
 
     def rate(self, state: State, judgement: Judgement, clock: Clock) -> State:
-        """Rate the rollout that was just added by the agent's judgement of it, where the memory is `judged`."""
+        """Rate the rollout that was just added by the agent's value estimates, for a memory that is `judged`."""
         return state
 
     def truncate(self, state: State, clock: Clock) -> State:
-        """Truncate the episodes under way: they were lost, and what is added next is of others.
+        """Truncate the unfinished episodes: they were lost, and the next rollout to be added has new ones.
 
         `clock` reads as it does after the newest rollout.
         """
         return state
 
     def turn(self, state: State, size: int, length: int, moment: Moment) -> State:
-        """Return the state from which the next batch is drawn, of a memory whose batches go on from one another.
+        """Return the state from which the next batch is drawn, for a memory whose batches follow one another.
 
         It is called before each `sample`, with the same arguments.
         """
@@ -974,9 +997,11 @@ class Memory(Part):
         """
 
     def report(self, state: State, batch: Batch, errors: Float[Array, " batch"]) -> State:
-        """Hear how surprising each segment was; of NaN nothing was found out, and it is as before."""
+        """Update the priorities with each segment's error; NaN leaves a priority unchanged."""
         return state
 
     def rest(self, state: State) -> State:
-        """Return what is kept until the next `add`, once the agent has learned: the shapes are those of `init`."""
+        """Return the state to store until the next `add`, after the agent has learned: the shapes are those of
+        `init`.
+        """
         return state
