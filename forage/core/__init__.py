@@ -1,1 +1,1 @@
-"""Core: what every other part of the library speaks. Imports nothing else of ours."""
+"""Core: the vocabulary of all other parts of the library. Imports no other part of Forage."""

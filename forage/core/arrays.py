@@ -1,4 +1,4 @@
-"""Gymnasium's spaces as arrays: what environments and data sets of others show, and how they are acted in.
+"""Gymnasium's spaces as arrays: the observations of other libraries' environments and data sets, and their actions.
 
 Observations. Nested spaces stay nested: a Dict a dictionary, a Tuple a dictionary with the keys "0", "1", ..., a Text
 `Tokens` (one id for each character, see `encode_text`); what counts from elsewhere counts from 0.
@@ -146,7 +146,7 @@ def decode_text(space: spaces.Text, ids: Int[np.ndarray, " length"]) -> str:
 
 
 def float_box(low: np.ndarray, high: np.ndarray) -> spaces.Box:
-    """Return a `float32` box. Bounds beyond what `float32` holds mean that there is none."""
+    """Return a `float32` box. A bound outside the range of `float32` counts as no bound."""
     limits = np.finfo(np.float32)
     low = np.where(low < limits.min, -np.inf, np.clip(low, limits.min, limits.max))
     high = np.where(high > limits.max, np.inf, np.clip(high, limits.min, limits.max))
@@ -212,7 +212,7 @@ def is_few(space: Any) -> bool:
 
 
 def as_actions(space: spaces.Space[Any], value: Any, count: int) -> np.ndarray:
-    """Return `count` elements of an environment's own action space as agents act: the opposite of what a `Door` does.
+    """Convert `count` elements of an environment's own action space to an agent's actions: the inverse of a `Door`.
 
     `value`: leaves `[step, ...]`, nested as the space is.
     """
@@ -240,7 +240,7 @@ def paired(space: spaces.Space[Any], value: Any) -> Iterator[tuple[spaces.Space[
 
 
 def leaves(space: spaces.Space[Any]) -> Iterator[spaces.Space[Any]]:
-    """Return what is inside Dicts and Tuples, in order."""
+    """Yield the spaces inside Dicts and Tuples, in order."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         for part in space.values() if isinstance(space, spaces.Dict) else space.spaces:
             yield from leaves(part)
@@ -249,7 +249,7 @@ def leaves(space: spaces.Space[Any]) -> Iterator[spaces.Space[Any]]:
 
 
 def choices(space: Any) -> np.ndarray:
-    """Return how many options each choice of a leaf has."""
+    """Return the number of options of each choice of a leaf."""
     if isinstance(space, spaces.Discrete):
         return np.array([int(space.n)])
     if isinstance(space, spaces.Box):
@@ -274,7 +274,7 @@ def check_alike(name: str, first: Spaces, other: Spaces, which: str) -> None:
 
 
 def meaning(kind: str, space: spaces.Space[Any]) -> Any:
-    """Return what must agree between two copies of a space of observations or actions."""
+    """Return the properties that two copies of a space of observations or actions must share."""
     if kind == "actions":
         starts = [np.asarray(getattr(leaf, "start", getattr(leaf, "low", 0))).tolist() for leaf in leaves(space)]
         return to_json(action_space("", space)), starts

@@ -1,4 +1,4 @@
-"""How far observations are outside the box that their space declares."""
+"""The distance of observations from the box that their space declares."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Outside:
     step: int = 0
 
     def words(self, path: Sequence[str] = ()) -> str:
-        """Say which entry was where, of the part of an observation that is at `path`."""
+        """Describe the entry that is out of bounds, in the part of an observation at `path`."""
         entry = f"entry {self.entry[0] if len(self.entry) == 1 else self.entry}" if self.entry else ""
         what = " ".join(word for word in (".".join(path), entry) if word) or "it"
         side = "above" if self.value > self.bound else "below"
@@ -37,7 +37,9 @@ class Outside:
 
 
 def farthest(rows: np.ndarray, space: gymnasium.spaces.Box) -> Outside | None:
-    """Return where rows of observations, `[row, ...]`, are farthest outside their box; `None` where they are within."""
+    """Return the entry of rows of observations, `[row, ...]`, that is farthest outside their box; `None` if all are
+    within.
+    """
     values = np.asarray(rows, np.float64)
     low, high = np.asarray(space.low, np.float64), np.asarray(space.high, np.float64)
     # Without a bound the room is infinite, and the bound too; what is not finite is somebody else's to say.

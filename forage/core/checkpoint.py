@@ -28,7 +28,7 @@ BLOCK = 1 << 16  # bytes
 
 
 class Bytes:
-    """Stands in `like` for bytes of any length."""
+    """A placeholder in `like` for bytes of any length."""
 
 
 def named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
@@ -37,7 +37,7 @@ def named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
 
 
 def generator_of(key: Any) -> Any:
-    """Return the generator that random keys (or their shapes) are of: ours, or one of JAX's in a person's own part."""
+    """Return the generator of random keys (or of their shapes): Forage's, or one of JAX's in a part of the user."""
     known = (prng.FUSED, "threefry2x32", "rbg", "unsafe_rbg")
     return next(g for g in known if jax.eval_shape(functools.partial(jax.random.key, impl=g), 0).dtype == key.dtype)
 
@@ -102,7 +102,7 @@ def save(
 
 
 def _on_host(leaf: Any) -> np.ndarray:
-    """Return the leaf in the host's memory. JAX would keep what it gathers from several devices as long as the leaf."""
+    """Return the leaf in the host's memory. JAX would hold a copy gathered from several devices as long as the leaf."""
     leaf = bits(leaf)
     if not isinstance(leaf, jax.Array) or leaf.is_fully_replicated:
         return np.asarray(leaf)
@@ -135,7 +135,7 @@ def _packed(leaf: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _described(file: Archive, i: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return the shape and type of a leaf, of which nothing else is read yet. Raise `ValueError` where it cannot be."""
+    """Return the shape and type of a leaf before it is read. Raise `ValueError` if they are invalid."""
     if f"leaf{i}" in file:
         shape, dtype, _ = file.described(f"leaf{i}")
     else:
@@ -212,7 +212,8 @@ def opened(path: str | Path) -> Iterator[Archive]:
 
 
 class Archive(Mapping[str, np.ndarray]):
-    """The arrays of a `.npz`, each checked before it is read: none of objects, none larger than it says or than memory.
+    """The arrays of a `.npz`, each checked before it is read: no objects, and no size above the declared one or the
+    memory.
 
     A few bytes can promise petabytes, or be decompressed to gigabytes.
     """

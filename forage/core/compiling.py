@@ -1,4 +1,4 @@
-"""How programs are compiled, and which of them may stand for another."""
+"""The compilation of programs, and the sharing of one program by equal ones."""
 
 import atexit
 import contextlib
@@ -20,7 +20,7 @@ from jaxtyping import Array, PyTree
 from forage.core.errors import ForageError, Interrupted, InterruptedCompiling
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-"""Compiler options for what runs once on the CPU: compiled in less time, and several times as slow to run.
+"""Compiler options for a program that runs once on the CPU: compiled in less time, but several times as slow to run.
 
 From jaxlib 0.11.1 on there is one code generator, which the second option does not know; the first alone is as quick
 there as both are before.
@@ -30,23 +30,23 @@ IN_ORDER = {"xla_cpu_enable_concurrency_optimized_scheduler": False}
 """Run the pieces of a program one after the other: those of an update are too small to be worth waking a thread for."""
 
 SUMS_IN_ONE_PIECE = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
-"""On the CPU, sums in one piece fuse with what is around them, and take half the kernels."""
+"""On the CPU, sums in one piece fuse with the code around them, and take half the kernels."""
 
 SAID_AFTER = 60.0
-"""Seconds of compiling one program after which a line says so; the next one comes after twice as many."""
+"""Seconds of compiling one program before the first message about it; each further message takes twice as long."""
 
 STOPPED_AFTER = 0.5
 """Seconds that a program may still take to compile once the run was asked to stop."""
 
 
 class Background:
-    """Work in a thread of its own, which ends with the process: nobody waits for it there.
+    """Work in a separate thread that ends with the process, even if the work is unfinished.
 
     XLA cannot be stopped while it compiles. So another thread waits for it, and can stop waiting.
     """
 
     left: set["Background"] = set()
-    """What somebody stopped waiting for, and is still at work."""
+    """Works that are unfinished and no longer waited for."""
 
     def __init__(self, work: Callable[[], Any], after: "Background | None" = None):
         """Begin `work`, or wait with it until other work has ended."""
@@ -69,7 +69,7 @@ class Background:
             self.left.discard(self)
 
     def result(self, name: str = "") -> Any:
-        """Wait for the work, and return what came of it or raise its error.
+        """Wait for the work, and return its result or raise its error.
 
         With the `name` of a program a line says when compiling it takes long. Raise `InterruptedCompiling` in the
         main thread where the run is asked to stop meanwhile.
@@ -96,7 +96,7 @@ class Background:
 
 
 class Stop:
-    """What a run is asked to stop by while it compiles, such as Ctrl-C; empty where it is not."""
+    """A request to stop the run while it compiles, from Ctrl-C for example; empty without one."""
 
     by = ""
 
@@ -107,7 +107,7 @@ class Stop:
             self.heed()
 
     def heed(self) -> None:
-        """Raise `InterruptedCompiling` where a stop was asked for, once."""
+        """Raise `InterruptedCompiling` once if a stop was requested."""
         if self.by:
             by, self.by = self.by, ""
             raise InterruptedCompiling(f"Stopped by {by} while a program was compiled.")
@@ -117,7 +117,7 @@ stop = Stop()
 
 
 def _compile_beside(*arguments: Any, **options: Any) -> Any:
-    """Compile as JAX does, in another thread, so that signals are heard meanwhile."""
+    """Compile as JAX does, but in another thread, so that signals are handled meanwhile."""
     module = options.get("module", arguments[1] if len(arguments) > 1 else None)
     name = str(module.operation.attributes["sym_name"]).strip('"') if module is not None else "a program"
     return Background(lambda: _compile(*arguments, **options)).result(name)
@@ -132,7 +132,7 @@ exit_code: int | None = None
 
 @atexit.register  # after JAX was imported, and so before it takes apart what compiling still uses
 def _leave() -> None:
-    """End the process without waiting for programs that nobody waits for."""
+    """End the process without waiting for programs whose compilation was abandoned."""
     if not Background.left:
         return
     code = exit_code
@@ -158,7 +158,7 @@ def check_precision() -> None:
 
 
 def known(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the compiler options that this release of XLA knows, which refuses a program for one that it does not."""
+    """Return the compiler options that this release of XLA knows; XLA refuses a program if it has an unknown option."""
     return {name: value for name, value in options.items() if _is_known(name, value)}
 
 
@@ -175,7 +175,7 @@ def _is_known(name: str, value: Any) -> bool:
 
 @functools.cache
 def _nothing() -> jax.stages.Lowered:
-    """Lower a program that computes nothing, to ask about options: each answer takes a few hundredths of a second."""
+    """Lower an empty program, to ask about options: each answer takes a few hundredths of a second."""
     return jax.jit(lambda: 0).lower()
 
 
@@ -223,7 +223,7 @@ def on_device(tree: PyTree[Any]) -> PyTree[Any]:
 
 
 def kind(tree: PyTree[Any]) -> Hashable:
-    """Return what is equal for trees that differ in their leaves alone, and whose classes have the same code.
+    """Return a key that is equal for trees of the same structure and classes of the same code; leaves do not matter.
 
     The code, because notebooks reload a class in place when its file is edited, and tests replace methods. What these
     classes call is not looked at, such as functions of a module or networks: after a change there, call
@@ -235,7 +235,7 @@ def kind(tree: PyTree[Any]) -> Hashable:
 
 @functools.lru_cache(maxsize=128)
 def shared(kind: Hashable, function: Any, once: bool = False, **options: Any) -> Any:
-    """Jit `function`, for all that is of one `kind`: what differs in numbers alone is traced and compiled once.
+    """Jit `function` once for all arguments of one `kind`, so that different numbers share one trace and one program.
 
     The kinds used last are kept. What runs `once` is compiled quickly rather than well. `options` are those of
     `jax.jit`.

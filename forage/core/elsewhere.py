@@ -60,11 +60,11 @@ NAMES: dict[tuple[str, ...], tuple[str, ...]] = {
 }  # fmt: skip
 
 ELSEWHERE = {theirs: ours for ours, names in NAMES.items() for theirs in names}
-"""Ours for each of theirs."""
+"""Forage's name for each name of another library."""
 
 
 def ours(word: str, known: dict[str, str]) -> list[str]:
-    """Return what is called `word` elsewhere, of what is known: spellings by their names with `_`."""
+    """Return the known names in Forage for `word` of another library. `known`: spellings by their names with `_`."""
     return [known[name] for name in ELSEWHERE.get(word.replace("-", "_").lower(), ()) if name in known]
 
 
@@ -92,7 +92,7 @@ HERE_AS: dict[str, tuple[str, ...]] = {
     "gumbel-search": ("gumbel_alphazero", "gumbel_muzero"),
     "q-learning": ("sarsa", "tabular_q", "expected_sarsa"),
 }
-"""How a method is written here that other libraries know by a name of its own."""
+"""Forage's command for methods that have names of their own in other libraries."""
 
 METHODS: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     # what it is, its names, what it learns by, and the agents here that are nearest in kind
@@ -135,7 +135,7 @@ METHODS: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
 
 
 def method_elsewhere(name: str) -> str | None:
-    """Say what stands here in place of a method of other libraries; None where the name is not one of them.
+    """Describe Forage's replacement for a method of other libraries; None if the name is not one of them.
 
     It is the end of a sentence that begins with the unknown name.
     """

@@ -1,4 +1,4 @@
-"""The one error type, and what would have worked. Loads nothing large: the command line answers before JAX is there."""
+"""The one error type of Forage. Imports no large package: the command line answers before JAX is loaded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from forage.core.elsewhere import ours
 
 
 class ForageError(Exception):
-    """Something a person can mend. Its text is one sentence: what was wrong and what would have worked."""
+    """An error that a person can mend. Its text is one sentence: the mistake, and an input that would have worked."""
 
 
 class Interrupted(ForageError):
@@ -20,7 +20,7 @@ class Interrupted(ForageError):
 
 
 class InterruptedCompiling(Interrupted):
-    """A person stopped the run while a program was compiled; whoever runs it saves what there is."""
+    """A person stopped the run while a program was compiled; the caller saves the run so far."""
 
 
 def words_of(error: BaseException) -> str:

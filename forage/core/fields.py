@@ -20,8 +20,8 @@ from forage.core.types import ForageError
 
 
 def layers(environment: Environment) -> list[Any]:
-    """Return the environment and everything inside it, outermost first; last a library's parameters, where there are
-    such.
+    """Return the environment and all environments inside it, from the outside in; last a library's parameters, if
+    any.
     """
     found: list[Any] = [environment]
     while isinstance(inner := getattr(found[-1], "environment", None), Environment):
@@ -42,7 +42,7 @@ def numeric_fields(layer: Any) -> list[str]:
 
 
 def depth_of(environment: Environment, name: str) -> int:
-    """Return how far inside the wrappers the field is; raise `ForageError` with the nearest names if there is none."""
+    """Return the number of wrappers around the field; raise `ForageError` with the nearest names if no layer has it."""
     names = [numeric_fields(layer) for layer in layers(environment)]
     depths = [depth for depth, fields in enumerate(names) if name in fields]
     if depths:

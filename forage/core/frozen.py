@@ -1,4 +1,4 @@
-"""Frozen policies: what another run has learned, for a part that acts with it and never changes it.
+"""Frozen policies: the trained policy of another run, for a part that acts with it and never changes it.
 
 A part names the run in a field, and knows its agent and the hash of its weights from then on; the weights are read when
 a run is about to learn, and an agent that needs them to act keeps a copy in its own state. So checkpoints, evaluation
@@ -80,7 +80,7 @@ class Frozen(Part):
     def act(
         self, weights: PyTree[Array], observation: PyTree[Array], noise: Float[Array, "*noise"] | None = None
     ) -> PyTree[Array]:
-        """Return the action for one observation; with `noise`, the exploring action that is made of it."""
+        """Return the action for one observation; with `noise`, the exploring action for that noise."""
         if self.function is not None:
             return jnp.asarray(self.function(observation))
         weights = jax.lax.stop_gradient(weights)

@@ -18,7 +18,7 @@ from forage.core.types import ForageError, Spec, Step
 
 
 class Misfit(Exception):
-    """Something that a simulator returned or takes is not as its library has it: `what`, and what it `should` be."""
+    """A value of a simulator that does not fit its library: `what` is wrong, and the value it `should` have."""
 
     @property
     def what(self) -> str:
@@ -42,7 +42,7 @@ class Quit(ForageError):
 
 
 LIFE_LOST = "life_lost"
-"""The name in `Step.info` of what is 1 where a step lost a life or ended the game, 0 elsewhere."""
+"""The name in `Step.info` of a flag that is 1 if a step lost a life or ended the game, and 0 otherwise."""
 
 
 class HostStep(NamedTuple):
@@ -66,7 +66,7 @@ class Conversation(NamedTuple):
     reference: str = ""  # what an expert would have answered, where one is known
 
     def __str__(self) -> str:
-        """Return it in lines: who in front, what behind."""
+        """Return the conversation in lines: the speaker, then the text."""
         rows = [*self.said, *([("reference", self.reference)] if self.reference else [])]
         rows.append(("reward", f"{self.reward:g}{f', {self.verdict}' if self.verdict else ''}"))
         width = max(len(who) for who, _ in rows)
@@ -95,7 +95,7 @@ class HostEnvironment(abc.ABC):
     """
 
     evaluation_episodes: ClassVar[int] = 10
-    """Episodes of a score, unless a person says how many."""
+    """The number of evaluation episodes, unless it is set."""
 
     evaluation_envs: ClassVar[int] = 0
     """Most environments that an evaluation plays side by side, where they are more than training has."""
@@ -104,7 +104,7 @@ class HostEnvironment(abc.ABC):
     """The place of its first environment in a larger batch, which `seeds` counts from."""
 
     in_words: ClassVar[bool] = False
-    """Its episodes can be read: `conversations` tells them."""
+    """Its episodes can be read: `conversations` returns them."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class HostEnvironment(abc.ABC):
 
     @property
     def spec(self) -> Spec:
-        """Return what an agent may know of these environments."""
+        """Return the agent's view of these environments."""
         return Spec(
             self.name,
             self.observation_space,
@@ -166,7 +166,7 @@ class HostEnvironment(abc.ABC):
         self._guard(self._steps + 1, self._send, action)
 
     def receive(self) -> HostStep:
-        """Wait for what the actions sent last brought."""
+        """Wait for the results of the actions sent last."""
         action, self._sent = self._sent, None
         if action is None:
             raise ForageError(f"{self.name} has nothing to receive; call send(action) first.")
@@ -176,7 +176,7 @@ class HostEnvironment(abc.ABC):
         return result
 
     def _own(self, result: Any) -> Any:
-        """Return arrays that nobody writes to: copies, where a person's own code may write to its own again."""
+        """Return arrays that are never overwritten: copies if the code of the user may reuse its own."""
         if self._ours:
             return result
         same = isinstance(result, HostStep) and result.observation is result.step.observation
@@ -185,7 +185,7 @@ class HostEnvironment(abc.ABC):
 
     @property
     def lost(self) -> Bool[np.ndarray, " env"] | None:
-        """Return where what the last step did was lost, so that it is no transition; `None`: nowhere.
+        """Return the mask of environments whose last step was lost, so that it is no transition; `None` if none was.
 
         There the episode ended, truncated and with reward 0, and another began.
         """
@@ -196,7 +196,7 @@ class HostEnvironment(abc.ABC):
         return {}
 
     def seeds(self, seed: int) -> list[int]:
-        """Return one seed for each environment, the same wherever it stands in a larger batch."""
+        """Return one seed for each environment, independent of its index in a larger batch."""
         return seeds(seed, self.first + self.num_envs)[self.first :]
 
     @property
@@ -206,7 +206,7 @@ class HostEnvironment(abc.ABC):
 
     @property
     def place(self) -> Int[np.ndarray, " env"]:
-        """Return where on that map the last step led to, also where an episode ended; zeros where there is no map."""
+        """Return the position on that map after the last step, even if the episode ended there; zeros without a map."""
         return np.zeros(self.num_envs, np.int32)
 
     @property
@@ -222,7 +222,7 @@ class HostEnvironment(abc.ABC):
         return self._guard("saving a state", self._take, index)
 
     def put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
-        """Begin a new episode in environment `index`, and return what is seen there, without the environment axis.
+        """Begin a new episode in environment `index`, and return its first observation, without the environment axis.
 
         It begins in a state that `take` read from any of these environments, or as a reset does. What chance brings
         next is drawn anew, and not as it was when the state was taken.
@@ -231,17 +231,17 @@ class HostEnvironment(abc.ABC):
 
     @property
     def seeded(self) -> bool:
-        """Return whether `begin` works here, so that several episodes can begin alike."""
+        """Return whether `begin` works here, so that several episodes can have the same beginning."""
         return False
 
     @property
     def numbered(self) -> int:
-        """Return how many different beginnings there are, such as levels or problems; 0 where they have no numbers."""
+        """Return the number of different beginnings, such as levels or problems; 0 if they are not numbered."""
         return 0
 
     @property
     def difficulty(self) -> Float[np.ndarray, " number"]:
-        """Return how hard each numbered beginning is thought to be, from 0 to 1."""
+        """Return the estimated difficulty of each numbered beginning, from 0 to 1."""
         return np.zeros(self.numbered, np.float32)
 
     @property
@@ -250,7 +250,7 @@ class HostEnvironment(abc.ABC):
         return 0.0
 
     def begin(self, index: int, seed: int, number: int | None = None, hint: float = 0.0) -> PyTree[np.ndarray]:
-        """Begin a new episode in environment `index`, and return what is seen there, without the environment axis.
+        """Begin a new episode in environment `index`, and return its first observation, without the environment axis.
 
         It begins alike for the same seed, where `seeded`, and with `number` as that one of the `numbered` beginnings.
         `hint`: the share of a reference solution, at most `hints`, that is given away at the beginning.
@@ -261,11 +261,11 @@ class HostEnvironment(abc.ABC):
 
     @property
     def written(self) -> int:
-        """Return with how many tokens at most an answer may begin that `branch` is given; 0 where it does not work."""
+        """Return the largest number of tokens of an answer that `branch` accepts; 0 if it does not work here."""
         return 0
 
     def branch(self, index: int, tokens: Int[np.ndarray, " time"]) -> PyTree[np.ndarray]:
-        """Begin the next answer of environment `index` with some tokens, and return what is seen then.
+        """Begin the next answer of environment `index` with some tokens, and return the observation after them.
 
         The action that follows goes on after them, and both together are the answer. Tokens are those of the action
         space, padded behind.
@@ -279,11 +279,13 @@ class HostEnvironment(abc.ABC):
         """Turn to the episodes that evaluation plays, such as problems held out from training, from the next reset."""
 
     def conversations(self) -> list[Conversation]:
-        """Return the newest episode that ended in each environment, in words; nothing before, and without words."""
+        """Return the newest finished episode of each environment, in words; empty before the first, and without
+        words.
+        """
         return []
 
     def sample(self) -> str | None:
-        """Return what the newest episode that ended looked like, in words; `None` before, and without words."""
+        """Return the text of the newest finished episode; `None` before the first, and without words."""
         found = self.conversations()
         return str(found[0]) if found else None
 
@@ -330,7 +332,7 @@ class HostEnvironment(abc.ABC):
 
     @property
     def frames_per_second(self) -> float | None:
-        """Return how fast pictures of its steps follow one another; `None` where it does not say."""
+        """Return the frame rate of a film of its steps; `None` if it is not declared."""
         return None
 
     @property
@@ -342,14 +344,14 @@ class HostEnvironment(abc.ABC):
 
     @property
     def info_seen(self) -> tuple[str, ...]:
-        """Return what the environments' own information has held so far, as far as it was looked at."""
+        """Return the names read so far from the environments' own information."""
         return ()
 
     broken: Mapping[str, str] = {}
     """Promises of their library that the environments have broken, in words, where a run can do without them."""
 
     def close(self) -> None:  # noqa: B027 (not every simulator holds something)
-        """Free what the simulators hold. Nothing can be called afterwards."""
+        """Free the resources of the simulators. No method can be called afterwards."""
 
     @abc.abstractmethod
     def _reset(self, seed: int) -> PyTree[np.ndarray]: ...
@@ -368,7 +370,7 @@ class HostEnvironment(abc.ABC):
         raise ForageError(f"{self.name} cannot be restored: its state cannot be saved exactly, so start it with reset.")
 
     def _guard(self, when: str | int, function: Any, *args: Any) -> Any:
-        """Call the simulator; turns whatever it raises into one sentence."""
+        """Call the simulator, and turn any error of its into one sentence."""
         self._at = None
         try:
             return function(*args)
@@ -412,7 +414,7 @@ class Expected(NamedTuple):
 
 
 class Check:
-    """Looks at everything a batch of environments returns, before it can spoil a memory or a network.
+    """A check of all values that a batch of environments returns, before they can spoil a memory or a network.
 
     Raises `ForageError` naming the environment, the step and what was wrong: structure, shape, dtype, NaN, infinity, or
     an episode that both terminated and was truncated. Runs after every step, so what it expects is worked out once.
@@ -465,7 +467,7 @@ class Check:
                 self._keys(when, f"{where} {key}", part, observation[key])
 
     def step(self, number: int, result: HostStep) -> None:
-        """Check what step `number` returned."""
+        """Check the result of step `number`."""
         step = result.step
         self.observation(number, step.observation)
         if result.observation is not step.observation:

@@ -1,4 +1,4 @@
-"""Finding what a person wrote: modules beside one's own files, and classes as `module:Class` or `file.py:Class`."""
+"""Loading code of the user: modules next to the user's files, and classes as `module:Class` or `file.py:Class`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from forage.core import trust
 from forage.core.types import ForageError
 
 FILE = "forage_file_"
-"""How the name of a module begins that was made from a file."""
+"""The prefix of the names of modules that were made from a file."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Own:
 
     @property
     def cls(self) -> Any:
-        """The class, or the function that makes what it names."""
+        """The class, or the function that makes the object."""
         return load_class(self.target, functions=True)
 
     def __call__(self, **options: Any) -> Any:
@@ -69,7 +69,7 @@ def load_named(target: str) -> Any:
 
 
 def found_in(source: str, name: str) -> tuple[Any, Any]:
-    """Return a module, imported by name or from its file, and what stands in it under a name; `None` for nothing."""
+    """Return a module, imported by name or from its file, and its attribute of this name; `None` if it has none."""
     module = load_file(source) if source.endswith(".py") else load_module(source)
     found: Any = module
     for part in name.split("."):
@@ -171,7 +171,7 @@ def look_in(directory: Path) -> None:
 
 
 def refusal(source: str, error: BaseException) -> BaseException:
-    """Return one sentence for what a module raised while it was imported, with the line; an interruption stays one."""
+    """Describe an error of a module's import in one sentence with its line; return an interruption unchanged."""
     if isinstance(error, KeyboardInterrupt | ForageError):
         return error
     # The innermost line of the person's own: not the import machinery's, a library's or ours.

@@ -25,23 +25,23 @@ SEED, ENV = "seed", "env"
 
 
 class Shape(NamedTuple):
-    """How many devices share the seeds, and how many the environments of each."""
+    """The number of devices that share the seeds, and the number that share the environments of each seed."""
 
     seed: int
     env: int
 
 
 Devices = int | Shape | None
-"""The devices that a run is asked to use: so many, a mesh of this shape, or `None`: what suits."""
+"""The devices of a run: their number, a mesh of this shape, or `None` for a suitable choice."""
 
 
 def size_of(devices: int | Shape) -> int:
-    """Return how many devices were asked for."""
+    """Return the number of requested devices."""
     return math.prod(devices) if isinstance(devices, Shape) else devices
 
 
 def forced_devices() -> int | None:
-    """Return how many devices `XLA_FLAGS` makes of the CPU, which JAX's own setting would overrule."""
+    """Return the number of CPU devices set by `XLA_FLAGS`, which JAX's own setting would overrule."""
     found = re.findall(r"--xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
     return int(found[-1]) if found and getattr(jax.config, "jax_num_cpu_devices", -1) < 0 else None
 
@@ -120,14 +120,14 @@ def bits(leaf: Any) -> Any:
 
 
 def ways() -> int:
-    """Return how many devices share the environments of the program that is being traced."""
+    """Return the number of devices that share the environments of the program that is being traced."""
     mesh = jax.sharding.get_abstract_mesh()
     kinds = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
     return mesh.shape[ENV] if kinds.get(ENV) == jax.sharding.AxisType.Auto else 1
 
 
 def split(tree: PyTree[Array], axis: int = 0) -> PyTree[Array]:
-    """Share an axis of all leaves out over the devices of a seed. What does not divide is left as it is."""
+    """Share an axis of all leaves among the devices of a seed. An axis that does not divide stays whole."""
     devices = ways()
     if devices == 1:
         return tree

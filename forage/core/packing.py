@@ -77,7 +77,7 @@ def never(cls: type) -> bool:
 
 
 def pack(value: Any, known: Known = never) -> bytes:
-    """Return a value as bytes. Raise `Unpackable` for what is neither plain data nor of a known type.
+    """Return a value as bytes. Raise `Unpackable` for a value that is neither plain data nor of a known type.
 
     Plain data are numbers, texts, bytes, lists, tuples, dictionaries, sets, deques, arrays and generators of random
     numbers. An object whose type is `known` is kept as its attributes. What is shared, or refers to itself, stays so.
@@ -160,7 +160,7 @@ class Writer:
         return self.shared(value, cls)
 
     def fixed(self, value: Any, cls: type) -> list[Any]:
-        """Return the JSON of what cannot change, so that it does not matter whether it is shared."""
+        """Return the JSON of an immutable value, for which sharing does not matter."""
         if cls is bytes:
             return ["bytes", self.blob(value)]
         if cls is complex:
@@ -174,7 +174,7 @@ class Writer:
         return ["scalar", described(value.dtype), self.blob(np.asarray(value).tobytes())]
 
     def shared(self, value: Any, cls: type) -> list[Any]:
-        """Return the JSON of what can change."""
+        """Return the JSON of a mutable value."""
         if cls in (list, set):
             return [cls.__name__, [self.node(item) for item in value]]
         if cls is dict or cls in (collections.OrderedDict, collections.Counter):
@@ -374,7 +374,7 @@ class Reader:
         return made
 
     def type(self, module: str, name: str) -> Any:
-        """Return a type that is known. Nothing is imported."""
+        """Return a known type, without importing any module."""
         cls = find(module, name)
         if not isinstance(cls, type) or (cls.__module__, cls.__qualname__) != (module, name) or not self.known(cls):
             raise ForageError(
@@ -384,7 +384,7 @@ class Reader:
 
 
 def find(module: str, name: str) -> Any:
-    """Return what a module that is imported already has under a name; `None` for nothing."""
+    """Return an attribute of a module that is imported already; `None` if there is none."""
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -415,7 +415,7 @@ def slots_of(cls: type) -> list[str]:
 
 
 def described(dtype: np.dtype[Any]) -> Any:
-    """Return a dtype as JSON. Raise `Unpackable` for one that NumPy's own files cannot keep."""
+    """Return a dtype as JSON. Raise `Unpackable` for a dtype that NumPy's own files cannot store."""
     if dtype.hasobject or dtype.isbuiltin == 2 or not dtype.itemsize:
         raise Unpackable(f"Numbers of the type {dtype} are no plain data.")
     return np.lib.format.dtype_to_descr(dtype)

@@ -1,4 +1,4 @@
-"""Plain data: JSON of what also has numbers of NumPy and JAX, as they come from loops, tables and measurements."""
+"""Plain data: JSON of values that include NumPy and JAX numbers, as they come from loops, tables and measurements."""
 
 from __future__ import annotations
 

@@ -35,19 +35,19 @@ WATCH = 4_000_037
 LEVELS = 6_100_003
 """Keys of levels are folded from it, so that a level is the same in every run and for every seed."""
 BEHAVIOUR = 6_100_019
-"""A learner's key is folded with it for the behaviour, so that its other keys are what they are without one."""
+"""The number folded into a learner's key for the behaviour, so that its other keys do not depend on the behaviour."""
 STARTS = 6_100_021
-"""A seed's key on the host is folded with it for the starts, so that its other keys are what they are without them."""
+"""The number folded into a seed's key on the host for the starts, so that its other keys do not depend on them."""
 TASKS = 6_100_029
-"""The key of what starts learn from a rollout is folded with it for the tasks, so that it is what it was."""
+"""The number folded into the key of the starts' report for the tasks, so that the former stays unchanged."""
 SOLVED_LEVELS = 6_100_027
 """Keys of the levels that a solver teaches, apart from those that training and evaluation draw."""
 FRESH = 6_100_033
 """A rollout's key is folded with it for the episodes that begin before its first step, for agents of whole ones."""
 OPPONENT = 6_100_039
-"""The key of an action in evaluation is folded with it for the opponent's, so that the agent's is what it is."""
+"""The number folded into the key of an evaluation action for the opponent, so that the agent's stays unchanged."""
 RENEWAL = 6_100_043
-"""An update's key is folded with it for what begins anew after it, so that its other keys are what they are without."""
+"""The number folded into an update's key for resets after it, so that its other keys do not depend on them."""
 STREAMS = CHOICE, EVALUATION, EVALUATION_AT_POINTS, EVALUATION_AGAIN, EVALUATION_CALLED, TUNING
 STREAMS += WATCH, LEVELS, BEHAVIOUR, STARTS, TASKS, SOLVED_LEVELS, FRESH, OPPONENT, RENEWAL
 """Every number that a stream of its own is made from: all are different, and below 2^31."""
@@ -89,7 +89,7 @@ def _counter(shape: tuple[int, ...]) -> tuple[Words, Words]:
 
 
 def _apart(words: Words) -> Words:
-    """Keep XLA from fusing a key with what is drawn from it, as LLVM would not end on both ciphers in one loop.
+    """Keep XLA from fusing a key with the numbers drawn from it, as LLVM would not end on both ciphers in one loop.
 
     From jaxlib 0.11.1 on, LLVM's loop vectoriser asks of every value in a loop whether only its first lane is used, and
     follows each path from it to what is stored. Every round doubles the paths: the 20 of one draw have a million, which

@@ -23,7 +23,7 @@ class Range(NamedTuple):
         return lower and (number < self.high if self.below else number <= self.high)
 
     def words(self) -> str:
-        """Say which numbers they are."""
+        """Describe the allowed numbers."""
         if (self.low, self.high) == (-math.inf, math.inf):
             return "a number"
         upper = f"below {self.high:g}" if self.below else f"{self.high:g}"
@@ -42,7 +42,7 @@ Ranges = Mapping[str, Range]
 
 
 def declared(cls: type, field: str) -> Range | None:
-    """Return what numbers a field may hold as its class, or one that it inherits from, declares it; `None` if none."""
+    """Return the range of a field as its class or a base class declares it; `None` without one."""
     for base in cls.__mro__:
         if found := vars(base).get("ranges", {}).get(field):
             return found
@@ -50,7 +50,7 @@ def declared(cls: type, field: str) -> Range | None:
 
 
 def check_declared(cls: type, field: str, value: Any, name: str) -> None:
-    """Raise `ForageError` for a number that the class says its field cannot hold. `name`: how its part is called.
+    """Raise `ForageError` for a number outside the range that the class declares for the field. `name`: of its part.
 
     What stands in for a number while a program is traced, and arrays, are not looked at.
     """

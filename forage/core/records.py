@@ -1,4 +1,4 @@
-"""Reading what a run has written: JSON that may be damaged, or somebody else's. Raises one sentence for what is not so.
+"""Reading the files of a run: JSON that may be damaged or foreign. Raises one sentence for invalid content.
 
 Texts come back without control characters, which could clear a terminal or turn its words around.
 """
@@ -18,7 +18,7 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 MAY_CONTROL = re.compile(
     r"\\u(00[0189]|061|20[02]|206)|\\[bfr]|[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 )
-"""What JSON has where a text in it has such a character."""
+"""The JSON escapes of such characters in a text."""
 
 Number = (int, float)
 DEEPEST = 64
@@ -47,7 +47,7 @@ def parse(text: str) -> Any:
 
 
 def check_depth(value: Any) -> None:
-    """Raise `ValueError` for values within values without end, which would exhaust whoever looks at them in turn."""
+    """Raise `ValueError` for values nested without end, which would exhaust a recursive reader."""
     level, depth = [value], 0
     while level:
         depth += 1
@@ -128,22 +128,22 @@ def is_whole(value: Any) -> bool:
 
 
 def are(values: Any, kind: Callable[[Any], bool], least: int = 0) -> bool:
-    """Return whether something is a list of one kind, of `least` items or more."""
+    """Return whether a value is a list of one kind, of `least` items or more."""
     return isinstance(values, list) and len(values) >= least and all(map(kind, values))
 
 
 def is_measured(value: Any) -> bool:
-    """Return whether a value is a number, or none where there was nothing to measure."""
+    """Return whether a value is a number, or none for lack of a measurement."""
     return value is None or is_number(value)
 
 
 def wrong_row(row: dict[str, Any]) -> str:
-    """Say what is wrong with a line about a step of a run."""
+    """Describe the mistake in a line about a step of a run; empty without one."""
     return "" if is_whole(row.get("steps")) and row["steps"] >= 0 else "steps is no whole number"
 
 
 def wrong_point(row: dict[str, Any], members: int | None = None) -> str:
-    """Say what is wrong with a point of a curve: the values of `members` members, or one of the whole run."""
+    """Describe the mistake in a point of a curve: the values of `members` members, or one of the whole run."""
     if wrong := wrong_row(row):
         return wrong
     if not are(row.get("return"), is_measured) or (members is not None and len(row["return"]) != members):
@@ -157,7 +157,7 @@ def wrong_point(row: dict[str, Any], members: int | None = None) -> str:
 
 
 def wrong_config(config: dict[str, Any]) -> str:
-    """Say what is wrong with the configuration of a run."""
+    """Describe the mistake in the configuration of a run; empty without one."""
     environment, spec, sweep = config["environment"], config["spec"], config["sweep"]
     parts = [config[name] for name in ("agent", "behaviour", "rewards", "memory", "tasks", "starts") if name in config]
     if not all(isinstance(part, dict) and isinstance(part.get("part"), str) for part in parts):
@@ -187,7 +187,7 @@ def wrong_config(config: dict[str, Any]) -> str:
 
 
 def wrong_evaluation(found: dict[str, Any]) -> str:
-    """Say what is wrong with an evaluation."""
+    """Describe the mistake in an evaluation; empty without one."""
     returns = found.get("return", [])
     if not are(returns, is_measured, 1):
         return "it has not a return for each member"
@@ -206,7 +206,7 @@ def wrong_evaluation(found: dict[str, Any]) -> str:
 
 
 def wrong_event(row: dict[str, Any]) -> str:
-    """Say what is wrong with a line of a run's history."""
+    """Describe the mistake in a line of a run's history; empty without one."""
     if wrong := wrong_row(row):
         return wrong
     totals = row.get("event") != "extended" or (is_whole(row.get("from")) and is_whole(row.get("to")))
@@ -217,7 +217,7 @@ def wrong_event(row: dict[str, Any]) -> str:
 
 
 def wrong_texts(row: dict[str, Any]) -> str:
-    """Say what is wrong with the conversations of an evaluation."""
+    """Describe the mistake in the conversations of an evaluation; empty without one."""
 
     def is_conversation(one: Any) -> bool:
         said = one.get("said") if isinstance(one, dict) else None

@@ -24,7 +24,7 @@ FORMS = {
     "step": "step:FIRST,NEXT@WHEN,...",
     "warmup": "warmup:PEAK,UNTIL or warmup:PEAK,UNTIL,TO",
 }
-"""The schedules in words. UNTIL and WHEN are shares of the run, as in `linear:3e-4,0,0.5`; UNTIL is 1 unless said."""
+"""The schedules in words. UNTIL and WHEN are shares of the run, as in `linear:3e-4,0,0.5`; UNTIL is 1 by default."""
 
 SAMPLES = 101  # points of the run at which the numbers of a function are looked at
 MOMENTS = 11  # of a run, at which the numbers of tasks and starts have to fit together
@@ -102,7 +102,7 @@ def moments(tree: Any) -> list[Any]:
 
 
 def parsed(text: str) -> tuple[str, list[float], list[float]]:
-    """Return the form of a schedule in words, its numbers, and the shares of the run at which something ends.
+    """Return the form of a schedule in words, its numbers, and the shares of the run at which its pieces end.
 
     Raises `ForageError` for what is no schedule.
     """

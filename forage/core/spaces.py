@@ -1,4 +1,4 @@
-"""Gymnasium spaces, seen from JAX: examples, random samples, clipping, and what a network needs to know of them."""
+"""Gymnasium spaces in JAX: examples, random samples, clipping, and the facts that a network needs about them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree, Shaped
 from forage.core.types import ForageError, Spec
 
 MASK, STATE, PRESENT = "action_mask", "forage:state", "forage:present"
-"""The keys that may stand beside "observation" in a dictionary that carries more than is seen.
+"""The keys besides "observation" of a dictionary that carries more than the observation.
 
 `MASK`: which discrete actions are allowed (non-zero). `STATE`: what a central critic may see, and the policy not.
 `PRESENT`: 1 where the agent acts on this observation, 0 where it waits (for its turn, or because it has fallen and its
@@ -101,19 +101,19 @@ def sample(space: spaces.Space[Any], key: Key[Array, ""], mask: Bool[Array, " ac
 
 
 def allowed(mask: Bool[Array, " actions"]) -> Bool[Array, " actions"]:
-    """Return the mask of one choice; where it allows nothing, all of it, as something must be chosen."""
+    """Return the mask of one choice; a mask without any option becomes a mask of all, as a choice must be made."""
     return mask | ~mask.any()
 
 
 def clip(space: spaces.Space[Any], action: PyTree[Array]) -> PyTree[Array]:
-    """Bring each entry of a continuous action within the bounds that it has; other actions pass unchanged."""
+    """Clip each entry of a continuous action to the bounds that it has; other actions pass unchanged."""
     if not isinstance(space, spaces.Box) or not (np.isfinite(space.low).any() or np.isfinite(space.high).any()):
         return action
     return jnp.clip(action, jnp.asarray(space.low, jnp.float32), jnp.asarray(space.high, jnp.float32))
 
 
 def is_bounded(space: spaces.Box) -> Bool[np.ndarray, "*shape"]:
-    """Return which entries of a box have bounds on both sides that are not `ENORMOUS`."""
+    """Return the mask of a box's entries that have bounds on both sides below `ENORMOUS`."""
     return (np.asarray(space.low, float) >= -ENORMOUS) & (np.asarray(space.high, float) <= ENORMOUS)
 
 
@@ -123,13 +123,13 @@ def anchor(space: spaces.Box) -> Float[np.ndarray, "*shape"]:
 
 
 def carries_more(keys: Iterable[str]) -> bool:
-    """Return whether a dictionary with these keys is an observation with something beside it."""
+    """Return whether a dictionary with these keys is an observation with further entries."""
     beside = set(keys) - {"observation"}
     return beside < set(keys) and set() < beside <= {MASK, STATE, PRESENT}
 
 
 def split_mask(observation: PyTree[Array]) -> tuple[PyTree[Array], Bool[Array, " actions"] | None]:
-    """Part an observation into what is seen and which actions are allowed (`None`: all)."""
+    """Split an observation into the observation proper and the mask of allowed actions (`None`: all)."""
     if isinstance(observation, dict) and carries_more(observation):
         mask = observation.get(MASK)
         return observation["observation"], None if mask is None else mask != 0
@@ -163,11 +163,11 @@ class Picture(NamedTuple):
 
 
 LEAST, SCREEN = 16, 32
-"""How high and wide a picture is at least whose channels come first: 4 channels or fewer, and stacked ones (to 16)."""
+"""The least height and width of a picture whose channels come first: 4 channels or fewer, and stacked ones (to 16)."""
 
 
 def picture(space: spaces.Space[Any]) -> Picture | None:
-    """Return how a space is read as a picture, or `None` where it is none.
+    """Return the interpretation of a space as a picture, or `None` if it is none.
 
     | shape                                  | read as                                                             |
     |----------------------------------------|---------------------------------------------------------------------|
@@ -266,7 +266,7 @@ def is_whole(space: spaces.Space[Any]) -> bool:
 
 
 def is_limited(space: spaces.Box) -> Bool[np.ndarray, "*shape"]:
-    """Return which entries of a box of whole numbers have bounds on both sides that say something."""
+    """Return the mask of the entries of a box of whole numbers that have meaningful bounds on both sides."""
     sides = (np.abs(np.asarray(bound, float)) for bound in (space.low, space.high))
     # With room for the rounding of `float32`, in which larger ones travel.
     each = [(side < ENORMOUS) & ~np.isclose(side[..., None], UNBOUNDED, 1e-6, 0).any(-1) for side in sides]
@@ -374,7 +374,7 @@ def nothing(space: spaces.Space[Any]) -> bool:
 
 
 def check(name: str, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
-    """Raise `ForageError` for spaces that leave nothing to see or to choose, and for a mask that fits no action."""
+    """Raise `ForageError` for empty spaces of observations or actions, and for a mask that fits no action."""
     if nothing(seen(observation_space)):
         raise ForageError(f"{name} has observations in {describe(seen(observation_space))}: there is nothing to see.")
     for path, leaf in leaves(observation_space).items():
@@ -402,7 +402,7 @@ def check(name: str, observation_space: spaces.Space[Any], action_space: spaces.
 
 
 def choices(space: spaces.Space[Any]) -> int | None:
-    """Return how many entries a mask of an action space has, or `None` where actions are no choices."""
+    """Return the number of entries of a mask for an action space, or `None` if actions are no choices."""
     if isinstance(space, spaces.Discrete):
         return int(space.n)
     return int(space.nvec.sum()) if isinstance(space, spaces.MultiDiscrete) else None
@@ -427,12 +427,12 @@ class Stacked(spaces.Box):
 
 
 def seen(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    """Return the space of what is seen, without what stands beside it."""
+    """Return the space of the observation proper, without the entries next to it."""
     return space["observation"] if isinstance(space, spaces.Dict) and carries_more(space.spaces) else space
 
 
 def central(space: spaces.Space[Any]) -> spaces.Space[Any] | None:
-    """Return the space of what a central critic may see, where there is such a thing."""
+    """Return the space of a central critic's observation, if there is one."""
     return space[STATE] if isinstance(space, spaces.Dict) and carries_more(space) and STATE in space.spaces else None
 
 
@@ -492,7 +492,7 @@ def check_discrete(agent: str, spec: Spec, offline: bool = False) -> None:
 
 
 def _fitting(space: spaces.Space[Any], offline: bool) -> str:
-    """Name agents that fit an action space, or what would."""
+    """Name agents that fit an action space, or the property that a data set must have."""
     if isinstance(space, spaces.Discrete):
         return "discrete-cql, discrete-bcq or iql" if offline else "ppo, dqn or sac-discrete"
     if is_bounded_box(space):
@@ -520,7 +520,7 @@ def unknown(space: spaces.Space[Any]) -> str:
 
 
 def leaves(space: spaces.Space[Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], spaces.Space[Any]]:
-    """Return the spaces inside nested dictionaries by where they are; one that is no dictionary is at `()`."""
+    """Return the spaces inside nested dictionaries by path; a space that is no dictionary has the path `()`."""
     if not isinstance(space, spaces.Dict):
         return {path: space}
     return {at: leaf for name, inner in space.items() for at, leaf in leaves(inner, (*path, name)).items()}

@@ -17,7 +17,7 @@ class OutputLost(ForageError):
 
 
 told = False
-"""Whether somebody was told that standard output takes no more, and went on without."""
+"""Whether a message has reported that standard output is closed and the run continues without it."""
 
 
 def open_closed() -> None:
@@ -58,7 +58,7 @@ def is_terminal(stream: Any) -> bool:
 
 
 def tell(text: str) -> None:
-    """Print on standard error that somebody goes on without standard output."""
+    """Print on standard error that the run continues without standard output."""
     global told
     told = True
     with contextlib.suppress(OSError, ValueError):
@@ -71,7 +71,7 @@ def lost(error: Exception) -> str:
 
 
 def flush() -> OSError | ValueError | None:
-    """Write what standard output still holds. Return the error where that fails, after which nothing is held."""
+    """Write the rest of the buffer of standard output. Return the error if that fails; the buffer is empty then."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -94,7 +94,7 @@ def probe() -> OSError | ValueError | None:
 
 
 def silence(stream: Any) -> None:
-    """Send a stream that takes no more to nowhere, so that what it still holds is no error at exit."""
+    """Redirect a stream that is closed to the null device, so that its buffer causes no error at exit."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         number = stream.fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -104,7 +104,7 @@ def silence(stream: Any) -> None:
 
 
 def leave_closed_terminal(descriptors: Sequence[int] = (1, 2)) -> None:
-    """Show nothing more on a terminal that was closed, where writing is an error."""
+    """Stop writing to a terminal that was closed, as each attempt is an error."""
     try:
         import termios
     except ImportError:  # Windows

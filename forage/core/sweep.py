@@ -17,7 +17,7 @@ def members_of(sweep: dict[str, list[float]], seeds: list[int]) -> list[dict[str
 
 
 def settings_of(sweep: dict[str, list[float]]) -> list[dict[str, Any]]:
-    """Return each combination of the values of a sweep; without one, the one that changes nothing."""
+    """Return each combination of the values of a sweep; without a sweep, one empty combination."""
     return [dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values())]
 
 

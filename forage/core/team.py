@@ -1,4 +1,4 @@
-"""Environments with many agents: what the loop does with the agent axis.
+"""Environments with many agents: the loop's handling of the agent axis.
 
 There `observation`, `action`, `reward`, `terminated` and `truncated` carry an axis `agent` behind the environment's,
 and spaces are those of one agent. Acting maps over the agents; what they experience is learned from as if each were an
@@ -34,7 +34,7 @@ def as_team(experience: Experience, num_agents: int) -> Experience:
 
 
 def memory(agent: Agent, spec: Spec) -> PyTree[Any]:
-    """Return what the agents of one environment remember at the start of an episode, leaves `*agent ...`."""
+    """Return the memory of the agents of one environment at the start of an episode, leaves `*agent ...`."""
     many = repeat(agent.hidden(spec), spec.num_agents)
     if not agent.joint or spec.num_agents == 1:
         return many

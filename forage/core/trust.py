@@ -1,4 +1,4 @@
-"""Which code of one's own a stored run may have imported, and to which addresses it may send.
+"""The user's trust in stored runs: the code that they may import, and the addresses that they may send to.
 
 A run's files are data, and may be somebody else's. Where they name code in a file, or a server, nothing of that is
 used unless this person trained with it here, or said once that it is known: `--trust`, or `forage.trust(run)`. What is
@@ -24,10 +24,12 @@ from typing import Any
 from forage.core.errors import ForageError
 
 REACHES = ("url", "key_variable", "publish", "reload")
-"""Options of a part that say where it sends what, and which variable of the environment goes with it."""
+"""Options of a part that name the addresses it sends to and the environment variable sent along."""
 
 Entry = dict[str, str]
-"""What is known of a file, `path` and `sha256` (one's own: its `path` alone), or of a part that sends: `REACHES`."""
+"""The identity of a trusted file, `path` and `sha256` (of the user's own: only `path`), or of a part that sends:
+`REACHES`.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,12 +44,12 @@ class Reading:
 reading: contextvars.ContextVar[Reading | None] = contextvars.ContextVar("reading", default=None)
 granted: contextvars.ContextVar[bool] = contextvars.ContextVar("granted", default=False)
 known_here: set[str] = set()
-"""What this process knows already, where the person's own file cannot be written."""
+"""The entries trusted by this process, if the user's own file cannot be written."""
 
 
 @contextlib.contextmanager
 def stored(where: str | os.PathLike[str], entries: Iterable[Entry] = (), given: Iterable[Any] = ()) -> Iterator[None]:
-    """Guard what is imported and built within, because it is named by what was read from `where`.
+    """Guard imports and construction within, because they are named by the run or file `where`.
 
     Args:
         where: The run or the file, for sentences.
@@ -64,7 +66,7 @@ def stored(where: str | os.PathLike[str], entries: Iterable[Entry] = (), given: 
 
 @contextlib.contextmanager
 def granting(every: bool = True) -> Iterator[None]:
-    """Take all that is read within as known, because the person has said so."""
+    """Trust all entries that are read within, because the user asked for it."""
     token = granted.set(every)
     try:
         yield
@@ -73,7 +75,7 @@ def granting(every: bool = True) -> Iterator[None]:
 
 
 def check_source(source: str) -> None:
-    """Raise `ForageError` where a stored run names a file or module that is not known here. Import nothing."""
+    """Raise `ForageError` if a stored run names a file or module that is not trusted here. Imports no module."""
     now = reading.get()
     if now is None or source in now.given:
         return
@@ -92,7 +94,7 @@ def check_reach(part: str, options: dict[str, Any]) -> None:
 
 
 def check(entries: list[Entry]) -> None:
-    """Raise `ForageError` for entries that are not known, unless the person has said that they are."""
+    """Raise `ForageError` for entries that are not trusted, unless the user trusts them now."""
     now = reading.get()
     unknown = [entry for entry in entries if not is_known(entry)]
     if not unknown or now is None:
@@ -107,7 +109,7 @@ def check(entries: list[Entry]) -> None:
 
 
 def words(entry: Entry) -> str:
-    """Say what an entry allows."""
+    """Describe the permission of an entry."""
     if "url" in entry:
         key = f" with the environment variable {entry['key_variable']}" if entry["key_variable"] else ""
         return f"sends to {entry['url']}{key}" + (f" and writes to {entry['publish']}" if entry["publish"] else "")
@@ -124,7 +126,7 @@ def entry_of(path: Path) -> Entry:
 
 
 def reach_of(part: str, options: dict[str, Any]) -> Entry | None:
-    """Return the entry of a part that sends to an address; nothing of others."""
+    """Return the entry of a part that sends to an address; `None` for other parts."""
     if not any(options.get(name) for name in ("url", "publish")):
         return None
     return {"part": part} | {name: str(options.get(name) or "") for name in REACHES}
@@ -162,7 +164,7 @@ def files_of(source: str) -> list[Path]:
 
 
 def is_known(entry: Entry) -> bool:
-    """Return whether this person trained with a file, said that it is known, or has imported it in this process."""
+    """Return whether the user trained with a file, trusts it, or has imported it in this process."""
     if "url" in entry:
         return text_of(entry) in known()
     return bool({entry["path"], text_of(entry)} & known()) or entry["path"] in imported()
@@ -183,13 +185,13 @@ def text_of(entry: Entry) -> str:
 
 
 def store() -> Path:
-    """Return the person's own file of what is known."""
+    """Return the user's own file of trusted entries."""
     base = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
     return Path(base) / "forage" / "trusted.jsonl"
 
 
 def known() -> set[str]:
-    """Return what is known: paths of files of one's own, and entries by path and hash, or by address."""
+    """Return the trusted entries: paths of the user's own files, and entries by path and hash, or by address."""
     found = set(known_here)
     try:
         lines = store().read_text(errors="replace").splitlines()

@@ -1,4 +1,4 @@
-"""The vocabulary: what flows between the parts. Imports nothing of ours but the one error type."""
+"""The vocabulary: the data that flow between the parts. Imports only the error type of Forage."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ AGENT, GUIDE, PERSON, DATASET, MODEL, NOBODY, GONE, OPPONENT = range(8)
 """
 
 BONUS = "bonus"
-"""The name of what a rewards part pays for exploring, among `Experience.rewards`."""
+"""The name of a rewards part's bonus for exploring, among `Experience.rewards`."""
 
 
 OUTCOME = "outcome"
-"""The name of what the environment paid, as no rewards part has changed it, among `Experience.rewards` (see
+"""The name of the environment's own reward, before a rewards part changes it, among `Experience.rewards` (see
 `Agent.outcomes`).
 """
 
@@ -53,7 +53,7 @@ class Step(NamedTuple):
 
 
 class ReturnRule(NamedTuple):
-    """How the returns of episodes count a truncation, and an episode that only fails (`Agent.return_rule`)."""
+    """The rule by which returns count a truncation, and an episode that only fails (`Agent.return_rule`)."""
 
     endless: bool = False  # after a truncation the last reward goes on for ever; else nothing follows
     failure_reward: float | None = None  # an episode in which every reward is this one is worth it for ever, at each
@@ -61,7 +61,7 @@ class ReturnRule(NamedTuple):
 
 
 class Experience(NamedTuple):
-    """One transition, or an array of them with leading axes `time batch`: the one stream that everything learns from.
+    """One transition, or an array of them with leading axes `time batch`: the one stream that all parts learn from.
 
     `next_observation` is what the step led to, never the first observation of the following episode.
     `source` says who chose the action; `aux` is what the agent wants back when it learns
@@ -104,18 +104,18 @@ class Experience(NamedTuple):
 
     @property
     def counts(self) -> Bool[Array, "*shape"]:
-        """Return whether there is something to learn from: one of many may have left, or be another's opponent."""
+        """Return whether a transition is learned from: one of many agents may have left, or be another's opponent."""
         return (self.source != GONE) & (self.source != OPPONENT)
 
 
 class Label(NamedTuple):
-    """The action that an expert would have taken: the `aux` of a transition where a behaviour labels what it visits."""
+    """The action that an expert would have taken: the `aux` of a transition with a behaviour that labels its states."""
 
     action: PyTree[Array]
 
 
 class Replay(NamedTuple):
-    """Which segments of a rollout are from earlier ones, for agents that take them (`Agent.replays`).
+    """The marks of a rollout's segments that are from earlier rollouts, for agents that take them (`Agent.replays`).
 
     Segments beyond the agent's `num_envs` were added, and belong to no group of episodes that are compared.
     """
@@ -138,7 +138,7 @@ class Batch(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """The time in the run. Shared by all seeds, so schedules and ring-buffer pointers cost nothing under `vmap`."""
+    """The time in the run. Shared by all seeds, so schedules and ring-buffer pointers cost no memory under `vmap`."""
 
     steps: Int[Array, ""]  # environment steps taken by each seed
     total: Float[Array, ""]  # environment steps planned for each seed
@@ -155,7 +155,7 @@ class Clock(NamedTuple):
 
 
 def exact(value: Any) -> Hashable:
-    """Return what a space is, to the bit. Spaces have no hash, and find boxes equal whose bounds are only nearly so."""
+    """Return a hashable value that identifies a space to the bit. Spaces have no hash, and equality allows rounding."""
     if isinstance(value, gymnasium.Space):
         return type(value), exact({name: what for name, what in vars(value).items() if name != "_np_random"})
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Chat templates: what makes one text of a dialogue, in the words of Jinja (extra `language`).
+"""Chat templates: Jinja templates that turn a dialogue into one text (extra `language`).
 
 A template comes with a model, from people one may not know, so it runs in Jinja's sandbox and cannot change what it is
 given. The names it may use are those of Hugging Face's templates.
@@ -18,7 +18,7 @@ CHATML = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-"""A template for tokenizers of our own: the form that Qwen and SmolLM use."""
+"""A template for Forage's own tokenizers: the form that Qwen and SmolLM use."""
 CHATML_TOKENS = "<|im_start|>", "<|im_end|>"
 """The special tokens it needs."""
 
@@ -51,7 +51,7 @@ def compile_template(template: str) -> Any:
         raise ForageError("Chat templates need an extra: pip install 'forage-rl[language]'.") from None
 
     class Generation(Extension):
-        """Reads `{% generation %}`, which marks what a model writes, as what stands in it."""
+        """Renders `{% generation %}`, the mark around a model's own text, as its content."""
 
         tags = {"generation"}
 
@@ -79,7 +79,7 @@ def tojson(value: Any, indent: int | None = None, ensure_ascii: bool = False, **
 
 
 def refuser(error: type[Exception]) -> Callable[[str], None]:
-    """Return what a template calls to refuse messages."""
+    """Return the function that a template calls to refuse messages."""
 
     def refuse(message: str) -> None:
         raise error(message)

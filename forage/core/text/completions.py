@@ -33,13 +33,13 @@ PLAIN = {
     "stream": False,
     "logprobs": 1,
 }
-"""What makes a server draw from the whole distribution: its defaults, or its model's, may be others."""
+"""Options that make a server sample from the whole distribution: its defaults, or its model's, may be others."""
 IDS = {"return_token_ids": True, "return_tokens_as_token_ids": True}
-"""What makes a server name the ids of the tokens that it drew."""
+"""Options that make a server return the ids of the tokens that it drew."""
 
 
 class Asked(NamedTuple):
-    """What one answer is asked for with."""
+    """The request for one answer."""
 
     prompt: tuple[int, ...]
     longest: int  # tokens, at most
@@ -48,14 +48,14 @@ class Asked(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The tokens of an answer, the one that ends it included."""
+    """The tokens of an answer, including the token that ends it."""
 
     tokens: list[int]
     log_probability: list[float]
 
 
 class Reader(NamedTuple):
-    """What the policy knows of tokens."""
+    """The policy's knowledge of tokens."""
 
     tokenizer: Tokenizer
     vocabulary: int
@@ -88,7 +88,7 @@ def complete(server: Server, asked: Asked, reader: Reader) -> Answer:
 
 
 def read(said: Any, asked: Asked, reader: Reader) -> Answer:
-    """Return the answer that a server's JSON holds. Raise `Lost` for whatever cannot be learned from."""
+    """Return the answer in a server's JSON. Raise `Lost` for an answer that cannot be learned from."""
     choices = said.get("choices") if isinstance(said, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, dict):
@@ -118,7 +118,9 @@ def read(said: Any, asked: Asked, reader: Reader) -> Answer:
 
 
 def parts(choice: dict[str, Any], reader: Reader) -> tuple[list[Any], list[Any]]:
-    """Return the tokens of a choice and their log-probabilities, as it has them; nothing for what it has not."""
+    """Return the tokens of a choice and their log-probabilities in the server's form; an empty list for either if
+    missing.
+    """
     logprobs = choice.get("logprobs")
     logprobs = logprobs if isinstance(logprobs, dict) else {}
     content = logprobs.get("content")

@@ -22,7 +22,7 @@ FILES = (
 
 
 class HuggingFace(Tokenizer):
-    """A tokenizer from a directory of Hugging Face's. It is saved as it was read, byte for byte."""
+    """A tokenizer from a directory of Hugging Face's. It is saved byte for byte in its original form."""
 
     def __init__(self, directory: Path):
         try:

@@ -11,9 +11,9 @@ from forage.core.text.own import BytePairs
 from forage.core.text.tokenizer import Tokenizer
 
 FORAGE = "forage"
-"""The name of the tokenizer of our own models."""
+"""The name of the tokenizer of Forage's own models."""
 MARKERS = "<answer>", "</answer>", "<call>", "</call>", "<result>", "</result>"
-"""What is one token to it, so that a small model says what it means with few of them."""
+"""Markers that are one token each, so that a small model needs few tokens."""
 PAIRS = Path(__file__).parent / "pairs.json"
 """Its pairs, which `docs/make/tokenizer.py` learned from the problems that the base model is made of."""
 

@@ -1,4 +1,4 @@
-"""Tokenizers that need nothing else: characters, bytes, and byte pairs that are learned here.
+"""Tokenizers without dependencies: characters, bytes, and byte pairs that are learned here.
 
 Byte pairs are those of Sennrich, Haddow, Birch (2016), "Neural Machine Translation of Rare Words with Subword Units",
 arXiv 1508.07909: the pair of neighbours that is most frequent within words becomes a token, again and again. Words are
@@ -18,7 +18,7 @@ from forage.core.errors import ForageError
 from forage.core.text.tokenizer import OwnTokenizer, Tokenizer, read_json, read_template
 
 WORD = r" ?[A-Za-z]+|[0-9]| ?[^ \t\r\nA-Za-z0-9]+|[ \t\r\n]+"
-"""Within which pairs are merged: a word with the space before it, one digit, other signs, white space."""
+"""The units within which pairs are merged: a word with the space before it, one digit, other signs, white space."""
 Pair = tuple[int, int]
 
 
@@ -35,7 +35,7 @@ class Characters(OwnTokenizer):
     kind = "characters"
 
     def __init__(self, characters: Iterable[str], special: Sequence[str] = (), template: str | None = None):
-        """`characters`: all that texts may have, such as one text that has them; their order tells nothing."""
+        """`characters`: the alphabet of all texts, such as one text that has them all; their order has no effect."""
         self.characters = sorted(set("".join(characters)))
         if not self.characters:
             raise ForageError("A tokenizer of characters needs a character.")
@@ -147,7 +147,9 @@ def joined(word: Sequence[int], pair: Pair, piece: int) -> list[int]:
 
 
 def learned_pairs(texts: Iterable[str], most: int) -> list[Pair]:
-    """Return the pairs to merge, at most so many. Of equally frequent ones that with the smaller numbers is first."""
+    """Return the pairs to merge, at most `most`. Of equally frequent pairs, the one with the smaller numbers is
+    first.
+    """
     counts = Counter(word for text in texts for word in re.findall(WORD, text))
     words = [(list(word.encode()), count) for word, count in sorted(counts.items())]
     frequency: Counter[Pair] = Counter()

@@ -41,7 +41,7 @@ class Server:
         self.told = {""}  # for which kinds of reasons a lost answer has been told of already
 
     def key(self) -> str:
-        """Return the key, empty where the environment has none. Raise `ForageError` for what cannot be sent."""
+        """Return the key, empty if the environment has none. Raise `ForageError` for a key that cannot be sent."""
         key = os.environ.get(self.variable, "").strip()
         if not (key.isascii() and key.isprintable()):
             raise ForageError(f"The key in the environment variable {self.variable} has characters that no key has.")
@@ -106,7 +106,7 @@ class Server:
         return self.heard(response.status, b"".join(pieces), key)
 
     def heard(self, status: int, body: bytes, key: str) -> Any:
-        """Return the JSON of a body. Raise for a status that says that something was wrong."""
+        """Return the JSON of a body. Raise for a status that reports an error."""
         if 200 <= status < 300:
             try:
                 return json.loads(body)
@@ -125,7 +125,7 @@ class Server:
 
 
 def checked(url: str) -> str:
-    """Return an address. Raise `ForageError` for what is none, and for one that holds a secret."""
+    """Return an address. Raise `ForageError` for an invalid address, and for an address that holds a secret."""
     none = ForageError("The url of an endpoint is one like http://localhost:8000/v1, and what was given is none.")
     try:
         parts = urllib.parse.urlsplit(url)
@@ -143,7 +143,7 @@ def checked(url: str) -> str:
 
 
 def each(function: Callable[[Any], Any], items: Sequence[Any], threads: int) -> list[Any]:
-    """Return what a function makes of each item, in their order, or the `Lost` that it raised.
+    """Return the result of a function for each item, in their order, or the `Lost` that it raised.
 
     So many threads share the items. They end with the process: who presses Ctrl-C waits for no server. After any other
     error no further item is begun, and it is raised.

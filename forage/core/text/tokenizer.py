@@ -1,4 +1,4 @@
-"""The contract of tokenizers, and what those of Forage share.
+"""The contract of tokenizers, and the base of Forage's own.
 
 Our own write `tokenizer.json` and `tokenizer_config.json` in the form that Hugging Face's `tokenizers` and transformers
 read, and read it without either.
@@ -15,7 +15,7 @@ from typing import Any
 from forage.core.errors import ForageError
 
 PAD, END = "<|pad|>", "<|end|>"
-"""The first two tokens of our own tokenizers, 0 and 1: what fills a row, and what ends a text."""
+"""The first two tokens of Forage's own tokenizers, 0 and 1: the padding of a row, and the end of a text."""
 OWN = "forage_tokenizer"  # the entry of tokenizer_config.json that names the kind of one of ours
 
 
@@ -33,7 +33,7 @@ class Tokenizer:
 
     @staticmethod
     def load(directory: str | Path) -> Tokenizer:
-        """Read the tokenizer of a directory: one of ours, or any that has a `tokenizer.json` (extra `language`).
+        """Read the tokenizer of a directory: one of Forage's, or any that has a `tokenizer.json` (extra `language`).
 
         The tokens that end a text are its own and those that the model's files beside it name (`eos_token_id`).
 
@@ -106,12 +106,12 @@ def named_ends(generation: dict[str, Any] | None, config: dict[str, Any] | None)
 
 
 class OwnTokenizer(Tokenizer):
-    """What our tokenizers share: special tokens come first, then pieces of text."""
+    """The base of Forage's tokenizers: special tokens come first, then pieces of text."""
 
     kind: str
 
     def __init__(self, pieces: int, special: Sequence[str], template: str | None):
-        """`pieces`: how many tokens of text there are. `special`: names of tokens beside those that fill and end."""
+        """`pieces`: the number of tokens of text. `special`: names of tokens besides those that fill and end."""
         names = [PAD, END, *special]
         if len(set(names)) < len(names) or not all(names):
             raise ForageError(f"Names of special tokens differ, and none is empty, {PAD} or {END}: {list(special)}.")
@@ -148,7 +148,7 @@ class OwnTokenizer(Tokenizer):
         raise NotImplementedError
 
     def model(self) -> dict[str, Any]:
-        """Return what `tokenizer.json` says of the pieces: the model, and what goes before and after it."""
+        """Return the entries of `tokenizer.json` about the pieces: the model, and the steps before and after it."""
         raise NotImplementedError
 
     def save(self, directory: str | Path) -> Path:
@@ -188,7 +188,7 @@ class OwnTokenizer(Tokenizer):
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return what a file holds, nothing where there is none. Raise `ForageError` for one that is no JSON."""
+    """Return the content of a file, empty if it is missing. Raise `ForageError` for a file that is no JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
