@@ -1,4 +1,4 @@
-"""Check which parts go together: one sentence for each combination that cannot work."""
+"""Checks of the combination of parts: one sentence for each combination that cannot work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from forage.core.types import BONUS, Experience, ForageError, Spec
 
 
 def check_signatures(part: Part, **methods: str) -> None:
-    """Raise `ForageError` for a part whose methods, by name, do not take what the loop gives them."""
+    """Raise `ForageError` for a part whose methods, by name, do not accept the loop's arguments."""
     for name, given in methods.items():
         signature = inspect.signature(getattr(part, name))
         try:
@@ -51,7 +51,7 @@ def check_primed(agent: Agent, memory: Memory) -> None:
 
 
 def check_paid(agent: Agent, rewards: Rewards, memory: Memory, spec: Spec) -> None:
-    """Raise `ForageError` where an agent that hears rewards would hear others than it learns from, or none."""
+    """Raise `ForageError` if a return-conditioned agent would condition on rewards other than those it learns from."""
     if not agent.hears_rewards:
         return
     who = type(agent).__name__
@@ -67,7 +67,7 @@ def check_paid(agent: Agent, rewards: Rewards, memory: Memory, spec: Spec) -> No
 
 
 def check_asked(agent: Agent, rewards: Rewards, spec: Spec) -> None:
-    """Raise `ForageError` where rewards ask how probable actions are, and nobody can say."""
+    """Raise `ForageError` if rewards need the probability of actions and the agent cannot compute it."""
     around = rewards
     while isinstance(inner := getattr(around, "inner", None), Rewards):
         if inner.asks and not around.asks:
@@ -127,7 +127,7 @@ def check_world(agent: Agent, rewards: Rewards, spec: Spec, environment: Environ
 
 
 def check_ends(agent: Agent, rewards: Rewards, spec: Spec) -> None:
-    """Raise `ForageError` where an agent with memory would learn as if an episode had ended that went on."""
+    """Raise `ForageError` if rewards end episodes early that an agent with memory still remembers."""
     part: Any = rewards
     while part is not None:
         if part.ends and jax.tree.leaves(agent.hidden(spec)):

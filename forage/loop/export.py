@@ -77,7 +77,7 @@ def numbered(tree: Any) -> Any:
 
 
 def about(policy: Policy) -> dict[str, Any]:
-    """Say of which agent and environment a file is, as plain data."""
+    """Describe the agent and environment of a file, as plain data."""
     return {
         "agent": type(policy.agent).__name__,
         "environment": policy.spec.name,
@@ -108,7 +108,7 @@ def to_numpy(policy: Policy, path: Path) -> None:
 
 
 def plain(policy: Policy) -> PlainProgram:
-    """Return what `PlainPolicy` would do for batches. Raise `ForageError` where NumPy cannot act greedily."""
+    """Return the batch program of `PlainPolicy`. Raise `ForageError` if NumPy cannot act greedily."""
     program = greedy(policy, batch=True)
     return PlainProgram(*described(program), inputs=len(program.inputs))
 
@@ -133,7 +133,7 @@ def described(program: Program) -> tuple[list[Any], dict[str, np.ndarray], list[
 
 
 def in_numpy(operation: Operation) -> tuple[str, dict[str, Any]]:
-    """Return how `PlainPolicy` does an operation: a name in `OPERATIONS`, and its options."""
+    """Return the NumPy form of an operation: a name in `OPERATIONS`, and its options."""
     name = operation.primitive.name
     if name in NUMPY and not (name == "select_n" and len(operation.inputs) > 3):
         own, options = NUMPY[name]
@@ -202,7 +202,7 @@ NUMPY: dict[str, tuple[str, Callable[[Operation], dict[str, Any]]]] = {
 
 
 def to_safetensors(policy: Policy, path: Path) -> None:
-    """Write the weights that act, each by its path in the agent's state, with what they are of in the metadata."""
+    """Write the weights of the acting network, each by its path in the agent's state, with metadata on their origin."""
     try:
         from safetensors.numpy import save
     except ImportError:

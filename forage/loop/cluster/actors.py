@@ -29,7 +29,7 @@ SECONDS_TO_BEGIN = 120.0  # until an actor is there, whose machine imports Forag
 
 
 class RayWorker(Worker):
-    """An actor, and what it has been asked for and nobody has heard yet."""
+    """A Ray actor and its pending calls."""
 
     shares_memory = False
     actor: Any = None
@@ -78,7 +78,7 @@ class RayWorker(Worker):
         return ready
 
     def next_answer(self) -> Any:
-        """Return the answer to what was asked first.
+        """Return the answer to the oldest pending call.
 
         Raise `Gone` where the actor has died, and `ForageError` where it never came.
         """

@@ -22,7 +22,7 @@ SHARED_MEMORY = Path("/dev/shm")  # the file system that Linux keeps shared memo
 
 
 class Block:
-    """A tree of arrays in shared memory. Whoever makes it also frees it; others open it by its name."""
+    """A tree of arrays in shared memory. Its creator also frees it; other processes open it by its name."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ def fill(path: Path, size: int) -> None:
 
 
 def lacking(size: int, what: str, advice: str, error: OSError) -> str:
-    """Describe why shared memory cannot be had, and what would work."""
+    """Describe the lack of shared memory, and a remedy."""
     try:
         free = f"{SHARED_MEMORY} has {megabytes(shutil.disk_usage(SHARED_MEMORY).free)}"
     except OSError:

@@ -48,13 +48,13 @@ LONGEST_LINE = 4096  # bytes of how a host introduces itself
 MOST_STRANGERS = 64  # connections that have said nothing yet
 CALLS = ("begin", "advance", "prepare", "evaluate", "next_rollout", "save", "agent_states", "search", "attempt",
     "attempt_evaluation", "adopt", "retire")  # fmt: skip
-"""Methods of a runner that run programs on all devices, or fetch what lies on them, and take plain numbers."""
+"""Methods of a runner that run programs on all devices, or fetch arrays from them, and take plain numbers."""
 SEEN = ("shown", "visits", "begun")
-"""Properties that fetch what lies on all devices."""
+"""Properties that fetch arrays from all devices."""
 
 
 class Hosts(NamedTuple):
-    """How many processes train a run, which of them this one is, and where the first one listens."""
+    """The number of processes that train a run, the number of this one, and the address of the first one."""
 
     count: int
     address: str  # of the first one, such as machine:4711
@@ -84,12 +84,12 @@ def connect(hosts: Hosts, note: Callable[[str], None] = lambda text: None, secon
 
 
 def card(hosts: Hosts) -> dict[str, Any]:
-    """Return what a host says of itself."""
+    """Return a host's introduction of itself."""
     return {"number": hosts.number, "hosts": hosts.count, "jax": jax.__version__}
 
 
 def await_others(hosts: Hosts, name: str, port: int, note: Callable[[str], None], seconds: float) -> None:
-    """Wait until all others have come, and tell them so. Those that cannot join are told why, and not waited for."""
+    """Wait until all other hosts have joined, and confirm it to them. A host that cannot join gets the reason."""
     listener = listen(name, port)
     came: dict[int, socket.socket] = {}
     heard: dict[socket.socket, bytes] = {}  # by who has connected: the line that it has begun
@@ -159,14 +159,14 @@ def listen(name: str, port: int) -> socket.socket:
 
 
 def is_loopback(name: str) -> bool:
-    """Return whether a name is this machine's own, for nobody else."""
+    """Return whether a name is a loopback address, reachable only from this machine."""
     with contextlib.suppress(OSError, ValueError):
         return all(ipaddress.ip_address(one[4][0]).is_loopback for one in socket.getaddrinfo(name, None))
     return False
 
 
 def next_line(other: socket.socket, heard: dict[socket.socket, bytes]) -> bytes | None:
-    """Return the line that somebody has said, `b""` where there will be none, and `None` where it is not over yet."""
+    """Return the next line of a connection, `b""` if it is closed, and `None` if the line is incomplete."""
     try:
         said = other.recv(LONGEST_LINE)
     except BlockingIOError:
@@ -181,7 +181,7 @@ def next_line(other: socket.socket, heard: dict[socket.socket, bytes]) -> bytes 
 
 
 def introduced(hosts: Hosts, line: bytes, came: Collection[int]) -> tuple[int, str]:
-    """Return the number of the host that has said a line, or 0 and why it cannot join; nothing to a stranger."""
+    """Return the number of the host that sent a line, or 0 and the reason to refuse it; no reason for a stranger."""
     try:
         said = json.loads(line)
         if type(said["number"]) is not int or type(said["hosts"]) is not int or not isinstance(said["jax"], str):
@@ -195,7 +195,7 @@ def introduced(hosts: Hosts, line: bytes, came: Collection[int]) -> tuple[int, s
 def dismiss(
     other: socket.socket, heard: dict[socket.socket, bytes], ready: selectors.BaseSelector, wrong: str = ""
 ) -> None:
-    """Let somebody go who does not join, and tell it why if it is a host."""
+    """Close the connection of a process that does not join; a host gets the reason."""
     ready.unregister(other)
     heard.pop(other, None)
     with contextlib.suppress(OSError):
@@ -205,7 +205,7 @@ def dismiss(
 
 
 def misfit(hosts: Hosts, said: dict[str, Any], came: Collection[int]) -> str:
-    """Return why another host cannot join, or nothing."""
+    """Return the reason to refuse another host, or an empty text."""
     if said["hosts"] != hosts.count:
         return f"The first host is one of {hosts.count}, and this one of {said['hosts']}; give both the same --hosts."
     if not 0 < said["number"] < hosts.count or said["number"] in came:
@@ -238,7 +238,7 @@ def report_to_first(hosts: Hosts, name: str, port: int, note: Callable[[str], No
 
 
 class Channel:
-    """What the first process says and the others hear, in order."""
+    """The ordered commands of the first process to the others."""
 
     def __init__(self) -> None:
         self.client: Any = distributed.global_state.client
@@ -248,7 +248,7 @@ class Channel:
             atexit.register(self.leave)
 
     def missing(self, error: jax.errors.JaxRuntimeError) -> ForageError:
-        """Return what to say of an error that another process's end has brought about."""
+        """Return an error for the loss of another process, in place of JAX's own."""
         self.lost = True
         return ForageError(
             f"Another host is gone ({str(error).splitlines()[0]}); start the others again, and go on with forage "
@@ -256,7 +256,7 @@ class Channel:
         )
 
     def tell(self, name: str, *arguments: Any) -> None:
-        """Say one thing to all others."""
+        """Send one command to all other processes."""
         self.client.key_value_set(f"forage/{self.said}", dumps([name, *arguments]))
         self.said += 1
         if self.said > REMEMBERED:
@@ -277,7 +277,7 @@ class Channel:
         self.end()
 
     def hear(self) -> tuple[str, list[Any]]:
-        """Wait for what is said next."""
+        """Wait for the next command."""
         while True:
             try:
                 text = self.client.blocking_key_value_get(f"forage/{self.said}", PATIENCE)
@@ -290,11 +290,11 @@ class Channel:
             return name, arguments
 
     def answer(self, number: int, text: str) -> None:
-        """Tell the first process something about what was heard last."""
+        """Reply to the leader's last command."""
         self.client.key_value_set(f"forage/{self.said - 1}/{number}", text)
 
     def answers(self, count: int) -> list[str]:
-        """Wait for what all others answer to what was said last."""
+        """Wait for the replies of all other processes to the last command."""
         return [
             self.client.blocking_key_value_get(f"forage/{self.said - 1}/{number}", PATIENCE)
             for number in range(1, count)
@@ -302,7 +302,9 @@ class Channel:
 
 
 class LeadingRunner:
-    """The first process's runner: it says what it is about to do, and does it. Everything else it just is."""
+    """The first process's runner: it sends each command to the others before it runs it. Otherwise it acts as the
+    runner.
+    """
 
     def __init__(self, runner: DeviceRunner, channel: Channel):
         self.runner, self.channel = runner, channel
@@ -335,17 +337,17 @@ class LeadingRunner:
         return self.runner.load(path)
 
     def inherit(self, agents: PyTree[Array], memory: PyTree[Array] | None, steps: int) -> None:
-        """Take what another run has learned, and send it to the others."""
+        """Take the learned state of another run, and send it to the others."""
         self.channel.tell("inherit", packed(agents), None if memory is None else packed(memory), steps)
         self.runner.inherit(agents, memory, steps)
 
     def select(self, rows: Sequence[int]) -> LeadingRunner:
-        """Return a runner that goes on with these members alone."""
+        """Return a runner that continues with these members alone."""
         self.channel.tell("select", plain(rows))
         return LeadingRunner(self.runner.select(rows), self.channel)
 
     def close(self) -> None:
-        """Free everything, and let the others go."""
+        """Free all resources, and release the other processes."""
         self.channel.end()
         self.runner.close()
 
@@ -380,7 +382,7 @@ def follow(runner: DeviceRunner, channel: Channel, number: int, note: Callable[[
 
 
 def is_of_another(error: jax.errors.JaxRuntimeError) -> bool:
-    """Return whether an error is about what processes tell each other."""
+    """Return whether an error is about the communication between processes."""
     return any(word in str(error) for word in ("Gloo", "NCCL", "UNAVAILABLE", "coordination"))
 
 

@@ -63,7 +63,7 @@ class Leaf(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """Everything that players need to act, but for the parameters."""
+    """The data that players need to act, except the parameters."""
 
     actor: bytes  # a learner and its state, with the numbers of leaves in their place
     leaves: tuple[Leaf, ...]
@@ -111,7 +111,7 @@ class Player(Lane):
         return found
 
     def learn(self, lesson: bytes, name: str) -> None:
-        """Learn how to act, and open the shelf of this name."""
+        """Load the policy's description, and open the shelf of this name."""
         self.lesson: Lesson = pickle.loads(lesson)
         self.shelf_block = Block(self.lesson.shelf, name)
         shelf: Shelf = self.shelf_block.arrays
@@ -150,7 +150,7 @@ class Player(Lane):
         self.actor, self.version = Flat(tuple(leaves), self.structure), order.version
 
     def play(self, order: Order) -> None:
-        """Play a rollout, and write it onto the shelf; leave off where nobody needs it any more."""
+        """Play a rollout, and write it onto the shelf; stop early if it is no longer needed."""
         self.load(order)
         keys, first = self.keys[order.place].copy(), np.int32(self.first)
         for time in range(self.length):
@@ -180,7 +180,7 @@ class Player(Lane):
                 self.visited[order.place, time] = self.environment.place
 
     def repeated(self, tree: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
-        """Return what is true of each environment for as many as the program acts in."""
+        """Repeat the leaves of each environment for the number of copies that the program acts in."""
         return tree if self.times == 1 else jax.tree.map(lambda x: np.repeat(x, self.times, 0), tree)
 
     def own(self, tree: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
@@ -218,11 +218,11 @@ class Player(Lane):
             to[place, time] = new
 
     def remember(self) -> tuple[PyTree[np.ndarray], np.ndarray]:
-        """Return what is remembered in each environment, random keys as numbers, and where an episode has ended."""
+        """Return the memory of each environment, random keys as numbers, and the mask of ended episodes."""
         return self.own(on_host(jax.tree.map(bits, self.hidden))), np.asarray(self.ended)
 
     def remind(self, hidden: PyTree[np.ndarray], ended: np.ndarray) -> None:
-        """Go on with what `remember` returned."""
+        """Continue from the result of `remember`."""
         self.hidden, self.ended = keyed(self.repeated(hidden), self.hidden), np.array(ended)
 
     def close(self) -> None:
@@ -251,7 +251,7 @@ def generator_name(key: Any) -> str:
 
 
 def orphaned() -> bool:
-    """Return whether whoever started this process is gone."""
+    """Return whether the process that started this one is gone."""
     parent = multiprocessing.parent_process()
     return parent is not None and os.getppid() != parent.pid
 

@@ -33,7 +33,7 @@ class PlayerProcess(Process):
     main: ClassVar[Callable[..., None]] = staticmethod(play_main)
 
     progress: Any = None
-    """Counts of what the environments of each have begun and ended, `[env]`, once they are taught."""
+    """The numbers of episodes started and ended by the environments of each, `[env]`, once they can act."""
 
     def steps(self, line: int) -> int | None:
         """Return the count of a line; `None` while there is none."""
@@ -95,7 +95,7 @@ class Players(Pool):
             lane.answer()
 
     def publish(self, place: int, leaves: Sequence[Any]) -> None:
-        """Write parameters to a place that no rollout under way is played with."""
+        """Write parameters to a slot that no running rollout uses."""
         for to, new in zip(self.shelf.parameters, leaves, strict=True):
             to[place] = new
 
@@ -141,7 +141,7 @@ class Players(Pool):
                 raise ForageError(self.failed[one])
 
     def _replace(self, worker: Worker) -> None:
-        """Replace a worker that is gone, and have it play what it had not finished."""
+        """Replace a worker that is gone, and have the new one play its unfinished rollouts."""
         for lane in worker.lanes:  # what it had finished it may have said
             with contextlib.suppress(Gone):
                 while self.done[lane] < self.asked:
@@ -159,7 +159,7 @@ class Players(Pool):
         super()._check_deaths(worker, how)
 
     def recall(self) -> None:
-        """Have all leave off what is under way, whose arrays then mean nothing."""
+        """Have all workers abandon their unfinished rollouts, whose arrays are invalid then."""
         if self.shelf_block is None:
             return
         self.shelf.stopped[0] = True
@@ -176,7 +176,7 @@ class Players(Pool):
         self.shelf.stopped[0] = False
 
     def remembered(self) -> tuple[PyTree[np.ndarray], np.ndarray]:
-        """Return what players remember in all environments, and where an episode has ended, once all is played.
+        """Return the memory of all environments, and the mask of ended episodes, once all rollouts are played.
 
         Raise `ForageError` where an environment failed.
         """
@@ -186,12 +186,12 @@ class Players(Pool):
         return joined([self._sure(lane, REMEMBER) for lane in self.lanes])
 
     def remind(self, hidden: PyTree[np.ndarray], ended: np.ndarray) -> None:
-        """Have players go on with what they remembered."""
+        """Have players continue from their remembered state."""
         for lane in self.lanes:
             self._sure(lane, REMIND, jax.tree.map(lambda x, rows=lane.rows: x[rows], hidden), ended[lane.rows])
 
     def _sure(self, lane: Lane, *what: Any) -> Any:
-        """Tell a lane something between two rollouts, and return its answer, its worker's or the next one's."""
+        """Send a lane a request between two rollouts, and return the answer of its worker or of a replacement."""
 
         def ask() -> Any:
             lane.tell(*what)

@@ -1,4 +1,4 @@
-"""Environments on the host in processes of their own, as one batch: whoever steps it need not know.
+"""Environments on the host in separate processes, as one batch with the interface of any other.
 
 A batch is cut into lanes, one for each thread of each worker, which hold neighbouring environments and step them
 together. A step is sent to all workers and waited for; environments are seeded by their place in the whole batch, so
@@ -41,7 +41,7 @@ PATIENCE = 600.0  # seconds in which a worker answers, unless a person says how 
 
 
 def unsaid(text: str) -> None:
-    """Say nothing."""
+    """Print no text."""
 
 
 class Pool(HostEnvironment):
@@ -125,7 +125,7 @@ class Pool(HostEnvironment):
         return self.block.arrays
 
     def _begun(self, lane: Lane) -> dict[str, Any]:
-        """Return what a lane says of the environments that it made, which its worker may have to be started for anew.
+        """Return a lane's description of the environments that it made, after restarts of its worker if needed.
 
         Raise `ForageError` where that dies again and again.
         """
@@ -151,7 +151,7 @@ class Pool(HostEnvironment):
         )
 
     def _opened(self, worker: Worker) -> None:
-        """Have a worker's lanes open what all share, the worker's that replaces it where it is gone."""
+        """Have a worker's lanes open the shared arrays, or those of its replacement if it is gone."""
         try:
             for lane in worker.lanes:
                 self._open(lane)
@@ -172,7 +172,7 @@ class Pool(HostEnvironment):
         return joined([self._reset_lanes(worker, seed) for worker in self.workers])
 
     def _reset_lanes(self, worker: Worker, seed: int) -> PyTree[np.ndarray]:
-        """Reset the environments of a worker, of the one that replaces it where it is gone."""
+        """Reset the environments of a worker, or of its replacement if it is gone."""
         try:
             return joined([lane.ask("reset", seed) for lane in worker.lanes])
         except Gone:
@@ -207,7 +207,7 @@ class Pool(HostEnvironment):
         return self._result()
 
     def _result(self) -> HostStep:
-        """Return copies of what the workers wrote."""
+        """Return copies of the results that the workers wrote."""
         shared = self.shared
         led_to, info = jax.tree.map(np.array, (shared.led_to, shared.info))
         step = Step(led_to, shared.reward.copy(), shared.terminated.copy(), shared.truncated.copy(), info)
@@ -247,7 +247,9 @@ class Pool(HostEnvironment):
         self._lost = lost
 
     def _begin_anew(self, worker: Worker) -> list[PyTree[np.ndarray]]:
-        """Begin episodes in a worker that is gone, or that was replaced since the last step. Return what lanes show."""
+        """Begin episodes in a worker that is gone, or that was replaced since the last step. Return its lanes'
+        observations.
+        """
         was_replaced = self.anew.issuperset(worker.lanes)
         self.anew.difference_update(worker.lanes)
         if was_replaced:
@@ -260,7 +262,7 @@ class Pool(HostEnvironment):
         return int(np.random.SeedSequence([self.seed, self.replaced]).generate_state(1)[0] >> 1)
 
     def _renewed(self, worker: Worker, seed: int | None = None) -> list[PyTree[np.ndarray]]:
-        """Replace a worker, again where the new one dies as it begins. Return what its lanes show after a reset.
+        """Replace a worker, repeatedly if the new one dies at once. Return its lanes' observations after a reset.
 
         Without a seed they begin from one that this replacement has for itself.
         """
@@ -285,7 +287,7 @@ class Pool(HostEnvironment):
                 return [lane.ask("reset", self._own_seed() if seed is None else seed) for lane in worker.lanes]
 
     def _check_deaths(self, worker: Worker, how: str) -> None:
-        """Raise `ForageError` where so many workers have died that it is their environments that end them."""
+        """Raise `ForageError` if workers die so often that their environments must be the cause."""
         step, times = self.row.get(worker, (-1, 0))
         self.row[worker] = self.taken, times + 1 if step == self.taken else 1
         longer = " or give a longer --step-timeout" if worker.overdue else ""
@@ -306,11 +308,11 @@ class Pool(HostEnvironment):
         self.anew.update(worker.lanes)
 
     def _ask(self, lane: Lane, name: str, *arguments: Any) -> Any:
-        """Ask a lane something between two steps, of the worker that replaces its own where that is gone."""
+        """Send a lane a request between two steps, to the replacement of its worker if that is gone."""
         return self._persist(lane, name, lambda: lane.ask(name, *arguments))
 
     def _persist(self, lane: Lane, name: str, ask: Callable[[], Any]) -> Any:
-        """Return what `ask` does. Raise `ForageError` where each worker dies of it."""
+        """Return the result of `ask`. Raise `ForageError` if each worker dies of it."""
         how = ""
         for _ in range(TRIES):
             try:
@@ -436,7 +438,7 @@ class Pool(HostEnvironment):
         return joined(shown)
 
     def _restored(self, worker: Worker, parts: Sequence[bytes]) -> PyTree[np.ndarray]:
-        """Return what a worker shows, or one that replaces it, once its lanes go on from their parts of a snapshot."""
+        """Return the observations of a worker, or of its replacement, after its lanes are restored from a snapshot."""
         own = [(lane, parts[self.lanes.index(lane)]) for lane in worker.lanes]
         ask = lambda: [lane.ask("restore", part) for lane, part in own]  # noqa: E731
         return joined(self._persist(worker.lanes[0], "restore", ask))
@@ -454,14 +456,16 @@ class Pool(HostEnvironment):
 
 
 def joined(parts: Sequence[PyTree[np.ndarray]]) -> PyTree[np.ndarray]:
-    """Return what neighbouring environments show as what all show."""
+    """Join the arrays of neighbouring environments into one batch."""
     return jax.tree.map(lambda *x: np.concatenate(x), *parts)
 
 
 def check(
     build: Callable[[int], HostEnvironment], num_envs: int, workers: int, threads: int, ray: bool = False
 ) -> None:
-    """Raise `ForageError` for more workers than there is work, or than the machine bears, and what cannot be sent."""
+    """Raise `ForageError` for more workers than environments or than the machine allows, and for code that cannot be
+    sent.
+    """
     lanes = workers * threads
     if workers < 1 or threads < 1:
         raise ForageError(f"Workers are 1 or more, with 1 thread or more each, and not {workers} with {threads}.")
@@ -482,7 +486,7 @@ def check(
 
 
 def check_sent(build: Any) -> None:
-    """Raise `ForageError` for what makes environments and cannot be sent to other processes."""
+    """Raise `ForageError` for a builder of environments that cannot be sent to other processes."""
     try:
         pickle.dumps(build)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Workers that are processes of this machine, and what any worker is to the pool whose environments it steps."""
+"""Workers that are processes of this machine, and the interface of all workers to the pool that uses them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Gone(Exception):
 
 
 class Worker:
-    """Lanes that are somewhere else, and a way to speak with whoever steps them."""
+    """Lanes in another process, and a connection to it."""
 
     shares_memory = True
 
@@ -76,11 +76,11 @@ class Worker:
                 lane.tell(MAKE)
 
     def reach(self) -> None:
-        """Start what is to be spoken with."""
+        """Start the process to connect to."""
         raise NotImplementedError
 
     def tell(self, message: bytes, place: int = 0) -> None:
-        """Tell the lane at this place something, or all lanes, where they are not told one by one."""
+        """Send a message to the lane at this place, or to all lanes if they share one connection."""
         raise NotImplementedError
 
     def hear(self, place: int = 0) -> bytes:
@@ -88,7 +88,7 @@ class Worker:
 
     @property
     def slots(self) -> list[list[Lane]]:
-        """Return the lanes that are asked for a step together; how many slots there are is what `apart` says."""
+        """Return the lanes that take a step together; `apart` sets the number of slots."""
         return [[lane] for lane in self.lanes] if self.apart else [self.lanes]
 
     def begin_step(self, number: int, shared: Exchange, slot: int = 0) -> None:
@@ -96,13 +96,16 @@ class Worker:
         self.tell(NUMBER.pack(number), slot)
 
     def end_step(self, number: int, shared: Exchange, slot: int = 0) -> str:
-        """Wait until its lanes have taken it and `shared` holds what came of it. Return what went wrong, or nothing."""
+        """Wait until its lanes have taken the step and `shared` holds the results. Return the error, or an empty
+        text.
+        """
         said = self.hear(slot)
         return "" if said == NUMBER.pack(number) else pickle.loads(said)
 
     @staticmethod
     def listening(workers: Sequence[Any]) -> Callable[[float | None], list[tuple[Any, int]]]:
-        """Return what waits so many seconds for slots of these workers, of one class, that have answered or are gone.
+        """Return a function that waits up to a number of seconds for slots of these workers that have answered or
+        are gone.
 
         It returns their workers and places. It is made anew when one of the workers is replaced.
         """
@@ -110,33 +113,34 @@ class Worker:
 
     @property
     def lines(self) -> int:
-        """Return how many ways there are to ask it something and hear the answer."""
+        """Return the number of connections for requests and answers."""
         return len(self.slots)
 
     def waits(self, line: int) -> Any | None:
-        """Return what tells one wait for an answer on a line from the next, such as the answers so far.
+        """Return a key of the wait for an answer on a line, such as the number of answers, to tell it from the next
+        wait.
 
         `None` where no answer is due, or one lies there.
         """
         raise NotImplementedError
 
     def is_slow(self, line: int) -> bool:
-        """Return whether what is due on a line may take longer than a step: its environments are being made."""
+        """Return whether an answer may take longer than a step, because its environments are being made."""
         return self.starting
 
     def fell_silent(self, sitting: int, seconds: float) -> None:
-        """Kill it, unless it was started anew meanwhile, as it did not answer within so many seconds."""
+        """Kill the worker after `seconds` without an answer, unless it was restarted meanwhile."""
         with self.changing:
             if self.sittings == sitting and not self.overdue:
                 self.overdue = seconds
                 self.kill()
 
     def kill(self) -> None:
-        """End it at once, whatever it is at."""
+        """Kill the worker at once, even during a step."""
         raise NotImplementedError
 
     def how_it_ended(self) -> str:
-        """Describe the end of one that is gone."""
+        """Describe the end of a worker that is gone."""
         return f"did not answer within {self.overdue:g} seconds" if self.overdue else "was lost"
 
     def ask_to_end(self) -> None:
@@ -155,7 +159,7 @@ class Guard:
         self.process: subprocess.Popen[bytes] | None = None
 
     def hear_of(self, sign: str, process: int) -> None:
-        """Say that a worker has begun (`+`) or is over (`-`)."""
+        """Report that a worker has started (`+`) or ended (`-`)."""
         if os.name != "posix":  # Windows knows neither groups of processes nor their environments
             return
         if self.process is None:
@@ -196,7 +200,7 @@ class Process(Worker):
 
     @property
     def mark(self) -> str:
-        """Return the mark of what this worker starts."""
+        """Return the mark of the processes that this worker starts."""
         assert self.guard is not None
         return f"{self.guard.mark}{self.lanes[0].first}.{self.sittings}."
 
@@ -326,7 +330,7 @@ def signal_name(number: int) -> str:
 
 
 def unstarted(error: OSError) -> str:
-    """Describe why a worker could not be started, and what would work."""
+    """Describe the failure to start a worker, and a remedy."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return (
             f"A worker could not be started ({error.strerror}); give fewer workers or worker threads, or raise the "
@@ -336,7 +340,7 @@ def unstarted(error: OSError) -> str:
 
 
 def allowed_files() -> str:
-    """Return how many files this process may open, as an end of a sentence; nothing where that is not known."""
+    """Return the limit of open files of this process, as an end of a sentence; empty if it is unknown."""
     try:
         import resource
     except ImportError:
@@ -345,7 +349,7 @@ def allowed_files() -> str:
 
 
 class Lane:
-    """What is known here of a lane: whose it is, at which place, and which environments it has."""
+    """The pool's record of a lane: its worker, its place, and its environments."""
 
     def __init__(self, worker: Worker, place: int, rows: tuple[int, int]):
         self.worker, self.place = worker, place

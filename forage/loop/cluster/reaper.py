@@ -1,4 +1,4 @@
-"""The end of processes that nobody else ends: workers that hang once their run is gone, and simulators they started.
+"""Ends orphaned processes: workers that hang once their run is gone, and simulators that they started.
 
 A worker leads a process group of its own and has a mark in its environment, both of which the programs it starts have
 too. `kill` ends all of them. As a program, beside every pool of workers, this waits until the pool's process is gone,
@@ -26,7 +26,9 @@ PROCESSES = Path("/proc")
 
 
 def marked(mark: str) -> list[int]:
-    """Return the processes that a worker with this mark has started, where the system tells environments."""
+    """Return the processes that a worker with this mark has started, if the system shows their environment
+    variables.
+    """
     wanted, found = f"{MARK}={mark}".encode(), []
     if not PROCESSES.is_dir():
         return found
@@ -65,7 +67,7 @@ def running(process: int) -> bool:
 
 
 def wait_for_end(parent: int, file: int = 0) -> set[int]:
-    """Wait until the parent is gone or closes its end of a pipe. Return the workers that had begun and not ended."""
+    """Wait until the parent is gone or closes its end of a pipe. Return the workers that started and have not ended."""
     workers: set[int] = set()
     rest = b""
     while os.getppid() == parent:
@@ -81,7 +83,7 @@ def wait_for_end(parent: int, file: int = 0) -> set[int]:
 
 
 def main() -> None:
-    """Wait for the end of whoever started this, and end the workers it leaves behind."""
+    """Wait for the end of the parent process, and end the workers that it leaves behind."""
     mark, parent = sys.argv[1], os.getppid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # it ends with the pool

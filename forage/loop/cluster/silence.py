@@ -17,7 +17,9 @@ LOOKS = 8  # in the time that a worker has
 
 
 class Silence(threading.Thread):
-    """Counts how long each worker has owed an answer, by its own looks: while this process stands still none passes."""
+    """Measures the time that each worker has owed an answer, by its own ticks: none passes while this process is
+    stopped.
+    """
 
     def __init__(self, workers: Sequence[Worker], seconds: float):
         super().__init__(name="forage-silence", daemon=True)

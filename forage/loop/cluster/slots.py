@@ -1,4 +1,4 @@
-"""Environments that do not wait for each other: each slot of a batch is told its next step as soon as it is ready.
+"""Environments that do not wait for each other: each slot of a batch gets its next step as soon as it is ready.
 
 A slot is a lane of a worker on this machine, or all lanes of an actor of a cluster. It is asked for a step when there
 is an action for it, and whoever has answered first is heard first, as in EnvPool (Weng et al., 2022, "EnvPool: A Highly
@@ -35,18 +35,18 @@ class Slot:
         self.written: list[np.ndarray] = []
 
     def open(self, shared: Exchange) -> None:
-        """Take its rows of what all share."""
+        """Take its rows of the shared arrays."""
         own = jax.tree.map(lambda x: x[self.rows], shared)
         self.actions, self.numbers = jax.tree.leaves(own.action), own.number
         self.written, self.structure = jax.tree.flatten(own._replace(action=(), place=(), number=()))
 
     def copied(self) -> Exchange:
-        """Return copies of what it has written."""
+        """Return copies of its results."""
         return jax.tree.unflatten(self.structure, [leaf.copy() for leaf in self.written])
 
 
 class Arrived(NamedTuple):
-    """What a slot shows."""
+    """The results of a slot."""
 
     rows: slice  # its environments among all
     result: HostStep | None  # leaves [env, ...]; `None`: its worker was replaced while it had nothing to do
@@ -55,12 +55,12 @@ class Arrived(NamedTuple):
 
 
 class Slots(Pool):
-    """A pool whose slots are told and heard one by one: `tell`, then `hear` until nothing is under way."""
+    """A pool whose slots step independently: `tell`, then `hear` until no slot is busy."""
 
     apart: ClassVar[bool] = True
 
     ready: Callable[[float | None], list[tuple[Any, int]]] | None = None
-    """What waits for slots: see `Worker.listening`. `None` where it has to be made anew."""
+    """The function that waits for slots: see `Worker.listening`. `None` if it has to be rebuilt."""
 
     def __init__(self, build: Callable[[int], HostEnvironment], num_envs: int, *how: Any, **named: Any):
         """Start workers as a `Pool` does."""
@@ -90,7 +90,7 @@ class Slots(Pool):
                 self.dead.append(slot.worker)
 
     def hear(self) -> list[Arrived]:
-        """Wait for some of those that are under way, and return what they show.
+        """Wait for some of the busy slots, and return their results.
 
         Raise `ForageError` where an environment failed, once nothing is under way any more.
         """
@@ -127,7 +127,7 @@ class Slots(Pool):
         super().close()
 
     def _heard(self) -> tuple[list[Arrived], str]:
-        """Return what those show that have answered by now, of which there is one at least; and what went wrong."""
+        """Return the results of the slots that have answered by now, at least one, and the error message."""
         found, failed = [], ""
         for slot in self.slots if self.anew else ():
             if slot.under_way and slot.lanes[0] in self.anew:
@@ -149,7 +149,7 @@ class Slots(Pool):
         return found, failed
 
     def _begun_anew(self, slot: Slot) -> list[Arrived]:
-        """Return what a slot shows whose worker was replaced before it was told its step, which is lost.
+        """Return the results of a slot whose worker was replaced before it got its step, which is lost.
 
         Nothing, where that worker is gone as well.
         """
@@ -163,7 +163,7 @@ class Slots(Pool):
         return [self._lost_step(slot, observation)]
 
     def _lost_step(self, slot: Slot, observation: PyTree[np.ndarray]) -> Arrived:
-        """Return a step of which nothing is known but that an episode begins behind it."""
+        """Return a lost step: the only known value is the first observation of the next episode."""
         written = slot.copied()
         nothing: Any = {name: np.full_like(values, np.nan) for name, values in written.info.items()}
         over: Any = np.zeros_like(written.terminated)
@@ -171,7 +171,7 @@ class Slots(Pool):
         return Arrived(slot.rows, HostStep(step, observation), observation, lost=True)
 
     def _shown(self, slot: Slot) -> Arrived:
-        """Return what a slot has written."""
+        """Return the results that a slot has written."""
         shared = slot.copied()
         step = Step(shared.led_to, shared.reward, shared.terminated, shared.truncated, shared.info)
         observation = shared.led_to
@@ -185,7 +185,7 @@ class Slots(Pool):
         return Arrived(slot.rows, HostStep(step, observation), observation)
 
     def _replaced(self, worker: Worker) -> list[Arrived]:
-        """Replace a worker that is gone, and return what its slots show then.
+        """Replace a worker that is gone, and return the results of its slots.
 
         A step that one had taken, but had not told, counts, and its episode is cut there; one under way is lost.
         """

@@ -1,4 +1,4 @@
-"""A process that steps environments: lanes, each a batch of its own on a thread of its own, told what to do by a pipe.
+"""A process that steps environments: lanes, each a batch on a separate thread, with commands through a pipe.
 
 Arrays come and go in shared memory (`Exchange`); the pipe carries a step's number, once for all lanes, and back when
 the last of them has taken it, whatever else is asked for, and, by its end, the news that the process is gone.
@@ -36,17 +36,17 @@ MAKE, CALL, OPEN, CLOSE = "make", "call", "open", "close"  # what a lane is told
 DONE, FAILED = "done", "failed"  # and what it answers
 
 NUMBER = struct.Struct("<q")
-"""A step's number: alone in a message, it asks a worker for that step, and says that all its lanes have taken it."""
+"""A step's number: as a message, it asks a worker for that step, or confirms that all its lanes have taken it."""
 
 TOLD = (
     *("evaluation_episodes", "evaluation_envs", "in_words", "places", "returns", "seeded", "numbered", "difficulty"),
     *("hints", "written", "frames_per_second", "info_names"),
 )
-"""What a batch says once of all its environments."""
+"""The attributes that a batch reports once for all its environments."""
 
 
 class Exchange(NamedTuple):
-    """What is done in a batch of environments, and what came of it: arrays `env ...`, or their shapes."""
+    """The actions and results of a batch of environments: arrays `env ...`, or their shapes."""
 
     action: PyTree[Any]
     led_to: PyTree[Any]  # the observation that each step led to
@@ -60,7 +60,7 @@ class Exchange(NamedTuple):
 
 
 def exchange(spec: Spec, num_envs: int) -> Exchange:
-    """Return the shapes of what a batch of environments exchanges."""
+    """Return the shapes of the actions and results of a batch of environments."""
     rows = (num_envs,) if spec.num_agents == 1 else (num_envs, spec.num_agents)
 
     def batched(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
@@ -92,13 +92,13 @@ class Lane:
         self.block: Block | None = None
 
     def work(self) -> None:
-        """Do on this thread what others put into the queue, until there is nothing more to come: `None`."""
+        """Run the calls in the queue on this thread, until `None` ends it."""
         while (do := self.asked.get()) is not None:
             do()
         self.close()
 
     def answer(self, what: str, *told: Any) -> Any:
-        """Do what was asked for, and return the answer."""
+        """Carry out a request, and return the answer."""
         if what == MAKE:
             self.environment = self.build(self.num_envs)
             self.environment.first = self.first
@@ -123,7 +123,7 @@ class Lane:
         self.led_to, self.observation = jax.tree.leaves(self.mine.led_to), jax.tree.leaves(self.mine.observation)
 
     def step(self, number: int) -> None:
-        """Take the actions that lie in the block, and write what came of them and, at last, the step's number."""
+        """Take the actions in the block, and write the results and, at last, the step's number."""
         mine, environment = self.mine, self.environment
         result = environment.step(jax.tree.unflatten(self.structure, [action.copy() for action in self.actions]))
         step = result.step
@@ -149,7 +149,7 @@ class Lane:
 
 
 class Worker:
-    """The lanes of this process, the first on its main thread, and the pipe to whom they work for."""
+    """The lanes of this process, the first on its main thread, and the pipe to the pool."""
 
     def __init__(self, lanes: list[Lane], pipe: Connection, first: int = 0):
         """`first`: the place of the first lane."""
@@ -158,7 +158,7 @@ class Worker:
         self.left, self.failed = 0, ""  # of a step: lanes that have not finished, and what was wrong in one
 
     def work(self) -> None:
-        """Do what the pipe asks for until it closes."""
+        """Serve the requests of the pipe until it closes."""
         threads = [threading.Thread(target=lane.work, daemon=True) for lane in self.lanes[1:]]
         for thread in threads:
             thread.start()
@@ -185,7 +185,7 @@ class Worker:
             thread.join()
 
     def step(self, lane: Lane, number: int) -> None:
-        """Take a step in a lane. The last to finish says so, or what went wrong in one of them."""
+        """Take a step in a lane. The last lane to finish reports it, or the error of one of them."""
         failed = ""
         try:
             lane.step(number)
@@ -199,7 +199,7 @@ class Worker:
             self.say(pickle.dumps(self.failed) if self.failed else NUMBER.pack(number))
 
     def call(self, place: int, *asked: Any) -> None:
-        """Answer what the lane at this place is asked for."""
+        """Answer a request to the lane at this place."""
         self.say(answered(self.lanes[place - self.first], place, *asked))
 
     def say(self, message: bytes) -> None:
@@ -216,12 +216,12 @@ class Actor:
         self.threads = [ThreadPoolExecutor(1) for _ in lanes]  # an environment may want to stay on its thread
 
     def call(self, message: bytes) -> bytes:
-        """Answer what a lane is asked for, as a worker's process does."""
+        """Answer a request to a lane, as a worker's process does."""
         place, *asked = pickle.loads(message)
         return self.threads[place].submit(answered, self.lanes[place], place, *asked).result()
 
     def step(self, number: int, action: PyTree[np.ndarray]) -> tuple[str, Exchange]:
-        """Take a step in all lanes. Return what went wrong in one of them, or nothing, and what came of the step."""
+        """Take a step in all lanes. Return the error of one of them, or an empty text, and the results of the step."""
         first, failed = self.lanes[0].first, ""
 
         def take(lane: Lane) -> None:
@@ -248,7 +248,7 @@ def write(leaves: list[np.ndarray], tree: PyTree[np.ndarray]) -> None:
 
 
 def answered(lane: Lane, place: int, *asked: Any) -> bytes:
-    """Return what a lane answers, or what went wrong, with its place."""
+    """Return a lane's answer, or its error, with its place."""
     try:
         return pickle.dumps((place, DONE, lane.answer(*asked)))
     except BaseException as error:
@@ -256,13 +256,13 @@ def answered(lane: Lane, place: int, *asked: Any) -> bytes:
 
 
 def description(environment: HostEnvironment) -> dict[str, Any]:
-    """Return what a batch says once of all its environments, and its spec."""
+    """Return the attributes of a batch that hold for all its environments, and its spec."""
     told = {name: getattr(environment, name) for name in TOLD}
     return told | {"spec": environment.spec, "saved": type(environment)._snapshot is not HostEnvironment._snapshot}
 
 
 def sentence(error: BaseException) -> str:
-    """Return what went wrong as one sentence. Where somebody has called `sys.exit`, end the process."""
+    """Describe an error in one sentence. After a call of `sys.exit`, end the process."""
     if isinstance(error, SystemExit | Quit):
         leave(error.code)
     if isinstance(error, ForageError):

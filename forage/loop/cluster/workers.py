@@ -1,4 +1,4 @@
-"""How environments of a run on the host are spread over workers."""
+"""The distribution of a run's environments on the host over workers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forage.loop.cluster.slots import Slots
 
 
 class Workers(NamedTuple):
-    """How environments of a run on the host are spread over processes."""
+    """The distribution of a run's environments on the host over processes."""
 
     count: int = 0  # processes of each seed; 0: this one steps them
     threads: int = 1  # of each, which step environments side by side, where those wait or compute outside of Python
@@ -32,7 +32,7 @@ class Workers(NamedTuple):
         ahead: int | None = None,
         step_timeout: float | None = None,
     ) -> Workers:
-        """Return the workers that are asked for: `4`, or `ray:4`. Raise `ForageError` for anything else."""
+        """Return the requested workers: `4`, or `ray:4`. Raise `ForageError` for any other text."""
         kind, _, count = str(asked).rpartition(":")
         if kind not in ("", "ray") or not count.isdigit() or (kind and not int(count)):
             raise ForageError(f"Workers are so many processes, such as 4, or actors of a cluster, ray:4; not {asked}.")
@@ -47,13 +47,13 @@ class Workers(NamedTuple):
         return cls(int(count), threads, kind == "ray", first_come, ahead, step_timeout)
 
     def around(self, build: Callable[[int], HostEnvironment]) -> Callable[[int], HostEnvironment]:
-        """Return what builds a batch that these workers step."""
+        """Return a builder of a batch that these workers step."""
         kind = Slots if self.first_come else Pool if self.ahead is None else Players
         how = self.count, self.threads, self.ray, self.step_timeout or PATIENCE, self.note
         return (lambda num_envs: kind(build, num_envs, *how)) if self.count else build
 
     def evaluating(self, build: Callable[[int], HostEnvironment]) -> Callable[[int], HostEnvironment]:
-        """Return what builds a batch for evaluations: in this process, or where steps have a limit in a worker.
+        """Return a builder of a batch for evaluations: in this process, or in a worker if steps have a time limit.
 
         That has one lane, so that what is drawn for a whole batch is as in this process.
         """
@@ -63,7 +63,7 @@ class Workers(NamedTuple):
 
 
 def check_timeout(seconds: float, count: int) -> None:
-    """Raise `ForageError` for a limit that no step could keep, or that nobody is held to."""
+    """Raise `ForageError` for a limit that no step could keep, or a limit without workers."""
     if not seconds > 0:
         raise ForageError(f"A step may take more than 0 seconds of a worker, not {seconds:g}; 60 is a usual limit.")
     if not count:

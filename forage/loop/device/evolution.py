@@ -22,7 +22,7 @@ from forage.loop.learner import Episodes, LearnerState, State, Tally, finite
 
 
 class EvolutionState(NamedTuple):
-    """Everything a run is, for one seed; what is empty is there for parts that such a loop has no use for."""
+    """The complete state of a run, for one seed; fields of parts that this loop does not use are empty."""
 
     key: Key[Array, ""]
     learner: LearnerState  # the agent alone
@@ -62,7 +62,7 @@ class EvolutionLoop(DeviceLoop):
         return EvolutionState(key, learner, jnp.int32(0))
 
     def iterate(self, state: State, clock: Clock) -> tuple[State, Tally]:
-        """Play generations while another one of full length fits into what the clock allows."""
+        """Play generations as long as another one of full length fits into the clock's total."""
         shapes = jax.eval_shape(lambda state: self.generation(state, clock)[1], state)
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 

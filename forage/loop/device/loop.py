@@ -48,7 +48,7 @@ LARGE = 2**14
 
 
 class Start(NamedTuple):
-    """Where one episode begins."""
+    """The start of one episode."""
 
     task: PyTree[Array | None]  # the environment's leaves that this task sets
     env_state: State
@@ -57,7 +57,7 @@ class Start(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """Fresh starts, made in bulk and handed out as episodes end, so that no step pays for a reset it does not need."""
+    """Fresh starts, made in bulk and used up as episodes end, so that no step computes a reset it does not need."""
 
     starts: Start  # leaves [pool, ...]
     used: Int[Array, ""]
@@ -74,7 +74,7 @@ class Actors(NamedTuple):
 
 
 class DeviceState(NamedTuple):
-    """Everything a run is, for one seed: saving these leaves saves the run."""
+    """The complete state of a run, for one seed: saving these leaves saves the run."""
 
     key: Key[Array, ""]
     learner: LearnerState
@@ -87,7 +87,7 @@ class DeviceState(NamedTuple):
 
 
 class Collected(NamedTuple):
-    """What a rollout leaves behind."""
+    """The results of a rollout."""
 
     pool: Pool
     actors: Actors
@@ -292,7 +292,7 @@ class DeviceLoop(Part):
         return told._replace(reward=team.own_reward(rollout)) if self.learner.behaviour.opposes else told
 
     def drop_unfinished(self, state: DeviceState, key: Key[Array, ""]) -> DeviceState:
-        """Begin new episodes in place of those under way, which count nowhere."""
+        """Replace the unfinished episodes by new ones, without counting them."""
         running = state.actors.episode_length > 0
         pool, at = self.begin_anew(state, state.pool, state.actors.at, running, key)
         hidden = select(running, jax.tree.map(lambda x: x[None], self.learner.hidden()), state.actors.hidden)
@@ -364,11 +364,11 @@ class DeviceLoop(Part):
         return state, Tally(episodes, sums, (~sound).astype(jnp.float32), last_infos(told))
 
     def latest(self, state: DeviceState) -> Metrics:
-        """Return what a report says of the state it ends with."""
+        """Return the metrics of a report that describe the final state."""
         return visits.measures(state.visits) if isinstance(state.visits, Visits) else {}
 
     def next_rollout(self, state: DeviceState, clock: Clock) -> Experience:
-        """Return what the next turn will collect, to look into it."""
+        """Return the rollout that the next turn will collect, for inspection."""
         return self.collect(state, clock, jax.random.split(state.key, 4)[1]).rollout
 
     def evaluate(
@@ -487,12 +487,12 @@ def numbers(info: dict[str, Any], names: tuple[str, ...]) -> dict[str, Float[Arr
 
 
 def last_infos(told: Experience) -> dict[str, tuple[Array, Array]]:
-    """Sum what the environment said at the last steps of episodes (leaves `time env`), and count where it did."""
+    """Sum the info values of the last steps of episodes (leaves `time env`), and count them."""
     return sums_said({name: jnp.where(told.ended, values, jnp.nan) for name, values in told.info.items()})
 
 
 def sums_said(infos: Mapping[str, Any]) -> dict[str, tuple[Array, Array]]:
-    """Sum the numbers of each name, and count them; NaN stands where nothing was said."""
+    """Sum the numbers of each name, and count them; NaN marks a missing value."""
     said = {name: ~jnp.isnan(values) for name, values in infos.items()}
     return {
         name: (jnp.where(said[name], values, 0).sum(), said[name].sum().astype(jnp.float32))
@@ -503,7 +503,7 @@ def sums_said(infos: Mapping[str, Any]) -> dict[str, tuple[Array, Array]]:
 def under_way(
     before: Float[Array, "env *objectives"], new: Float[Array, "time env *objectives"], ended: Bool[Array, "time env"]
 ) -> Float[Array, "env *objectives"]:
-    """Return what has been summed of the episodes that are not over: `new` since each one's start, and `before` if
+    """Compute the running sums of the unfinished episodes: `new` since each one's start, and `before` if it started
     earlier.
     """
     time = jnp.arange(1, len(ended) + 1)[:, None]

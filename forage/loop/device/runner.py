@@ -71,7 +71,7 @@ def laid_out(varied: Varied, state: DeviceState) -> DeviceState:
 
 
 def env_axes(varied: Varied, state: DeviceState) -> PyTree[int]:
-    """Return which axis of each leaf (`seed ...`) counts environments; 0: each device has all of it.
+    """Return the axis of each leaf (`seed ...`) that counts environments; 0: each device has the whole leaf.
 
     Of what is remembered the transitions lie with their environments. Parts may keep more by environment, of which
     every device has a copy.
@@ -90,7 +90,7 @@ def env_axes(varied: Varied, state: DeviceState) -> PyTree[int]:
 
 
 def next_rollout(varied: Varied, state: DeviceState, clock: Clock) -> Experience:
-    """Return what the next turn will collect, for every seed."""
+    """Return the rollout that the next turn will collect, for every seed."""
     return over_seeds(varied, lambda e, state: e.next_rollout(state, clock), state)
 
 
@@ -146,7 +146,7 @@ def evaluate_points(
 
 
 def alone(agent: PyTree[Array]) -> LearnerState:
-    """Return a learner of which only the agent is there, which is all that plays in evaluation."""
+    """Return a learner with its agent only, which is sufficient for evaluation."""
     return LearnerState(agent, (), (), ())
 
 
@@ -161,7 +161,7 @@ def jitted(
     donate: bool = False,
     once: bool = False,
 ) -> Any:
-    """Jit `function(*settings, varied, *inputs) -> outputs`; `True` marks what has a seed axis, which devices share.
+    """Jit `function(*settings, varied, *inputs) -> outputs`; `True` marks values with a seed axis, shared by devices.
 
     Runners of one `kind` of loop share it, and with it what JAX has traced and compiled: a run that differs from
     one before it in numbers alone begins at once. The kinds used last are kept. What runs `once` is compiled quickly
@@ -189,7 +189,7 @@ def jitted(
 
 
 def shape_of(seeds: int, units: int, here: list[jax.Device], asked: mesh.Devices) -> mesh.Shape:
-    """Return the shape of the mesh, of all devices that are here unless others were asked for.
+    """Return the shape of the mesh, of all local devices unless others were requested.
 
     On the CPU, whose devices take from each other what they take, no seed runs twice, and environments are split only
     where devices were asked for.
@@ -204,7 +204,7 @@ def shape_of(seeds: int, units: int, here: list[jax.Device], asked: mesh.Devices
 
 
 def shared(loop: DeviceLoop) -> tuple[int, str]:
-    """Return what the devices that share one seed must divide, and what that is."""
+    """Return the batch size that the devices of one seed must divide, and its name."""
     agent, memory = loop.agent, loop.learner.memory
     if isinstance(agent, Evolver):
         return agent.population, f"populations of {agent.population}"
@@ -258,7 +258,7 @@ class DeviceRunner:
         self._programs: dict[Any, Background] = {}
 
     def placed(self, varied: Varied) -> Varied:
-        """Put the loop's numbers on the devices, or they would be sent there anew with every call."""
+        """Put the loop's numbers on the devices, as every call would send them again otherwise."""
         everywhere = NamedSharding(self.mesh, P())
         return Varied(mesh.put(varied.common, everywhere), self._spread(varied.members))
 
@@ -269,7 +269,9 @@ class DeviceRunner:
         return mesh.put(tree, to or self._placement)
 
     def _placements(self, state: DeviceState) -> PyTree[NamedSharding]:
-        """Return where each leaf of a state lies: with its seed, and what counts environments with these."""
+        """Return the sharding of each leaf of a state: by seed, and by environment for leaves that count
+        environments.
+        """
 
         def placement(axis: int) -> NamedSharding:
             return NamedSharding(self.mesh, P(mesh.SEED, *[None] * (axis - 1), mesh.ENV)) if axis else self._placement
@@ -282,12 +284,12 @@ class DeviceRunner:
         return jax.tree.map(lambda leaf: leaf[: self.rows], tree) if self.rows else tree
 
     def _reachable(self, tree: PyTree[Array]) -> PyTree[Array]:
-        """Return leaves as they are, or, where some of them lies with other hosts, in this one's memory."""
+        """Return leaves unchanged, or, if some of them are on other hosts, copies in this host's memory."""
         return mesh.fetched(tree) if self.several_hosts else tree
 
     @property
     def rows(self) -> int | None:
-        """Return how many rows of `state` are the seeds' own; `None`: all."""
+        """Return the number of rows of `state` that belong to the seeds; `None`: all."""
         return len(self.seeds) if len(self.places) > len(self.seeds) else None
 
     def _program(self, name: Any, prepare: Callable[[], tuple[Any, ...]]) -> Background:
@@ -362,14 +364,14 @@ class DeviceRunner:
         return self._seeds(mesh.fetched(play(self.varied, alone(self._agents()), keys, points, np.bool_(sampled))))
 
     def sample(self) -> str | None:
-        """Return nothing: native environments have no words."""
+        """Return `None`: native environments have no words."""
         return None
 
     def retire(self) -> None:
-        """Do nothing: the environments are part of the state."""
+        """Keep the environments, which are part of the state."""
 
     def close(self) -> None:
-        """Do nothing: JAX frees the arrays."""
+        """Keep the arrays, which JAX frees."""
 
     @property
     def learner(self) -> Learner:
@@ -382,12 +384,14 @@ class DeviceRunner:
 
     @property
     def shape(self) -> mesh.Shape:
-        """Return how many devices share the seeds, and how many of them each seed's environments."""
+        """Return the number of devices that share the seeds, and the number that share each seed's environments."""
         return mesh.Shape(*self.mesh.devices.shape)
 
     @property
     def spread(self) -> str:
-        """Say how devices share seeds, and why some have nothing to do; empty where a device's seeds are its own."""
+        """Describe the sharing of seeds among devices, and the cause of idle ones; empty if each device has its own
+        seeds.
+        """
         here = self.here
         asked = mesh.forced_devices() if here[0].platform == "cpu" and self.asked is None else self.asked
         quiet = here[0].platform == "cpu" and asked is None
@@ -405,7 +409,7 @@ class DeviceRunner:
 
     @property
     def spent(self) -> dict[str, float]:
-        """Return the seconds of training, by what they were spent on."""
+        """Return the seconds of training, by activity."""
         return dict(self.watch.spent)
 
     @property
@@ -435,7 +439,7 @@ class DeviceRunner:
         self.agents = self._spread(agents)
 
     def learner_shapes(self) -> LearnerState:
-        """Return the shapes of what one member learns and remembers."""
+        """Return the shapes of one member's learner state."""
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), self.shapes().learner)
 
     def inherit(self, agents: PyTree[Array], memory: PyTree[Array] | None, steps: int) -> None:
@@ -450,20 +454,22 @@ class DeviceRunner:
         self.restore(state._replace(learner=learner), steps)
 
     def next_rollout(self) -> Experience:
-        """Return what the next turn will collect (leaves `seed time env ...`), to look into it."""
+        """Return the rollout that the next turn will collect (leaves `seed time env ...`), for inspection."""
         look = self._jitted(next_rollout, (True, False), True, once=True)
         return self._seeds(mesh.fetched(look(self.varied, self.state, self._clock())))
 
     @property
     def shown(self) -> PyTree[np.ndarray] | None:
-        """Return what every environment shows just now, leaves `seed env ...`; `None` where episodes are not kept."""
+        """Return the current observation of every environment, leaves `seed env ...`; `None` if episodes are not
+        stored.
+        """
         if self.state is None or not self.state.actors:
             return None
         return self._seeds(mesh.fetched(self.state.actors.at.observation))
 
     @property
     def visits(self) -> np.ndarray | None:
-        """Return how often each seed was at each place of the environment's map, `seed *place`, where that is
+        """Return the number of visits of each seed to each place of the environment's map, `seed *place`, if it is
         measured.
         """
         measured, places = self.state.visits if self.state else (), self.varied.common.environment.places
@@ -473,15 +479,15 @@ class DeviceRunner:
 
     @property
     def begun(self) -> np.ndarray | None:
-        """Return how many episodes of each seed began at each place of that map, `seed *place`."""
+        """Return the number of episodes of each seed that began at each place of that map, `seed *place`."""
         measured, places = self.state.visits if self.state else (), self.varied.common.environment.places
         if not isinstance(measured, visits.Visits) or not places:
             return None
         return mesh.fetched(measured.begun)[: self.rows].reshape(-1, *places)
 
     def shapes(self, placed: bool = False) -> DeviceState:
-        """Return the shapes and dtypes of a state to `restore`; when `placed` of `state`, and on which devices
-        it lies.
+        """Return the shapes and dtypes of a state to `restore`; when `placed`, those of `state` with the devices it
+        is on.
         """
         shapes = jax.eval_shape(self._init, self.varied, self._keys)
         if not placed:
@@ -491,12 +497,12 @@ class DeviceRunner:
         )
 
     def restore(self, state: DeviceState, steps: int) -> None:
-        """Continue from a saved state: leaves `seed ...`, and what more rows they have is not looked at."""
+        """Continue from a saved state: leaves `seed ...`, whose further rows are ignored."""
         self.state = self._spread(state, self._placements(state))
         self.steps = steps
 
     def save(self, path: Path, header: dict[str, Any]) -> None:
-        """Write a checkpoint. Raise `NotFinite` where something in it is not finite.
+        """Write a checkpoint. Raise `NotFinite` if any of its values is not finite.
 
         Of several hosts the first one writes.
         """
@@ -512,7 +518,7 @@ class DeviceRunner:
         return header
 
     def kept(self) -> dict[str, PyTree[jax.ShapeDtypeStruct]]:
-        """Return the shapes of all that training keeps in memory, by part, without making any of it."""
+        """Return the shapes of the arrays that training keeps in memory, by part, without making any of them."""
         state, learner = self.shapes(placed=True), self.learner
         parts = {part: getattr(state.learner, part) for part in ("agent", "behaviour", "rewards", "memory")}
         parts |= {part: getattr(state, part) for part in ("starts", "pool", "actors", "visits")}
@@ -540,11 +546,13 @@ class DeviceRunner:
         return before
 
     def missing(self) -> dict[str, tuple[str, ...]]:
-        """Return nothing: every step has all that the environment names."""
+        """Return an empty dictionary: every step has all named values of the environment."""
         return {}
 
     def attempt(self, until: int, skip: Sequence[bool]) -> list[str]:
-        """Train all members up to a step. Return why those that are not to be skipped cannot go on, or empty."""
+        """Train all members up to a step. Return the reason why each member that is not skipped cannot continue, or
+        empty.
+        """
         ahead = (until - self.steps) // self.steps_per_iteration
         if ahead <= 0:
             return [""] * len(self.seeds)
@@ -561,7 +569,7 @@ class DeviceRunner:
         return np.asarray(played.returns, float), [""] * len(self.seeds)
 
     def select(self, rows: Sequence[int]) -> DeviceRunner:
-        """Return a runner that goes on with these members alone, perhaps on fewer devices."""
+        """Return a runner that continues with these members alone, perhaps on fewer devices."""
         chosen = np.array(rows)
         members, state = mesh.fetched((self.varied.members, self.state))
         varied = Varied(self.varied.common, jax.tree.map(lambda leaf: leaf[chosen], members))
@@ -571,7 +579,7 @@ class DeviceRunner:
         return runner
 
     def adopt(self, source: Sequence[int], numbers: Numbers, anew: Sequence[bool]) -> list[str]:
-        """Give member i what `source[i]` has learned and remembers, and numbers of its own."""
+        """Give member i the learned state and memory of `source[i]`, and its own numbers."""
         self.varied = self.placed(vary(self.varied.common, as_arrays(numbers)))
         state, rows = self.state, np.array(source)
         assert state is not None

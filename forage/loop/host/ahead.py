@@ -34,7 +34,7 @@ from forage.loop.program import traced, uses
 
 
 def check(learner: Learner, way: Way, ahead: int) -> None:
-    """Raise `ForageError` for what cannot be collected by workers, so far ahead of the learner."""
+    """Raise `ForageError` for parts that do not allow workers to collect with this policy lag."""
     agent = learner.agent
     if agent.on_policy:
         agent.check_lag(ahead, "workers that are ahead play by that", "--ahead 0")
@@ -70,7 +70,7 @@ class Collected(NamedTuple):
 
 @dataclasses.dataclass
 class Request:
-    """A rollout that workers are asked for, or that a checkpoint had."""
+    """A rollout that workers are asked to play, or that a checkpoint holds."""
 
     began: Key[Array, ""]
     after: Key[Array, ""]  # the key with which it is learned from
@@ -109,7 +109,7 @@ class Ahead(HostLoop):
         self.teach()
 
     def teach(self) -> None:
-        """Tell workers how to act, and what a rollout looks like."""
+        """Send workers the acting part of the agent, and the shapes of a rollout."""
         _, state = jax.eval_shape(self.begun, self.learner, prng.key(0), self.mark)
         actor = self.acting_part(state._replace(rewards=(), memory=()))
         blank = jax.eval_shape(self.blank_rollout, state)
@@ -144,12 +144,12 @@ class Ahead(HostLoop):
         self.environment.teach(Lesson(parts, tuple(leaves), shelf, self.total_steps))
 
     def acting_part(self, state: Any) -> Flat:
-        """Return what of the learner concerns acting, and what else acts: its state, or the shapes of that."""
+        """Return the part of the learner that acts, with its state, or the shapes of that."""
         acting = dataclasses.replace(self.learner, rewards=None, memory=None)  # type: ignore[arg-type]
         return Flat.of((on_device(acting), state))
 
     def depends_on(self, actor: Flat, observation: PyTree[Any]) -> list[bool]:
-        """Return for each leaf of what acts whether actions depend on it: optimisers and the like need not travel."""
+        """Return for each leaf of the acting state whether actions depend on it: optimiser states need not travel."""
         one = lambda x: jax.ShapeDtypeStruct((1, *x.shape), x.dtype)  # noqa: E731
         words, number = jax.eval_shape(jax.random.key_data, prng.key(0)), jax.ShapeDtypeStruct((), np.int32)
 
@@ -175,7 +175,7 @@ class Ahead(HostLoop):
         return report._replace(latest=report.latest | {"policy_lag": np.float32(self.lag)})  # type: ignore[dict-item]
 
     def collect(self) -> tuple[Experience, np.ndarray, Measured | None]:
-        """Wait for the rollout that is to be learned from next, while workers go on with those after it."""
+        """Wait for the next rollout to learn from, while workers continue with those after it."""
         watch = self.watch
         watch.lap("keep")
         jax.block_until_ready(self.flat.leaves)
@@ -195,11 +195,11 @@ class Ahead(HostLoop):
 
     @property
     def rollouts(self) -> int:
-        """Return how many rollouts were learned from."""
+        """Return the number of rollouts learned from."""
         return self.rollouts_of(self.steps)
 
     def rollouts_of(self, steps: Any) -> int:
-        """Return how many rollouts so many steps are."""
+        """Return the number of rollouts in `steps`."""
         return int(steps) // (self.rollout_length * self.environment.num_envs)
 
     def learn(self, rollout: Experience, clock: Clock) -> Measured:
@@ -210,7 +210,7 @@ class Ahead(HostLoop):
         return metrics
 
     def ask(self, number: int) -> None:
-        """Ask for rollouts, with the newest parameters, until so many are asked for and not learned from."""
+        """Ask for rollouts, with the newest parameters, until `number` are requested and not learned from."""
         each = self.rollout_length * self.environment.num_envs
         while len(self.requests) < number:
             now = self.flat, self.learner
@@ -225,7 +225,7 @@ class Ahead(HostLoop):
             self.requests.append(Request(began, after, self.rollouts, self.version(), order, place))
 
     def publish(self) -> None:
-        """Send workers the newest parameters, to where those were that nobody plays with any more."""
+        """Send workers the newest parameters, in place of those that no player uses any more."""
         self.sent += 1
         if self.acting_numbers is None or self.acting_numbers[0] is not self.learner:
             self.acting_numbers = self.learner, self.acting_part(())
@@ -235,7 +235,7 @@ class Ahead(HostLoop):
         self.environment.publish(self.sent % (self.ahead + 1), on_host(needed))
 
     def collected(self, request: Request) -> Collected:
-        """Return copies of what players wrote, which workers write over in time."""
+        """Return copies of the players' results, which workers overwrite in time."""
         if request.collected is not None:
             return request.collected
         shelf = self.environment.shelf
@@ -245,8 +245,8 @@ class Ahead(HostLoop):
         return Collected(rollout._replace(version=version), many(shelf.lost), many(shelf.visited))
 
     def save(self, with_environment: bool = True) -> HostState:
-        """Return everything to continue from, with the rollouts that workers are ahead. After a failure these are left
-        out, as the environments are.
+        """Return the state to continue from, with the rollouts that workers are ahead. After a failure, rollouts and
+        environments are left out.
         """
         if with_environment:
             self.ask(self.ahead)
@@ -270,7 +270,7 @@ class Ahead(HostLoop):
         return saved._replace(pending=rollout, ahead=ahead)
 
     def nothing_ahead(self, key: Key[Array, ""]) -> dict[str, Any]:
-        """Return what a checkpoint holds in place of rollouts that there are none of."""
+        """Return the entries of a checkpoint for an empty list of rollouts."""
         shapes = self.shapes()
         blank = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes.ahead._replace(began=()))
         began = jnp.broadcast_to(key, (self.ahead,))
