@@ -1,4 +1,4 @@
-"""Remember and learn: the half of the loop that both runners share, and what they report of it."""
+"""The learner: the half of the loop that both runners share, which remembers and learns, and its reports."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ State = Any
 
 
 class Learner(Part):
-    """Remember and learn: what happens to a rollout, on the device and on the host."""
+    """Remembers and learns: the handling of a rollout, on the device and on the host."""
 
     agent: Agent
     behaviour: Behaviour
@@ -186,7 +186,9 @@ class Learner(Part):
         return hidden._replace(agent=self.agent.acted(state.agent, hidden.agent, action))
 
     def paid(self, state: LearnerState, hidden: PyTree[Array], reward: Float[Array, " env"]) -> PyTree[Array]:
-        """Tell the agents of many environments (leaves `env ...`) what their steps paid, where it `hears_rewards`."""
+        """Update the memories of agents (leaves `env ...`) with the rewards of their steps, for an agent that
+        `hears_rewards`.
+        """
         if not self.agent.hears_rewards:
             return hidden
         return jax.vmap(held(self, 1.0).agent.paid, in_axes=(None, 0, 0))(state.agent, hidden, reward)
@@ -216,7 +218,7 @@ class Learner(Part):
         sampled: bool | Bool[Array, ""] = False,
         world: World | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array]]:
-        """Return the action in evaluation, and what is remembered after it; `sampled`: drawn as in training.
+        """Return the action in evaluation, and the memory after it; `sampled`: drawn as in training.
 
         `world`: as in `act`. Schedules count as they end.
         """
@@ -296,7 +298,7 @@ class Learner(Part):
     def reward(
         self, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, PyTree[Array], Metrics]:
-        """Return what `Rewards.learn` makes of a rollout; a part that `asks` may ask the agent that acted in it."""
+        """Return the result of `Rewards.learn` for a rollout; a part that `asks` gets the agent that acted in it."""
 
         def policy(observation: PyTree[Array], action: PyTree[Array]) -> Float[Array, " row"]:
             return self.agent.log_probability(state.agent, observation, action)
@@ -329,7 +331,7 @@ class Learner(Part):
     def study(
         self, state: LearnerState, clock: Clock, key: Key[Array, ""], next_key: Key[Array, ""]
     ) -> tuple[LearnerState, Metrics]:
-        """Learn from one batch of an `offline` memory, to which nothing is added. `next_key`: that of the next call."""
+        """Learn from one batch of an `offline` memory, which is never added to. `next_key`: that of the next call."""
         self = held(self, clock.fraction)
         sample_key, learn_key = jax.random.split(key)
         upcoming = jax.random.split(next_key)[0]
@@ -376,7 +378,7 @@ class Learner(Part):
         return jax.tree.map(lambda x: x.reshape(len(x), -1, agents).mean(-1), judgement)
 
     def truncate(self, state: LearnerState, clock: Clock) -> LearnerState:
-        """Truncate the episodes under way, which were lost. `clock` reads as it does after the newest rollout."""
+        """Truncate the unfinished episodes, which were lost. `clock` reads as it does after the newest rollout."""
         self = held(self, clock.fraction)
         return state._replace(
             agent=self.agent.truncate(state.agent),
@@ -387,7 +389,7 @@ class Learner(Part):
 
 
 def named(experience: Experience, spec: Spec) -> Experience:
-    """Lay each of the environment's several rewards beside their vector, under its name."""
+    """Add each of the environment's several rewards by name to their vector."""
     each = {name: experience.reward[..., i] for i, name in enumerate(spec.reward_names)}
     return experience._replace(rewards=each)
 
@@ -416,7 +418,7 @@ class Episodes(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What one turn of the loop adds to a report; of many turns, their sum."""
+    """The contribution of one turn of the loop to a report; of many turns, their sum."""
 
     episodes: Episodes
     metrics: Metrics  # sums over the updates made, and `updates`
@@ -425,7 +427,7 @@ class Tally(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a chunk has to say, for one seed."""
+    """The report on a chunk, for one seed."""
 
     episodes: Episodes
     metrics: Metrics  # means over the updates made

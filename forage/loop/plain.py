@@ -24,7 +24,7 @@ ROWS = "rows"
 
 
 class PlainProgram:
-    """Operations in NumPy that act for a batch: memory and observations in, what is remembered and actions out.
+    """Operations in NumPy that act for a batch: memory and observations in, new memory and actions out.
 
     `operations` name what they do, what they read, what they make and their options; `known` are numbers they need.
     """
@@ -93,7 +93,7 @@ class PlainPolicy:
         return f"<PlainPolicy: {self.agent} on {self.environment}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what pickle keeps: what was in the file, and what is remembered of an episode."""
+        """Return the state to pickle: the content of the file, and the memory of an episode."""
         return {"made_of": self._made_of, "memory": self._memory}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
@@ -269,4 +269,4 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "argmin": lambda x, axis, dtype: np.argmin(x, axis).astype(dtype),
     "dot_general": _dot_general,
 }
-"""What a policy is made of, by name."""
+"""The operations of a policy, by name."""

@@ -22,11 +22,11 @@ from forage.core.types import ForageError, Spec
 from forage.loop.plain import PlainProgram
 
 MOST_ROWS = 256
-"""Batches of up to so many act greedily in NumPy on the CPU, where beginning a call of JAX takes longer."""
+"""The largest batch that acts greedily in NumPy on the CPU, if the overhead of a call of JAX is longer."""
 
 AUTO = "auto"
 ACTIONS = {"greedy": "greedily", "sampled": "with sampled actions"}
-"""How an agent can play, and how that is said."""
+"""The ways an agent can play, each as an adverb for messages."""
 
 
 def check_actions(evaluation_actions: str) -> None:
@@ -36,7 +36,7 @@ def check_actions(evaluation_actions: str) -> None:
 
 
 def actions_of(config: dict[str, Any], evaluation: dict[str, Any] | None, asked: str | None = None) -> str:
-    """Return how a run's agent plays unless `asked` to play otherwise: as its configuration says.
+    """Return the way a run's agent plays, as its configuration sets it, unless `asked` to play otherwise.
 
     Where that is `auto`, as was chosen when the run was evaluated; greedily, where nothing was chosen.
     """
@@ -120,7 +120,7 @@ class Policy:
 
     @property
     def chosen(self) -> str:
-        """Return which member of its run this is, where it was chosen among several: one sentence; else nothing."""
+        """Describe in one sentence which member of its run this is, if it was chosen among several; otherwise empty."""
         if self.members < 2:
             return ""
         why = "the best in evaluation" if self.evaluated else "the first, as none is evaluated yet,"
@@ -132,7 +132,7 @@ class Policy:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what pickle makes a policy of in another process: its arrays, and files of one's own that it needs."""
+        """Return the pickled form for another process: the arrays, and the user's own files that it needs."""
         try:
             kept = pickle.dumps((self.agent, self.spec, self.sampled, portable(self)))
         except Exception as error:  # what one's own objects raise has no common type
@@ -197,7 +197,7 @@ class Policy:
         return as_number(on_host(action))
 
     def paid(self, reward: Any) -> None:
-        """Tell an agent that `hears_rewards` what the step after its last action paid, or the steps of a batch."""
+        """Give an agent that `hears_rewards` the reward of the step after its last action, or of a batch of steps."""
         if not self._unpaid:
             return
         batch = self._batch or ()
@@ -207,7 +207,7 @@ class Policy:
         self._hidden, self._unpaid = self._pay[len(batch)](self._flat, self._hidden, reward), False
 
     def _check_paid(self) -> None:
-        """Raise `ForageError` where the agent acts by its rewards and was not told the last one."""
+        """Raise `ForageError` if the agent is return-conditioned and did not get the last reward."""
         if self._unpaid:
             raise ForageError(
                 f"{type(self.agent).__name__} acts by the rewards that it has had; call paid(reward) after each step."
@@ -215,7 +215,7 @@ class Policy:
 
     @functools.cached_property
     def _numpy(self) -> PlainProgram | None:
-        """What acts greedily in NumPy, made when it is first needed; `None` where only JAX can, or on a GPU."""
+        """The program that acts greedily in NumPy, made at its first use; `None` if only JAX can act, or on a GPU."""
         from forage.loop.export import plain
 
         if jax.default_backend() != "cpu":
@@ -237,7 +237,7 @@ class Policy:
         return jax.tree.unflatten(self._action, found[len(given) :])
 
     def _memory(self, batch: tuple[int, ...]) -> Any:
-        """Return what is remembered for a batch of this shape, `()` for one observation."""
+        """Return the memory for a batch of this shape, `()` for one observation."""
         if not self.remembers:
             return self._start
         if self._batch is None:
@@ -249,7 +249,7 @@ class Policy:
         return self._hidden
 
     def export(self, path: str | os.PathLike[str]) -> Path:
-        """Write what acts as a file for programs without Forage's loop, and return its path.
+        """Write the acting part as a file for programs without Forage's loop, and return its path.
 
         `policy.npz` runs in plain NumPy (`forage.PlainPolicy`), `policy.onnx` in any ONNX runtime (extra `onnx`);
         both act greedily. `policy.safetensors` holds the weights by name (extra `safetensors`).
@@ -346,7 +346,7 @@ def structure_of(agent: Agent, spec: Spec) -> Any:
 
 
 def unpickled(own: list[str], kept: bytes) -> Policy:
-    """Return the policy that another process pickled, once the files of one's own that it needs are imported."""
+    """Return the policy that another process pickled, after the user's own files that it needs are imported."""
     if own:
         for file in own:
             load_file(file)

@@ -1,4 +1,4 @@
-"""A traced function as a flat list of operations, without what its result does not depend on."""
+"""A traced function as a flat list of operations, without those that its result does not depend on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Operation(NamedTuple):
 
 @dataclasses.dataclass
 class Program:
-    """Operations in the order in which they run; what depends on no input, nor its unknown sizes, was computed already.
+    """Operations in the order of their run; those without dependence on an input or its unknown sizes are precomputed.
 
     >>> traced(jax.numpy.tanh, 0.0)(1.0)  # doctest: +SKIP
     """
@@ -66,7 +66,7 @@ def traced(function: Callable[..., Any], *examples: Any) -> Program:
 
 
 def inline(jaxpr: Any, consts: Sequence[Any], inputs: Sequence[Any], operations: list[Operation], count: int) -> list:
-    """Append what a program does with `inputs` to `operations`. Return its outputs.
+    """Append the operations of a program on `inputs` to `operations`. Return its outputs.
 
     `count` slots are inputs of the whole; each operation's outputs are numbered after them.
     """
@@ -94,7 +94,7 @@ def inline(jaxpr: Any, consts: Sequence[Any], inputs: Sequence[Any], operations:
 
 
 def is_sized(equation: Any) -> bool:
-    """Return whether all sizes in a result are numbers; an array for each row of any batch has one that is not."""
+    """Return whether all sizes of a result are known numbers; the size of a batch is not."""
     return all(isinstance(size, int) for variable in equation.outvars for size in variable.aval.shape)
 
 

@@ -1,4 +1,4 @@
-"""The contract of a runner: what runs one loop for many seeds, on the device or on the host."""
+"""The contract of a runner, which runs one loop for many seeds, on the device or on the host."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Played(NamedTuple):
 
 
 class Runner(Protocol):
-    """A loop for many seeds, the members of a run. Leaves of what it takes and returns are `member ...`."""
+    """A loop for many seeds, the members of a run. Leaves of its inputs and outputs are `member ...`."""
 
     seeds: list[int]
     steps_per_iteration: int
@@ -67,7 +67,7 @@ class Runner(Protocol):
         """Make every member's first state."""
 
     def advance(self, iterations: int) -> Report:
-        """Train every member for so many iterations of the loop."""
+        """Train every member for this number of iterations of the loop."""
         ...
 
     def prepare(self, episodes: int, max_steps: int) -> None:
@@ -88,14 +88,14 @@ class Runner(Protocol):
         ...
 
     def retire(self) -> None:
-        """Free what only training needs, before an evaluation after which there is none."""
+        """Free the resources of training before the last evaluation."""
 
     def close(self) -> None:
-        """Free everything. Nothing can be called afterwards."""
+        """Free all resources. No method can be called afterwards."""
 
     # Saving
     def save(self, path: Path, header: dict[str, Any]) -> None:
-        """Write a checkpoint. Raise `NotFinite` where something in it is not finite."""
+        """Write a checkpoint. Raise `NotFinite` if any of its values is not finite."""
 
     def load(self, path: Path) -> dict[str, Any]:
         """Continue from a checkpoint. Return its header."""
@@ -109,7 +109,7 @@ class Runner(Protocol):
         """Take these agents, to evaluate them."""
 
     def learner_shapes(self) -> LearnerState:
-        """Return the shapes of what one member learns and remembers."""
+        """Return the shapes of one member's learner state."""
         ...
 
     def inherit(self, agents: PyTree[Array], memory: PyTree[Array] | None, steps: int) -> None:
@@ -120,12 +120,12 @@ class Runner(Protocol):
         ...
 
     def kept(self) -> dict[str, PyTree[Any]]:
-        """Return the shapes of all that training keeps in memory, by part, without making any of it."""
+        """Return the shapes of the arrays that training keeps in memory, by part, without making any of them."""
         ...
 
     # Finding what went wrong
     def next_rollout(self) -> Experience:
-        """Return what the next iteration will collect. Raise `ForageError` where training does not replay."""
+        """Return the rollout of the next iteration. Raise `ForageError` if training cannot be replayed."""
         ...
 
     def search(self, member: int) -> tuple[str, Bad] | None:
@@ -133,16 +133,16 @@ class Runner(Protocol):
         ...
 
     def since(self, member: int, before: int) -> int:
-        """Return the step from which on something may not have been finite: `before`, or a later one."""
+        """Return the step after which a value may have become non-finite: `before`, or a later one."""
         ...
 
     def missing(self) -> dict[str, tuple[str, ...]]:
-        """Return the names of the environment's info that no episode ended with, and what there was instead."""
+        """Return the declared info names that no episode has ended with, each with the names found instead."""
         ...
 
     # Members one by one, as tuning needs them
     def attempt(self, until: int, skip: Sequence[bool]) -> list[str]:
-        """Train the other members up to a step. Return of each why it cannot go on; empty where it can."""
+        """Train the other members up to a step. Return the reason why each cannot continue, or an empty text."""
         ...
 
     def attempt_evaluation(
@@ -152,11 +152,11 @@ class Runner(Protocol):
         ...
 
     def select(self, rows: Sequence[int]) -> Runner:
-        """Return a runner that goes on with these members alone. This one must not be used any more."""
+        """Return a runner that continues with these members alone. This one must not be used afterwards."""
         ...
 
     def adopt(self, source: Sequence[int], numbers: Numbers, anew: Sequence[bool]) -> list[str]:
-        """Give member i what `source[i]` has learned and remembers, and numbers of its own.
+        """Give member i the learned state and memory of `source[i]`, and its own numbers.
 
         Those with `anew` failed before, and begin new episodes. Return of each why it cannot; empty where it can.
         """

@@ -1,4 +1,4 @@
-"""What must be finite in a run's state, and who is to blame where something is not."""
+"""The check that a run's state is finite, and the search for the part at fault."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEARNED = {
     "rewards": ("What the rewards part has learned", "a smaller learning rate or bonus often helps"),
     "behaviour": ("What the behaviour remembers", "other options of the behaviour may help"),
 }
-"""The parts that learn: what to call their numbers, and what helps."""
+"""The parts that learn: the name of their numbers in messages, and a remedy."""
 
 OWN = re.compile(rf"^(?:\[\d+\])?\.learner\.({'|'.join(LEARNED)})(?=\W|$)(.*)$", re.DOTALL)
 SEEN = re.compile(
@@ -27,14 +27,14 @@ SEEN = re.compile(
     r".*?\.((?:next_)?observation|reward|action|note)(?=\W|$)(.*?)(?:\.(?:store|newest|after))?$",
     re.DOTALL,
 )
-"""Leaves of a checkpoint that hold what was experienced; what an environment keeps to itself is its own affair.
+"""Leaves of a checkpoint that hold experience; an environment's private state is not checked.
 
 The last names are of a ring that keeps large observations once (`ring.Frames`).
 """
 
 
 class Unsound(ForageError):
-    """Something turned out not to be finite. The state must not be saved."""
+    """A value that is not finite. The state must not be saved."""
 
 
 class Bad(NamedTuple):
@@ -53,7 +53,7 @@ class NotFinite(ForageError):
 
 
 def sound(state: LearnerState) -> Bool[Array, ""]:
-    """Return whether what one seed has learned is finite. A behaviour may begin at an infinity, but not become NaN."""
+    """Return whether one seed's learned state is finite. A behaviour may start from an infinity, but not become NaN."""
     numbers = [x for x in jax.tree.leaves(state.behaviour) if jnp.issubdtype(x.dtype, jnp.floating)]
     return finite((state.agent, state.rewards)) & ~jnp.array([jnp.isnan(x).any() for x in numbers], bool).any()
 
@@ -78,7 +78,7 @@ def described(name: str, array: np.ndarray, index: tuple[int, ...], skip: int) -
 
 
 def check_leaf(name: str, array: np.ndarray) -> None:
-    """Raise `NotFinite` for a leaf of a checkpoint that would be saved with what is not finite.
+    """Raise `NotFinite` for a leaf of a checkpoint that has a value that is not finite.
 
     What agents, rewards and behaviours have learned and what was experienced is looked at. `name` is the leaf's path in
     the state of either runner.
@@ -110,7 +110,7 @@ def search(learner: LearnerState, member: int | None) -> tuple[str, Bad] | None:
 
 
 class Lived(NamedTuple):
-    """The first number of a rollout that is not finite, in the order in which things happened."""
+    """The first number of a rollout that is not finite, in order of time."""
 
     bad: Bad
     time: int
@@ -135,14 +135,14 @@ def search_rollout(rollout: Experience, num_agents: int) -> Lived | None:
 
 
 def learned_sentence(part: str, bad: Bad | None, where: str, seed: Any) -> str:
-    """Say that what a part learned is not finite. `where`: such as `between steps 16 and 32`."""
+    """Describe a learned value that is not finite. `where`: such as `between steps 16 and 32`."""
     what, advice = LEARNED[part]
     which = f", in {bad.entry}" if bad else ""
     return f"{what} became {bad.value if bad else 'NaN'} {where} with seed {seed}{which}; {advice}."
 
 
 def why_broken(name: str, seed: int, environment_finite: Any, agent_finite: Any) -> str:
-    """Say why a member cannot go on; empty where it can."""
+    """Describe why a member cannot continue; empty if it can."""
     if not environment_finite:
         return f"{name} returned NaN or infinity with seed {seed}."
     return "" if agent_finite else f"What the agent learned became NaN with seed {seed}."

@@ -1,4 +1,4 @@
-"""Where an agent has been while it learned, and when it was first paid: measured without a trace in the loop."""
+"""The places that an agent visited while learning, and its first reward: measured without an effect on the loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Visits(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where the steps of a rollout were."""
+    """The places of a rollout's steps."""
 
     led: Int[Array, "time env"]  # where each step led to
     begun: Int[Array, "time env"]  # where an episode's first step began; for all others a place beyond the map
@@ -37,7 +37,7 @@ def nothing(environment: Environment) -> Visits:
 def hear(
     visits: Visits, places: Places | Int[Array, "time env"] | tuple[()], rollout: Experience, clock: Clock
 ) -> Visits:
-    """Count a rollout. `clock` reads as it did when it began. `places` may know only where steps led to."""
+    """Count a rollout. `clock` reads as it did at its start. `places` may hold only those after the steps."""
     counts, begun = visits.counts, visits.begun
     if isinstance(places, Places):
         assert not isinstance(begun, tuple)
@@ -52,7 +52,7 @@ def hear(
 
 
 def measures(visits: Visits) -> dict[str, Float[Array, ""]]:
-    """Return what a point of training says.
+    """Return the metrics of a point of training.
 
     places_visited       how many places of the map were visited
     visitation_entropy   -sum_s d(s) ln d(s), in nats, where d(s) is the share of steps that led to s

@@ -1,4 +1,4 @@
-"""Where the time of a run goes: seconds, by what they were spent on."""
+"""The time of a run in seconds, by activity."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEANINGS = {
     "save": "writing checkpoints",
     "rest": "everything else: reports, callbacks, displays",
 }
-"""What time is spent on, in the order of tables."""
+"""The activities that take time, in the order of tables."""
 
 
 class Watch:
@@ -27,7 +27,7 @@ class Watch:
         self.since = time.perf_counter()
 
     def start(self) -> None:
-        """Count from now on: what was before is for nobody."""
+        """Start counting now; earlier time counts nowhere."""
         self.since = time.perf_counter()
 
     def lap(self, name: str) -> None:
@@ -43,7 +43,7 @@ def together(spent: list[dict[str, float]]) -> dict[str, float]:
 
 
 def said(spent: dict[str, float]) -> str:
-    """Return shares of the time in words, the largest first, and what took less than a hundredth left out."""
+    """Return shares of the time in words, the largest first, without those below a hundredth."""
     total = sum(spent.values())
     shares = sorted(((seconds / total, name) for name, seconds in spent.items() if total), reverse=True)
     return ", ".join(f"{name} {share:.0%}" for share, name in shares if share >= 0.01)

@@ -45,7 +45,7 @@ def act_where(
 
 
 def check(learner: Learner, way: Way) -> None:
-    """Raise `ForageError` for what needs all environments at each step."""
+    """Raise `ForageError` for agents and parts that need all environments at each step."""
     if learner.agent.rollout_length == 1:
         raise ForageError(
             f"{type(learner.agent).__name__} collects one step of all environments at a time, so none can go ahead of "
@@ -104,7 +104,7 @@ class FirstCome(HostLoop):
         return rollout, places if self.way.measured else np.zeros(0, np.int32), metrics
 
     def ask(self, rows: list[slice], time: np.ndarray, keys: Key[Array, "time env"], first: int) -> None:
-        """Choose actions for these slots, keep what they go by, and hand them over. `keys` begin at step `first`."""
+        """Choose actions for these slots, store their inputs, and send them. `keys` begin at step `first`."""
         watch, num_envs = self.watch, self.environment.num_envs
         watch.lap("keep")
         if not first or self.seen is None:
@@ -142,7 +142,7 @@ class FirstCome(HostLoop):
             to[time[where], where] = new[where]
 
     def blank(self, told: tuple[Any, ...]) -> Experience:
-        """Return arrays for a rollout of such observations, actions and what goes with them."""
+        """Return arrays for a rollout of such observations, actions and decisions."""
         length, spec, environment = self.rollout_length, self.spec, self.environment
         many: Any = lambda x: np.zeros((length, *x.shape), x.dtype)  # noqa: E731
         observation, action, source, aux, memo, version = jax.tree.map(many, told)
@@ -164,7 +164,7 @@ class FirstCome(HostLoop):
         )
 
     def keep(self, arrived: Arrived, time: np.ndarray, lost: np.ndarray, places: np.ndarray) -> None:
-        """Write what a slot shows where it belongs."""
+        """Write the results of a slot into the rollout."""
         rows, kept = arrived.rows, self.collected
         at = int(time[rows.start])
 

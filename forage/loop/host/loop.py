@@ -35,7 +35,7 @@ from forage.loop.watch import Watch
 
 
 class HostState(NamedTuple):
-    """One seed's run, but for its environments."""
+    """The state of one seed's run, except its environments."""
 
     steps: Int[np.ndarray, ""]  # taken; after a failure the seeds may differ
     key: Key[Array, ""]
@@ -55,7 +55,7 @@ class HostState(NamedTuple):
 
 
 class Way(NamedTuple):
-    """What else a run on the host is asked for."""
+    """The options of a run on the host."""
 
     starts: Starts | None = None  # where episodes begin; `None`: as the environment resets
     measured: bool = False  # visits are counted
@@ -134,7 +134,7 @@ class HostLoop:
         self.flat = Flat.of(state)
 
     def actor(self) -> Flat:
-        """Return what `actor_of` does, of leaves that are flattened already."""
+        """Return the result of `actor_of`, from leaves that are flattened already."""
         structure = self.flat.structure
         if self.acting is None or self.acting[0] is not structure:
             whole = self._learner, self.state._replace(rewards=(), memory=())
@@ -201,7 +201,7 @@ class HostLoop:
         )
 
     def blamed(self, error: ForageError) -> ForageError:
-        """Return what failed in truth, where environments failed: they do after actions that are no numbers."""
+        """If a non-finite action made the environment fail, return the error for that action instead."""
         found = search(self.state, None)
         if found is None:
             return error
@@ -316,7 +316,7 @@ class HostLoop:
         return metrics
 
     def account(self, step: Any, lost: Bool[np.ndarray, " env"] | None = None) -> None:
-        """Add a step to the running episodes, and those that ended to the totals, but for those that were lost."""
+        """Add a step to the running episodes, and ended episodes to the totals, except lost ones."""
         self.ended = step.terminated | step.truncated
         step = team.as_one(step, self.spec.num_agents)
         self.episode_return = self.episode_return + step.reward
@@ -346,11 +346,11 @@ class HostLoop:
             self.account(step, lost[time] if lost[time].any() else None)
 
     def of_envs(self, values: np.ndarray) -> np.ndarray:
-        """Return what each agent has, all alike, as what each environment has."""
+        """Reduce values that are equal for all agents of an environment to one per environment."""
         return values if values.ndim == 1 else values[:, 0]
 
     def marks(self) -> PyTree[np.ndarray]:
-        """Return the marks of the episodes under way (leaves `env *agent ...`), for an agent that wants them."""
+        """Return the marks of the running episodes (leaves `env *agent ...`), for an agent that uses them."""
         if self.starts is None or not self.agent.marks:
             return ()
         marks, agents = jax.tree.map(np.asarray, self.starts.state.marks), self.learner.spec.num_agents
@@ -372,12 +372,12 @@ class HostLoop:
 
     @property
     def flags(self) -> tuple[int, ...]:
-        """Return the shape of what says whether an episode ended."""
+        """Return the shape of the flags of ended episodes."""
         agents = self.spec.num_agents
         return (self.environment.num_envs,) if agents == 1 else (self.environment.num_envs, agents)
 
     def for_agents(self, values: Any) -> Any:
-        """Return what each environment has as what each of its agents has."""
+        """Repeat the values of each environment for its agents."""
         return values if self.spec.num_agents == 1 else np.broadcast_to(values[:, None], self.flags)
 
     def clock(self, steps: int) -> Clock:
@@ -389,9 +389,7 @@ class HostLoop:
         return jax.tree.map(lambda x: jnp.zeros(shape + x.shape, x.dtype), example)
 
     def save(self, with_environment: bool = True) -> HostState:
-        """Return everything to continue from. After a failure the environments are left out: new episodes begin
-        then.
-        """
+        """Return the state to continue from. After a failure the environments are left out: new episodes begin then."""
         snapshot = (self.environment.snapshot() if with_environment else None) or b""
         return HostState(
             np.int32(self.steps),  # type: ignore[arg-type]
@@ -452,11 +450,11 @@ class HostLoop:
             self.begin_episodes()
 
     def forget(self) -> None:
-        """Drop what was collected and is not learned from yet."""
+        """Drop the collected steps that are not learned from yet."""
         self.pending = None
 
     def begin_episodes(self) -> None:
-        """Begin new episodes in place of those under way, which were lost."""
+        """Begin new episodes in place of the unfinished ones, which were lost."""
         self.observation = self.environment.reset(self.seed + self.steps)
         self.ended = np.ones_like(self.ended)
         self.episode_return, self.episode_length = self.episode_return * 0, self.episode_length * 0

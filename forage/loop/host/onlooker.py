@@ -1,4 +1,4 @@
-"""Between acting and stepping on the host: ask a behaviour that intervenes, and check what it answers."""
+"""The step between acting and stepping on the host: ask a behaviour that intervenes, and check its answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from forage.core.types import GONE, NOBODY, PERSON, Clock, Experience, ForageErr
 
 
 class Asked(NamedTuple):
-    """What became of the agents' actions once the behaviour was asked."""
+    """The agents' actions after the behaviour's intervention."""
 
     executed: PyTree[np.ndarray]
     action: PyTree[np.ndarray]  # to be remembered
@@ -29,7 +29,7 @@ class Asked(NamedTuple):
 
 
 class Onlooker:
-    """What a behaviour remembers on the host, and how many steps were taken over so far, for one seed."""
+    """The state of a behaviour on the host, and the number of steps it took over, for one seed."""
 
     def __init__(self, behaviour: Behaviour, spec: Spec, num_envs: int, seed: int):
         self.behaviour, self.spec, self.num_envs, self.seed = behaviour, spec, num_envs, seed
@@ -93,7 +93,9 @@ class Onlooker:
         return Asked(executed, action, aux, source)
 
     def alike(self, own: PyTree[Any], like: PyTree[np.ndarray], taken: np.ndarray, when: str) -> PyTree[np.ndarray]:
-        """Return what the agent is to get back, with the dtypes of its own. Raise `ForageError` for another form."""
+        """Return the replacement of the agent's `aux`, with the dtypes of its own. Raise `ForageError` for another
+        form.
+        """
         if jax.tree.map(np.shape, own) != jax.tree.map(np.shape, like):
             raise ForageError(
                 f"{self.name} answered {when} with other numbers for the agent to learn from than it has itself."
@@ -104,12 +106,12 @@ class Onlooker:
         return own
 
     def measured(self) -> dict[str, np.ndarray]:
-        """Return what a run reports: what the behaviour measures, or else how many steps were taken over."""
+        """Return the metrics of a report: those of the behaviour, or else the number of steps taken over."""
         found = self.asked("for its metrics", self.behaviour.measured, self.state) or {"taken_over": self.taken}
         return {name: np.float32(value) for name, value in found.items()}  # type: ignore[misc]
 
     def asked(self, when: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return what a function of the behaviour returns. Raise `ForageError` for whatever it raises."""
+        """Return the result of a function of the behaviour. Raise `ForageError` for any exception in it."""
         try:
             return function(*arguments)
         except KeyboardInterrupt:
@@ -163,13 +165,13 @@ class Onlooker:
         self.taken += int((rollout.source == PERSON).sum())
 
     def dump(self) -> bytes:
-        """Return everything as bytes, with each number's own precision."""
+        """Return the whole state as bytes, with each number's own precision."""
         buffer = io.BytesIO()
         np.savez(buffer, np.int64(self.taken), *jax.tree.leaves(self.state))
         return buffer.getvalue()
 
     def restore(self, saved: bytes) -> None:
-        """Continue from what `dump` returned. Raise `ForageError` where that is of another behaviour."""
+        """Continue from the result of `dump`. Raise `ForageError` if it is of another behaviour."""
         self.begin()
         with np.load(io.BytesIO(saved), allow_pickle=False) as file:
             taken, *leaves = (file[f"arr_{number}"] for number in range(len(file.files)))
@@ -182,7 +184,7 @@ class Onlooker:
 
 
 def read_only(tree: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
-    """Return the same arrays, which whoever is asked cannot change: they are what is remembered."""
+    """Return read-only views of the same arrays, so that a behaviour cannot change its stored state."""
 
     def view(array: Any) -> np.ndarray:
         array = np.asarray(array).view()

@@ -1,4 +1,4 @@
-"""What the loop on the host has compiled: the programs that begin a run, act, judge and learn for one seed."""
+"""The compiled programs of the loop on the host: begin a run, act, judge and learn for one seed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def begin(learner: Learner, key: Key[Array, ""], mark: PyTree[Array] = ()) -> tu
 
 
 def actor_of(learner: Learner, state: LearnerState) -> Flat:
-    """Return what acting sees, the agent and the behaviour only: fewer arrays to hand over at every step."""
+    """Return the part of the learner that acts, agent and behaviour only: fewer arrays to pass at every step."""
     return Flat.of((learner, state._replace(rewards=(), memory=())))
 
 
@@ -86,14 +86,14 @@ def keys_of(key: Key[Array, ""], steps: int, num_envs: int) -> tuple[Key[Array, 
 
 
 def acted(actor: Flat, hidden: Hidden, action: PyTree[Array]) -> Hidden:
-    """Tell the agents' memories which actions were taken, once it is known whether somebody intervened."""
+    """Update the agents' memories with the actions that were taken, after a possible intervention."""
     learner, state = actor.tree
     tell = jax.vmap(learner.acted, in_axes=(None, 0, 0))
     return (tell if learner.spec.num_agents == 1 else jax.vmap(tell, in_axes=(None, 0, 0)))(state, hidden, action)
 
 
 def paid(actor: Flat, hidden: PyTree[Array], reward: Float[Array, " env"]) -> PyTree[Array]:
-    """Tell the agents' memories what their steps paid."""
+    """Update the agents' memories with the rewards of their steps."""
     learner, state = actor.tree
     return learner.paid(state, hidden, reward)
 

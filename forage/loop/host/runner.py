@@ -1,4 +1,4 @@
-"""The runner on the host: the loop of `loop.py` for many seeds, one beside the other, and their evaluation."""
+"""The runner on the host: the loop of `loop.py` for many seeds, side by side, and their evaluation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_LOST = 10  # deaths of workers in the episodes of an evaluation that are pl
 
 
 class HostRunner:
-    """Runs the seeds of a loop one beside the other, each with environments of its own."""
+    """Runs the seeds of a loop side by side, each with separate environments."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class HostRunner:
         way: Way = PLAIN,
         workers: Workers = NO_WORKERS,
     ):
-        """`learners`: one for each seed, the same but for numbers. `build(num_envs)` makes a batch of environments.
+        """`learners`: one for each seed, equal except for numbers. `build(num_envs)` makes a batch of environments.
 
         `workers` step those of training; an evaluation is played in this process, or where steps have a limit in one
         more of them.
@@ -100,12 +100,12 @@ class HostRunner:
 
     @property
     def spread(self) -> str:
-        """Return nothing: one device learns."""
+        """Return an empty text: one device learns."""
         return ""
 
     @property
     def spent(self) -> dict[str, float]:
-        """Return the seconds of training, by what they were spent on."""
+        """Return the seconds of training, by activity."""
         return together([loop.watch.spent for loop in self.loops])
 
     @property
@@ -141,7 +141,7 @@ class HostRunner:
             loop.state = LearnerState(jax.tree.map(lambda leaf, n=number: leaf[n], agents), (), (), ())
 
     def learner_shapes(self) -> LearnerState:
-        """Return the shapes of what one member learns and remembers."""
+        """Return the shapes of one member's learner state."""
         return self.loops[0].shapes().learner
 
     def inherit(self, agents: PyTree[Array], memory: PyTree[Array] | None, steps: int) -> None:
@@ -155,7 +155,7 @@ class HostRunner:
 
     @property
     def visits(self) -> np.ndarray | None:
-        """Return how often each seed was at each place of the environments' map, `seed *place`, where that is
+        """Return the number of visits of each seed to each place of the environments' map, `seed *place`, if it is
         measured.
         """
         counts = [np.asarray(e.visits.counts) for e in self.loops if isinstance(e.visits, Visits)]
@@ -164,7 +164,7 @@ class HostRunner:
 
     @property
     def begun(self) -> np.ndarray | None:
-        """Environments on the host say only where steps led to."""
+        """Return `None`: environments on the host report only the places after steps, not the first ones."""
         return None
 
     def begin(self) -> None:
@@ -182,7 +182,7 @@ class HostRunner:
         return jax.tree.map(lambda *x: np.stack(x), *same)
 
     def prepare(self, episodes: int, max_steps: int) -> None:
-        """Do nothing: what an evaluation compiles here is small."""
+        """Compile no program in advance: those of an evaluation here are small."""
 
     def evaluate(self, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> Played:
         """Play `episodes` evaluation episodes for every seed, in environments of their own."""
@@ -217,7 +217,9 @@ class HostRunner:
 
     @property
     def shown(self) -> PyTree[np.ndarray] | None:
-        """Return what the newest rollouts led to, leaves `seed time env ...`; `None` before the first."""
+        """Return the observations after the steps of the newest rollouts, leaves `seed time env ...`; `None` before
+        the first.
+        """
         shown = [loop.shown for loop in self.loops]
         return None if any(one is None for one in shown) else jax.tree.map(lambda *x: np.stack(x), *shown)
 
@@ -231,8 +233,8 @@ class HostRunner:
             closed(self._open.pop())
 
     def missing(self) -> dict[str, tuple[str, ...]]:
-        """Return the names of the environments' own information that no episode ended with so far, and what there was
-        instead.
+        """Return the declared names of the environments' own information that no episode has ended with, each with
+        the names found instead.
         """
         environments = [loop.environment for loop in self.loops]
         seen = {name for environment in environments for name in environment.info_seen}
@@ -247,7 +249,7 @@ class HostRunner:
             loop.restore(saved)
 
     def save(self, path: Path, header: dict[str, Any]) -> None:
-        """Write a checkpoint. Raise `NotFinite` where something in it is not finite."""
+        """Write a checkpoint. Raise `NotFinite` if any of its values is not finite."""
         checkpoint.save(path, self.state, header, soundness.check_leaf)
 
     def load(self, path: Path) -> dict[str, Any]:
@@ -257,7 +259,7 @@ class HostRunner:
         return header
 
     def kept(self) -> dict[str, PyTree[Any]]:
-        """Return the shapes of all that training keeps in memory, by part, without making any of it."""
+        """Return the shapes of the arrays that training keeps in memory, by part, without making any of them."""
         states = self.shapes()
         parts = {
             part: [getattr(state.learner, part) for state in states]
@@ -266,7 +268,7 @@ class HostRunner:
         return parts | {"rollout": [s.pending for s in states], "starts": [s.starts for s in states]}
 
     def next_rollout(self) -> Experience:
-        """Raise `ForageError`: what environments on the host will do is not known before they do it."""
+        """Raise `ForageError`: the steps of environments on the host cannot be known in advance."""
         raise ForageError(f"{self.learner.spec.name} is stepped on the host, where nobody can look ahead.")
 
     def search(self, member: int) -> tuple[str, Bad] | None:
@@ -279,7 +281,7 @@ class HostRunner:
         return before if unwell is None else unwell
 
     def attempt(self, until: int, skip: Sequence[bool]) -> list[str]:
-        """Train the other members up to a step. Return of each why it cannot go on; empty where it can."""
+        """Train the other members up to a step. Return the reason why each cannot continue, or an empty text."""
         each, name = self.steps_per_iteration, self.learner.spec.name
 
         def train(loop: HostLoop) -> str:
@@ -302,7 +304,7 @@ class HostRunner:
         return np.array([np.full(shape, -np.inf) if r is None else r for r in found], float), failed
 
     def _each(self, work: Callable[[HostLoop], Any], skip: Sequence[bool]) -> tuple[list[Any], list[str]]:
-        """Do some work for every member but those to skip. Return what it gave, or `None`, and why it failed."""
+        """Call `work` for every member that is not skipped. Return its results, or `None`, and the error messages."""
         found, failed = [None] * len(self.loops), [""] * len(self.loops)
         for index, loop in enumerate(self.loops):
             if not skip[index]:
@@ -313,7 +315,7 @@ class HostRunner:
         return found, failed
 
     def select(self, rows: Sequence[int]) -> HostRunner:
-        """Go on with these members alone, and close the environments of the others."""
+        """Continue with these members alone, and close the environments of the others."""
         for index, loop in enumerate(self.loops):
             if index not in rows:
                 closed(loop.environment)
@@ -323,7 +325,7 @@ class HostRunner:
         return self
 
     def adopt(self, source: Sequence[int], numbers: Numbers, anew: Sequence[bool]) -> list[str]:
-        """Give member i what `source[i]` has learned and remembers, and numbers of its own.
+        """Give member i the learned state and memory of `source[i]`, and its own numbers.
 
         Those with `anew` failed in the middle of a step, and begin new episodes. Return of each why it cannot.
         """
@@ -337,7 +339,7 @@ class HostRunner:
         return self._each(HostLoop.begin_episodes, [not new for new in anew])[1]
 
     def close(self) -> None:
-        """Free the environments. Nothing can be called afterwards."""
+        """Free the environments. No method can be called afterwards."""
         self.retire()
         if self._evaluation is not None:
             closed(self._evaluation)
@@ -376,7 +378,7 @@ def play(
 def play_once(
     loop: HostLoop, environment: HostEnvironment, max_steps: int, start: int, chance: int, sampled: bool
 ) -> Played:
-    """Play one evaluation episode in each environment, begun with the seed `start`; see `DeviceLoop.evaluate`."""
+    """Play one evaluation episode in each environment, with `start` as seed; see `DeviceLoop.evaluate`."""
     learner, num_envs = loop.learner, environment.num_envs
     seen = actor_of(learner, loop.state)
     hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), learner.hidden(explore=False))

@@ -38,11 +38,11 @@ class Ticket(NamedTuple):
 
 
 Seen = tuple[Ticket, Bool[np.ndarray, " env"]]
-"""Where a step led: tickets, and where the episode is gone."""
+"""The states after a step: tickets, and the mask of episodes that are gone."""
 
 
 class Hosted(Environment):
-    """What parts see of an environment on the host: spaces, a map, numbers, and resets to a fresh ticket.
+    """An environment on the host as parts see it: spaces, a map, numbers, and resets to a fresh ticket.
 
     A task is shaped like it: it sets `number`, and `hint` where the environment gives hints; the rest is `None`.
     """
@@ -67,8 +67,8 @@ class Hosted(Environment):
         tasks: bool = False,
         heeds: bool = False,
     ) -> Hosted:
-        """Return what parts see of an environment: its numbers only where `tasks` choose among them, and what answers
-        may begin with where starts heed what was written.
+        """Return an environment on the host as parts see it: with its numbers only if `tasks` choose among them, and
+        with the beginnings of answers only if starts use written tokens.
         """
         written = environment.written if heeds else 0
         if not tasks:
@@ -119,7 +119,7 @@ class Hosted(Environment):
 
 
 class TasksState(NamedTuple):
-    """What goes into a checkpoint of tasks. Their leaves are those that a task sets."""
+    """The checkpointed state of tasks. Its leaves are those that a task sets."""
 
     part: Any
     key: Key[Array, ""]  # of the run; that of each group is folded from it
@@ -130,7 +130,7 @@ class TasksState(NamedTuple):
 
 
 class HostStartsState(NamedTuple):
-    """What goes into a checkpoint, but for the simulator's states."""
+    """The checkpointed state of starts, without the simulator's states."""
 
     part: Any
     marks: PyTree[Array]  # of the episodes under way, leaves `env ...`
@@ -205,7 +205,7 @@ def study(
     key: Key[Array, ""],
     judgement: Judgement | None,
 ) -> Any:
-    """Return the state of tasks that learned from a rollout. `key`: the one that `report` gets, too."""
+    """Return the state of tasks after they learned from a rollout. `key`: the same as in `report`."""
     _, report_key = jax.random.split(key)
     review = Review(world, visited, clock, jax.random.fold_in(report_key, prng.TASKS), judgement)
     return part.report(state, rollout, review)
@@ -224,7 +224,7 @@ def cut(part: Starts, marks: PyTree[Array], lengths: Int[Array, " env"]) -> Bool
 
 
 class HostStarts:
-    """Begins episodes where a part says, in the environments of one seed, and with the tasks that another chooses.
+    """Starts episodes at states chosen by one part and with tasks chosen by another, in the environments of one seed.
 
     What the part would keep of a state is its ticket. A state is saved when its ticket is made; once a rollout was
     reported, those whose tickets are nowhere in the part's state are forgotten, and the others are compressed.
@@ -275,7 +275,7 @@ class HostStarts:
         return TasksState(part, key, jnp.int32(-1), example, current, jnp.int32(0))
 
     def first(self, observation: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
-        """Return what is seen where a run begins, in place of what the environments' own reset shows."""
+        """Return the first observations of a run, in place of those of the environments' own reset."""
         every = np.ones(self.num_envs, bool)
         return self.begin_anew(observation, every, ~every) if self.anew else observation
 
@@ -299,9 +299,9 @@ class HostStarts:
         aux: PyTree[Array] = (),
         last: bool = False,
     ) -> HostStep:
-        """Return what a step brought, once episodes were cut and those that are over begin anew. `age`: steps before
-        it. `action` and `aux`: what the agent did, for a part that heeds it. After the `last` of a rollout, episodes
-        begin in `renewed` where the tasks adapt.
+        """Truncate episodes, then restart those that ended. `age`: steps before this one. `action` and `aux`: the
+        agent's, for a part that heeds them. After the `last` step of a rollout, episodes begin in `renewed` if
+        the tasks adapt.
         """
         step = result.step
         told = team.as_one(step, self.world.num_agents)
@@ -327,7 +327,9 @@ class HostStarts:
         return HostStep(step, self.begin_anew(observation, over | cuts, cuts))
 
     def join(self, observation: PyTree[np.ndarray], reward: Float[np.ndarray, " env"]) -> PyTree[np.ndarray]:
-        """Return what is seen once episodes went on from where the part says; `reward`: -inf of those that are over."""
+        """Return the observations after episodes moved to the part's chosen states; `reward`: -inf for ended
+        episodes.
+        """
         source, there = np.asarray(self.joined(self.now, reward)), reward > -np.inf
         moved = np.flatnonzero(there & there[source] & (source != np.arange(len(source))))
         states = {index: self.environment.take(index) for index in set(source[moved].tolist())}
@@ -342,12 +344,12 @@ class HostStarts:
         return observation
 
     def renewed(self, observation: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
-        """Return what is seen once the episodes that waited for the tasks to learn have begun."""
+        """Return the observations after the start of the episodes that waited for the tasks to learn."""
         waiting, self.waiting = self.waiting, None
         return observation if waiting is None else self.begin_anew(observation, *waiting)
 
     def visited(self, gone: Bool[np.ndarray, " env"], place: Int[np.ndarray, " env"]) -> Seen:
-        """Tickets for where the environments are now, but for those whose episode is gone already."""
+        """Return tickets for the current states of the environments, except those whose episode is gone already."""
         if not self.environment.returns:  # nothing but resets is asked for there
             gone = np.ones_like(gone)
         first, gone = int(self.state.next), np.array(gone)
@@ -403,7 +405,7 @@ class HostStarts:
     def report(
         self, rollout: Experience, clock: Clock, fresh: Bool[np.ndarray, " env"], judgement: Judgement | None = None
     ) -> None:
-        """Tell the parts of a rollout (leaves `time env ...`), and forgets what starts do not keep.
+        """Report a rollout (leaves `time env ...`) to the parts, and forget the states that starts do not store.
 
         `fresh`: where its first step began an episode, also because the one before was lost.
         `judgement`: the agent's, for a part that is `judged`.
@@ -431,7 +433,7 @@ class HostStarts:
 
 
 ZLIB = b"\x78\x01"
-"""What a state that is compressed begins with; a pickle and a zip archive begin otherwise."""
+"""The first bytes of a compressed state; a pickle and a zip archive begin differently."""
 
 
 def joined(states: dict[int, bytes]) -> bytes:
@@ -441,7 +443,7 @@ def joined(states: dict[int, bytes]) -> bytes:
 
 
 def unjoined(data: bytes) -> dict[int, bytes]:
-    """Return the inverse of `joined`, which runs nothing. Raise `ForageError` for what it did not make."""
+    """Invert `joined`, without running any code. Raise `ForageError` for other data."""
     if not data:
         return {}
     count = int(np.frombuffer(data, "<i8", 1)[0]) if len(data) >= 8 else -1

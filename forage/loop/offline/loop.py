@@ -44,7 +44,7 @@ class OfflineLoop(DeviceLoop):
         return state._replace(key=key, learner=learner_state), Tally(none, metrics, jnp.zeros(()))
 
     def next_rollout(self, state: DeviceState, clock: Clock) -> Experience:
-        """Raise `ForageError`: nothing is collected."""
+        """Raise `ForageError`: a run from a data set collects no rollout."""
         raise ForageError("A run that learns from a data set collects no rollout.")
 
 
