@@ -1,4 +1,4 @@
-"""Values of numbered actions: which is best, what one is worth, and the target that follows what is learned."""
+"""Values of numbered actions: the best action, the value of one action, and the target network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def chosen(q: Float[Array, "*batch actions"], action: Int[Array, "*batch"]) -> F
 
 
 def updates_in(agent: Any, steps: int) -> int:
-    """Return how many updates an agent makes in so many environment steps; at least one."""
+    """Return the number of updates an agent makes in `steps` environment steps; at least one."""
     return max(1, round(steps * agent.updates_per_rollout / (agent.num_envs * agent.rollout_length)))
 
 

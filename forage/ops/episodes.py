@@ -1,4 +1,4 @@
-"""Whole episodes of a rollout, and how good each was beside others of its group.
+"""Whole episodes of a rollout, and the return of each relative to others of its group.
 
 An episode is known by the step it ends with: what belongs to an episode stands at that step, and at no other. Rollouts
 begin with an episode. Rows are the steps of all environments in one line.
@@ -27,7 +27,7 @@ def whole_returns(
 
 
 def spread(at_end: Float[Array, " time"], ended: Bool[Array, " time"]) -> Float[Array, " time"]:
-    """Give every step what stands at the end of its episode; 0 to the steps of one that has no end."""
+    """Give every step the value at the end of its episode; 0 for the steps of an unfinished one."""
 
     def step(later: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
         value = jnp.where(now[1], now[0], later)
@@ -78,7 +78,7 @@ def leave_one_out(
 def group_relative(
     returns: Float[Array, " row"], valid: Bool[Array, " row"], group: Int[Array, " row"]
 ) -> Float[Array, " row"]:
-    """Compute how many standard deviations each return lies above the mean of its group, itself included.
+    """Compute the distance of each return from the mean of its group, itself included, in standard deviations.
 
         A_i = (G_i - mean_j G_j) / (std_j G_j + 1e-6)
 

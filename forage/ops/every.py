@@ -1,4 +1,4 @@
-"""What is done once in so many updates, or only when it is due."""
+"""Operations that run once in several updates, or only when they are due."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def every(interval: int, count: Any, turn: Callable[[Any], Any], state: Any) -> 
 
 
 def when(due: Any, turn: Callable[[Any], Any], state: Any) -> Any:
-    """Return `turn(state)` where it is due, else `state`; what the turn computes is computed only where it is due.
+    """Return `turn(state)` if it is due, else `state`, without computing the turn.
 
     A loop of at most one turn rather than `cond`: under `vmap` over seeds a loop runs only when some seed needs it,
     whereas both branches of a `cond` would run at every update. What is the same in every turn of a loop XLA makes

@@ -24,7 +24,7 @@ OBJECTIVES = ("value", "value_expert")
 
 
 def check_objective(name: str) -> None:
-    """Raise `ForageError` where values are not made small over something of this name."""
+    """Raise `ForageError` unless IQ-Learn has an objective of this name."""
     if name not in OBJECTIVES:
         raise ForageError(f"IQ-Learn has no objective {name!r}; there are {', '.join(OBJECTIVES)}.")
 

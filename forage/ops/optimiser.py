@@ -1,4 +1,4 @@
-"""Optimisation of pytrees: Optax, with steps that keep the type of what they move."""
+"""Optimisation of pytrees: Optax, with steps that keep the dtype of the parameters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Optimiser(NamedTuple):
 def adam(
     learning_rate: Any, epsilon: float = 1e-8, max_gradient_norm: Any = None, flat: bool = False, momentum: Any = 0.9
 ) -> Optimiser:
-    """Adam (Kingma and Ba, 2014, arXiv 1412.6980), after clipping the gradient's norm where that is asked for.
+    """Adam (Kingma and Ba, 2014, arXiv 1412.6980), after optional clipping of the gradient's norm.
 
     `momentum` is its beta1. `flat` treats the parameters as one vector: for small networks one fused operation instead
     of a dozen.
@@ -59,7 +59,7 @@ def named(name: Any, learning_rate: Any, max_gradient_norm: Any = None, **of_ada
 
 
 def check_optimiser(name: Any) -> None:
-    """Raise `ForageError` for what `named` cannot make an optimiser of."""
+    """Raise `ForageError` for a name or function that `named` cannot make an optimiser of."""
     if isinstance(name, str) and not takes_rate(getattr(optax, name, None)):
         known = [known for known, value in vars(optax).items() if takes_rate(value)]
         raise ForageError(f"There is no optimiser {name!r} in Optax{nearest(name, known)}")
@@ -80,7 +80,7 @@ def check_optimiser(name: Any) -> None:
 
 
 def takes_rate(value: Any) -> bool:
-    """Return whether something makes an optimiser of a learning rate, which alone it must be given."""
+    """Return whether a value makes an optimiser from a learning rate, its only required argument."""
     try:
         first, *others = inspect.signature(value).parameters.values()
     except (TypeError, ValueError):
@@ -89,7 +89,7 @@ def takes_rate(value: Any) -> bool:
 
 
 def forgotten(state: Any, fresh: Any, changed: Any) -> Any:
-    """Return an optimiser's state with what it keeps of parameters that have `changed` as in `fresh`, its first state.
+    """Return an optimiser's state with the entries of parameters that have `changed` reset to those of `fresh`.
 
     What it keeps lies in trees like that of the parameters, or in vectors of them all where the optimiser is flat.
     Statistics of other shapes, such as Adafactor's of rows and columns, are of many parameters together, and stay.

@@ -1,4 +1,4 @@
-"""What a trajectory is worth: returns, advantages and targets, each a function of one trajectory, time axis first.
+"""Returns, advantages and value targets: each a function of one trajectory, time axis first.
 
 Conventions shared by every function here:
 
@@ -236,7 +236,7 @@ def trajectory_aware(
     start = jnp.arange(length)
 
     def later(carry: tuple[Array, ...], number: Int[Array, ""]) -> tuple[tuple[Array, ...], None]:
-        """Add what is `number` steps after each step."""
+        """Add the term of the step that is `number` steps after each step."""
         beta, logarithm, alive, total = carry
         at = jnp.minimum(start + number, length - 1)
         alive = alive & goes_on[at - 1] & (start + number < length)

@@ -23,13 +23,13 @@ LARGE = 1024
 """Bytes of an observation (or of an entry of one) from which on it is kept once."""
 
 SPARE = 4
-"""There is room for one spare picture in so many transitions: an episode's last one is one."""
+"""The number of transitions for each spare picture: an episode's last picture is spare."""
 
 FEW, LATER = 100_000, 32
-"""Beyond so many transitions there is room for one in `LATER`: a million frames of Atari's take 7.5 GB and not 8.9."""
+"""Beyond `FEW` transitions there is one spare picture for `LATER`: a million frames of Atari's take 7.5 GB, not 8.9."""
 
 SURE = 128
-"""Steps that are there whatever is observed, or all where the ring has fewer: each may need spare pictures only."""
+"""Steps that always fit, or all if the ring has fewer: each may need spare pictures only."""
 
 
 class Frames(NamedTuple):
@@ -50,14 +50,14 @@ class Frames(NamedTuple):
 
     @property
     def layout(self) -> tuple[int, int]:
-        """Return how many pictures an observation is made of, and on which of its axes they stand side by side."""
+        """Return the number of pictures in an observation, and the axis along which they are stacked."""
         whole, one = self.newest.shape[1:], self.store.shape[1:]
         axis = next((i for i, (size, part) in enumerate(zip(whole, one, strict=True)) if size != part), 0)
         return whole[axis] // one[axis], axis
 
     @property
     def sure(self) -> int:
-        """Return how many steps are there whatever is observed."""
+        """Return the number of steps that fit for any observations."""
         frames = self.layout[0]
         return self.owner.size // most_spare(frames, len(self.newest)) - frames
 
@@ -132,7 +132,9 @@ def empty_frames(leaf: Array, shape: tuple[int, int], rollout_length: int, space
 
 
 def most_spare(frames: int, num_envs: int) -> int:
-    """Return how many spare pictures a step can need: all of what is seen but one, and all of what it leads to."""
+    """Return the number of spare pictures a step can need: all but one of its observation, and all of its next
+    observation.
+    """
     return (2 * frames - 1) * num_envs
 
 
@@ -142,7 +144,7 @@ def kept(ring: Ring) -> Experience:
 
 
 def extent(ring: Ring) -> tuple[int, int]:
-    """Return how many steps there is room for, and of how many environments."""
+    """Return the capacity in steps, and the number of environments."""
     steps, num_envs = kept(ring).terminated.shape[:2]
     return steps, num_envs
 
@@ -204,7 +206,7 @@ def update(ring: Experience, rollout: Experience, position: Int[Array, ""]) -> E
 def add_pictures(
     frames: Frames, seen: Array, after: Array, newest: Int[Array, ""]
 ) -> tuple[Frames, Int[Array, "time env frames"], Int[Array, "time env frames"], Int[Array, " env"]]:
-    """Keep a rollout's observations and what they led to (`[time, env, ...]`).
+    """Store a rollout's observations and next observations (`[time, env, ...]`).
 
     Return the places of their pictures, and of the one that the step before the rollout led to.
     """
@@ -287,14 +289,14 @@ def join(pictures: Array, frames: Frames) -> Array:
 
 
 def equal(one: Array, other: Array, axes: int) -> Bool[Array, "*batch"]:
-    """Return whether all bits along the last `axes` axes are the same: of numbers, NaN may be what they say."""
+    """Return whether all bits along the last `axes` axes are the same, so that NaN equals NaN."""
     if jnp.issubdtype(one.dtype, jnp.floating):
         one, other = (jax.lax.bitcast_convert_type(x, f"uint{8 * x.dtype.itemsize}") for x in (one, other))
     return jnp.all(one == other, axis=tuple(range(-axes, 0)))
 
 
 def truncate(ring: Ring, clock: Clock) -> Ring:
-    """Truncate the episodes of the newest step, which nothing will go on with. `clock` reads as after that step."""
+    """Truncate the episodes of the newest step, which will not be continued. `clock` reads as after that step."""
     experience = kept(ring)
     capacity, num_envs = extent(ring)
     newest = (clock.steps // num_envs - 1) % capacity

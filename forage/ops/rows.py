@@ -1,4 +1,4 @@
-"""Products of arrays with what their rows or columns share, and rows brought to a common scale."""
+"""Products of arrays with values that their rows or columns share, and the standardisation of rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 
 def scaled(x: Float[Array, "*shape"], by: Float[Array, "*shared"]) -> Float[Array, "*shape"]:
-    """Multiply `x` by what is broadcast to its shape: x by.
+    """Multiply `x` by an array that is broadcast to its shape: x by.
 
     The derivative by what is shared is a sum of products. Those of arrays with four axes, one of them being seeds, take
     ten to twenty times as long as others with jaxlib 0.10 on the CPU (with 0.12 they do not); the choice between `by`
@@ -18,6 +18,6 @@ def scaled(x: Float[Array, "*shape"], by: Float[Array, "*shared"]) -> Float[Arra
 
 
 def standardised(x: Float[Array, "*batch size"], epsilon: float = 1e-6) -> Float[Array, "*batch size"]:
-    """Bring each row to mean 0 and deviation 1: (x - mean) / sqrt(variance + epsilon)."""
+    """Standardise each row to mean 0 and deviation 1: (x - mean) / sqrt(variance + epsilon)."""
     x = x - x.mean(-1, keepdims=True)
     return scaled(x, jax.lax.rsqrt(jnp.mean(x**2, -1, keepdims=True) + epsilon))

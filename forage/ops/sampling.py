@@ -33,7 +33,7 @@ BELOW_ALL = -2139095042  # one less than -inf as an ordered whole number
 
 
 class Sampling(NamedTuple):
-    """How tokens are drawn from logits. Numbers may be traced; `None` leaves a rule out."""
+    """The rules by which tokens are drawn from logits. Numbers may be traced; `None` leaves a rule out."""
 
     temperature: float | Float[Array, ""] = 1.0  # 0: the most probable token
     top_k: int | Int[Array, ""] | None = None  # this many of the most probable tokens
@@ -84,7 +84,7 @@ def log_distribution(
 
 
 def support(z: Float[Array, "*batch vocabulary"], sampling: Sampling) -> Bool[Array, "*batch vocabulary"]:
-    """Return which tokens are kept. `z`: logits over temperature, of which the greatest is 0."""
+    """Return the mask of tokens that can be drawn. `z`: logits over temperature, with a maximum of 0."""
     kept = z > -jnp.inf
     order = ordered(z)
     if sampling.top_k is not None:

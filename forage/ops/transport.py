@@ -69,6 +69,6 @@ def costs_by_row(
     blur: float | Array = 0.01,
     iterations: int = 100,
 ) -> Float[Array, " row"]:
-    """Compute sum_j P_ij C_ij: what the plan between two sets of points costs each of the first, by `cosine_cost`."""
+    """Compute sum_j P_ij C_ij: the transport cost of each point of the first set, by `cosine_cost`."""
     cost = cosine_cost(x, y)
     return jnp.sum(transport_plan(cost, rows, columns, blur, iterations) * cost, axis=1)

@@ -21,7 +21,7 @@ def symexp(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 def two_hot(x: Float[Array, "*batch"], points: Float[Array, " points"]) -> Float[Array, "*batch points"]:
-    """Return the shares of rising points whose mean is `x`; what lies beyond the ends counts as the nearer end."""
+    """Return the weights of the ascending points whose weighted mean is `x`, clipped to their range."""
     points = jnp.asarray(points)
     x = jnp.clip(x, points[0], points[-1])
     below = jnp.clip(jnp.searchsorted(points, x, side="right", method="compare_all") - 1, 0, len(points) - 2)

@@ -1,4 +1,4 @@
-"""Advantages of a group of answers to one prompt, and what is done with groups that teach nothing.
+"""Advantages of a group of answers to one prompt, and the treatment of groups without a signal.
 
 Rewards are `group answer`: row p holds the rewards of the answers to prompt p. Advantages have the same shape; below,
 mean and deviation are of the row unless it says batch. Deviations divide by n - 1, as in TRL and verl. Some answers may
@@ -235,7 +235,7 @@ GROUPS = ("keep", "drop")
 
 
 def all_alike(reward: Group, tolerance: float = 1e-8) -> Bool[Array, " group"]:
-    """Return which groups have one reward throughout: their advantages are 0, or nearly."""
+    """Return the mask of groups whose rewards are all equal: their advantages are 0, or nearly."""
     return jnp.max(reward, axis=-1) - jnp.min(reward, axis=-1) <= tolerance
 
 
@@ -291,13 +291,13 @@ def _share(chosen: Array, count: int, k: int) -> Array:
 
 
 def _sets(count: int, k: int, name: str) -> None:
-    """Raise unless sets of k answers can be drawn from so many."""
+    """Raise unless sets of k answers can be drawn from `count`."""
     if not 1 <= k <= count:
         raise ForageError(f"{name} takes sets of k answers from a group of {count}; k is {k}.")
 
 
 def _at_least(reward: Group, least: int, name: str, batch: bool = False) -> None:
-    """Raise where a group, or the batch, has too few answers for a deviation or for others."""
+    """Raise if a group, or the batch, has too few answers for a deviation or for a leave-one-out mean."""
     if (reward.size if batch else reward.shape[-1]) < least:
         where = "a batch" if batch else "each group"
         raise ForageError(f"The advantage {name!r} needs at least {least} answers in {where}.")

@@ -32,7 +32,7 @@ ESTIMATORS = ("k1", "k2", "k3")
 """The estimators above."""
 
 GRADIENTS = ("own", "reverse", "weighted")
-"""What `kl_loss` may differentiate."""
+"""The gradients that `kl_loss` offers."""
 
 
 def kl_estimate(log_ratio: Float[Array, "*shape"], estimator: str = "k3") -> Float[Array, "*shape"]:
@@ -110,7 +110,7 @@ def certainty(
     measure: str = "largest",
     intercept: float = 0.0,
 ) -> Float[Array, "*batch"]:
-    """Return the weight of the KL penalty at a token: less where the reference does not know what comes next.
+    """Return the weight of the KL penalty at a token: smaller if the reference is uncertain about the next token.
 
         c = p                             `largest`
         c = 1 + log p / log vocabulary    `negentropy`

@@ -1,4 +1,4 @@
-"""Which answers of a group, and which of their tokens, teach most."""
+"""The selection of the most informative answers of a group, and of their tokens."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ def most_varied(advantage: Float[Array, "group answer"], share: Scalar) -> Float
 def weightiest(
     score: Float[Array, "sequence time"], mask: Bool[Array, "sequence time"], share: Scalar
 ) -> Bool[Array, "sequence time"]:
-    """Return which tokens have a score at or above the quantile `1 - share` of all tokens that count."""
+    """Return the mask of tokens with a score at or above the quantile `1 - share` of all tokens that count."""
     bound = jnp.nanquantile(jnp.where(mask, score, jnp.nan), jnp.clip(1.0 - share, 0, 1))
     return mask & (score >= bound)

@@ -1,4 +1,4 @@
-"""What answers owe to their steps: forward context influence by attention, and places to branch at by it.
+"""The influence of an answer's steps on the rest: forward context influence by attention, and places to branch at.
 
 Liu, Wang, Shi, Xie, An, Zhang, Zhao, Gu, Lin, Hu, Li, Zhang, Zhou, Gai (2025), "Attention as a Compass: Efficient
 Exploration for Process-Supervised RL in Reasoning Models", arXiv 2509.26628, as in the authors' program
@@ -15,7 +15,7 @@ NOWHERE = -1.0  # the influence of a token that begins no step
 
 
 def steps_between(answer: Int[Array, " time"], ends: tuple[int, ...]) -> Int[Array, " time"]:
-    """Return which step each token of an answer belongs to, from 0: each of `ends` is the last token of a step.
+    """Return the number of the step of each token, from 0: each of `ends` is the last token of a step.
 
     Without `ends` every token is a step of its own, as it is in an answer that has none of them.
     """
@@ -81,6 +81,8 @@ def influential(
 def mixed(
     prompt: Int[Array, " answer"], reward: Float[Array, " answer"], counts: Bool[Array, " answer"]
 ) -> Bool[Array, " answer"]:
-    """Return which answers count and have another that counts, of the same prompt, with another reward."""
+    """Return the mask of counted answers that have another counted answer of the same prompt with a different
+    reward.
+    """
     other = (prompt[:, None] == prompt) & counts[:, None] & counts & (reward[:, None] != reward)
     return other.any(1)

@@ -1,4 +1,4 @@
-"""Losses of tokens: how the log-probability of what was written moves with its advantage.
+"""Losses of tokens, each a function of the advantages and log-probabilities of the written tokens.
 
 With ratio = pi(token) / old(token), `old` being the policy that the answers were scored with, each loss below is one
 number a token; `masks.aggregate` makes one of them all. All take
@@ -195,7 +195,7 @@ def cispo(
     floor: Scalar = 0.0,
     ceiling: Scalar = 5.0,
 ) -> Tokens:
-    """Compute the score function weighted by a clipped ratio through which nothing flows.
+    """Compute the score function weighted by a clipped ratio without a gradient.
 
         loss = -stop(clip(ratio, floor, ceiling)) A log pi
 
@@ -302,7 +302,7 @@ def policy_loss(
 
 
 def high_entropy(entropy: Tokens, mask: Mask, share: float = 0.2) -> Mask:
-    """Return which tokens have an entropy at or above the quantile `1 - share` of all tokens that count.
+    """Return the mask of tokens with an entropy at or above the quantile `1 - share` of all tokens that count.
 
     Learning from these alone is a loss with this mask. Linear interpolation between order statistics, as
     `numpy.quantile`.

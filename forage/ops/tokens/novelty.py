@@ -1,4 +1,4 @@
-"""How different the answers to one prompt are: by the tokens that they share, and by what a model reads them as."""
+"""The diversity of the answers to one prompt: by shared tokens, and by a model's representations."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def textual_diversity(
     there: Bool[Array, "answer time"],
     weights: tuple[float, ...] = WEIGHTS,
 ) -> Float[Array, " answer"]:
-    """Return how unlike the others each answer of a group is: 1 less the mean of BLEU with each other, both ways.
+    """Compute the dissimilarity of each answer to the others of its group: 1 - mean BLEU with each other, both ways.
 
     Source: Hu et al., 2025, "Diversity-Incentivized Exploration for Versatile Reasoning", arXiv:2509.26209 (textual
     diversity), as in the authors' `calculate_belu_matrix`.

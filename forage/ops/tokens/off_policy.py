@@ -52,7 +52,7 @@ def near_sequences(
     mask: Mask,
     bound: Scalar,
 ) -> Float[Array, "sequence 1"]:
-    """Return 1 for sequences to learn from, 0 for bad ones that the policy has moved far from.
+    """Return 1 for sequences to learn from, and 0 for bad sequences far from the current policy.
 
         1 where A >= 0, or where the mean over tokens of log sampler - log pi is at most `bound`
 

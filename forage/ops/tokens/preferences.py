@@ -23,7 +23,7 @@ Scalar = float | Float[Array, ""]
 
 
 def _margin(chosen: Pairs, rejected: Pairs, reference_chosen: Pairs, reference_rejected: Pairs) -> Pairs:
-    """Compute h above; nothing flows into the reference."""
+    """Compute h above, without a gradient into the reference."""
     return chosen - rejected - jax.lax.stop_gradient(reference_chosen - reference_rejected)
 
 

@@ -1,4 +1,4 @@
-"""Learning from what is right already: texts, chosen answers, a teacher's distribution; and ROVER's values of tokens.
+"""Learning from correct data: texts, chosen answers, a teacher's distribution; and ROVER's values of tokens.
 
 `logits[sequence, time]` are those that the token at the same place is drawn from.
 """
@@ -113,7 +113,7 @@ def mean_backup(
     terminated: Bool[Array, " time"],
     discount: Scalar = 1.0,
 ) -> Float[Array, " time"]:
-    """Return the targets of action values of the policy that draws all tokens alike.
+    """Compute the targets of action values of the uniform policy over tokens.
 
         target_t = r_t + discount (1 - terminated_t) mean over tokens of Q(next_t, token)
 
