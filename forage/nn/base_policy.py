@@ -1,4 +1,4 @@
-"""What networks see of a frozen policy: its action in the unit box, beside the observation."""
+"""The input of networks next to a frozen policy: its action in the unit box, next to the observation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forage.nn.distributions import Actions
 
 
 def beside_base(spec: Spec) -> Spec:
-    """Return the spec of an environment that shows what a base would do beside each observation."""
+    """Return the spec of an environment that shows a base policy's action next to each observation."""
     box = gymnasium.spaces.Box(-1.0, 1.0, (Actions.of(spec.action_space).outputs,), np.float32)
     shown: Any = gymnasium.spaces.Dict({"observation": spec.observation_space, "base": box})
     return dataclasses.replace(spec, observation_space=shown)

@@ -26,7 +26,7 @@ MOST_STRETCH, MOST_SHIFT = 3.0, 5.0  # bounds of r and s, likewise
 
 
 class BatchStyle(NamedTuple):
-    """How running statistics follow the batches."""
+    """The rule by which running statistics follow the batches."""
 
     rate: float = 0.01  # how far each batch moves them
     warm_up: int = 100_000  # batches before they count while a network is taught
@@ -141,7 +141,7 @@ def with_numbers(norm: BatchNorm, numbers: tuple[Array, Array, Array]) -> BatchN
 
 
 def with_statistics(network: Any, taught: Any) -> Any:
-    """Return the network with the running statistics of `taught`, whatever an optimiser made of its own."""
+    """Return the network with the running statistics of `taught`, in place of those changed by an optimiser."""
 
     def one(mine: Any, theirs: Any) -> Any:
         return with_numbers(mine, statistics(theirs)) if isinstance(mine, BatchNorm) else mine

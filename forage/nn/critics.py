@@ -53,14 +53,14 @@ class Bins(NamedTuple):
         return jax.nn.softmax(logits) @ ((edges[:-1] + edges[1:]) / 2)
 
     def shares(self, target: Float[Array, "*batch"]) -> Float[Array, "*batch bins"]:
-        """Return what histogram a value is told as."""
+        """Return the histogram that represents a value."""
         deviation = self.spread * (self.high - self.low) / self.number
         target = jnp.clip(target, self.low, self.high)
         below = jax.scipy.stats.norm.cdf((self.edges() - target[..., None]) / deviation)
         return jnp.diff(below) / (below[..., -1:] - below[..., :1])
 
     def loss(self, logits: Float[Array, "*batch bins"], target: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-        """Compute the cross-entropy of a histogram and what it should be."""
+        """Compute the cross-entropy of a histogram and its target."""
         return -(self.shares(target) * jax.nn.log_softmax(logits)).sum(-1)
 
 
@@ -105,7 +105,7 @@ class Atoms(NamedTuple):
     def loss(
         self, logits: Float[Array, "critic batch atoms"], target: Float[Array, "atoms batch"]
     ) -> Float[Array, "critic batch"]:
-        """Compute the cross-entropy of a distribution and what it should be, the same for all critics."""
+        """Compute the cross-entropy of a distribution and its target, which is the same for all critics."""
         return -(target.T * jax.nn.log_softmax(logits)).sum(-1)
 
 
@@ -156,7 +156,7 @@ class ActionValue(equinox.Module):
         action: Float[Array, "batch dimensions"],
         key: Key[Array, ""] | None = None,
     ) -> Float[Array, "batch outputs"]:
-        """Return what the last layer says."""
+        """Return the output of the last layer."""
         return self.body(self.inputs(observation, action), key)
 
     def taught(
@@ -177,7 +177,7 @@ class ActionValue(equinox.Module):
     def inputs(
         self, observation: PyTree[Array], action: Float[Array, "batch dimensions"]
     ) -> Float[Array, "batch inputs"]:
-        """Return what the body sees: features of the observation, and the action."""
+        """Return the input of the body: features of the observation, and the action."""
         observation, _ = split_mask(observation)
         if isinstance(self.encoder, CNN):
             features = self.encoder.rows(observation)
@@ -206,7 +206,7 @@ def several(make: Callable[[Key[Array, ""]], Module], key: Key[Array, ""], numbe
 
 
 def count(critics: Any) -> int:
-    """Return how many networks a stacked module holds."""
+    """Return the number of networks in a stacked module."""
     return jax.tree.leaves(critics)[0].shape[0]
 
 
@@ -216,7 +216,7 @@ def each_value(
     key: Key[Array, ""] | None = None,
     ask: Callable[..., Any] = lambda critic, *inputs: critic(*inputs),
 ) -> Float[Array, "critic batch *outputs"]:
-    """Return all critics' values of the same batch, or what else `ask` wants of them; `key` as for `MLP`."""
+    """Return all critics' values of the same batch, or the result of `ask`; `key` as for `MLP`."""
     number = count(critics)
     # Inputs repeated: otherwise the first layers merge into one product whose parts must be copied apart.
     repeated = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *x.shape)), inputs)
@@ -270,7 +270,7 @@ def alignment(
     action: Float[Array, "batch dimensions"],
     key: Key[Array, ""] | None = None,
 ) -> Float[Array, " batch"]:
-    """Compute how alike the gradients of critics with respect to the action are.
+    """Compute the similarity of the critics' gradients with respect to the action.
 
     It is the sum of the cosines between each critic's gradient and every other's, divided by the number of the others:
     the number of critics where all point the same way, and less the more they differ.
@@ -288,7 +288,7 @@ def alignment(
 
 
 class CriticReport(NamedTuple):
-    """Measurements of the critics beside their loss."""
+    """Measurements of the critics in addition to their loss."""
 
     error: Float[Array, " batch"]  # mean absolute error of all, which prioritised replay asks for
     loss: Float[Array, ""]

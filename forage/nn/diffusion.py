@@ -33,7 +33,7 @@ MOST_WEIGHT = 5.0  # of a step's signal over its noise
 CODE, WIDE = 128, 256  # numbers that a time is told in, and that time and state are made into
 
 Field = Callable[[Float[Array, "batch size"], Int[Array, " batch"]], Float[Array, "batch size"]]
-"""What noisy vectors are without their noise, at these steps."""
+"""The denoised form of noisy vectors at these steps."""
 
 
 def kept(steps: int) -> tuple[Float[Array, " steps"], Float[Array, " steps"]]:
@@ -45,7 +45,7 @@ def kept(steps: int) -> tuple[Float[Array, " steps"], Float[Array, " steps"]]:
 def denoising_error(
     field: Field, data: Float[Array, "batch size"], key: Key[Array, ""], steps: int
 ) -> Float[Array, " batch"]:
-    """Compute the weighted mean of squares by which the field misses data that were told noisy at a random step."""
+    """Compute the weighted mean squared error of the denoiser at a random noise level."""
     time_key, noise_key = jax.random.split(key)
     time = jax.random.randint(time_key, (len(data),), 1, steps + 1)
     share = kept(steps)[1][time - 1][:, None]
@@ -74,7 +74,7 @@ def denoised(
 
 
 class Shared(equinox.Module):
-    """One block: what is told of time and state is added to what passes through, which is added to itself."""
+    """One residual block: embeddings of time and state are added to its hidden layer."""
 
     time: Linear
     state: Linear
@@ -113,7 +113,7 @@ class Told(equinox.Module):
 
 
 class Denoiser(equinox.Module):
-    """Blocks of falling and rising width, the rising ones with what the falling ones said added: a U-Net of vectors."""
+    """Blocks of falling and then rising width, the rising ones with skip connections: a U-Net of vectors."""
 
     time: Told
     state: Told
@@ -127,7 +127,7 @@ class Denoiser(equinox.Module):
     leave: Linear
 
     def __init__(self, key: Key[Array, ""], size: int, state: int, widths: tuple[int, ...]):
-        """`size`: numbers of a vector; `state`: numbers of what it is drawn for."""
+        """`size`: numbers of a vector; `state`: numbers of the state that it depends on."""
         number = len(widths)
         keys = iter(jax.random.split(key, 5 + 4 * number))
         self.time, self.state = Told(next(keys), CODE), Told(next(keys), state)
@@ -140,7 +140,7 @@ class Denoiser(equinox.Module):
         self.last, self.norms = Shared(next(keys), widths[0]), tuple(Norm(width) for width in widths)
 
     def field(self, state: Float[Array, "batch state"]) -> Field:
-        """Return what denoises vectors that are drawn for these states."""
+        """Return the denoiser of vectors for these states."""
         told = self.state(state)
         return lambda x, time: self.said(x, self.time(coded(time)), told)
 

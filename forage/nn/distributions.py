@@ -219,13 +219,13 @@ class Actions:
 
     @property
     def half_range(self) -> Float[np.ndarray, " outputs"]:
-        """Return how much an entry changes where its place in the unit box changes by 1."""
+        """Return the change of each entry for a change of 1 in the unit box."""
         low, high = self._ends
         return 0.5 * (high - low)
 
     @property
     def _scaled(self) -> Bool[np.ndarray, " outputs"]:
-        """Return which entries have bounds on both sides."""
+        """Return the mask of entries that have bounds on both sides."""
         return np.isfinite(self.low) & np.isfinite(self.high)
 
     @property
@@ -241,11 +241,11 @@ class Actions:
 
     @property
     def _chosen(self) -> Int[np.ndarray, " outputs"]:
-        """Return which entries of an action are chosen, where some are fixed."""
+        """Return the indices of an action's entries that are chosen, if others are fixed."""
         return np.array([place for place, value in enumerate(self.fixed) if value is None], int)
 
     def heard(self, action: Array) -> Float[Array, " outputs"]:
-        """Return an action as an agent's memory hears it: 1 for each choice made, or its place in the unit box.
+        """Return the features of an action for an agent's memory: 1 for each choice made, or its place in the unit box.
 
         A continuous one as the environment takes it, no further out than the bounds.
         """
@@ -258,7 +258,7 @@ class Actions:
 
     @property
     def outputs(self) -> int:
-        """Return how many numbers a policy network puts out."""
+        """Return the number of outputs of a policy network."""
         return sum(self.sizes) if self.discrete else len(self.low)
 
     def distribution(

@@ -1,4 +1,4 @@
-"""Dormant units: which ones hardly say anything, and how they begin anew.
+"""Dormant units: finding units with almost no output, and resetting them.
 
 Sokar, Agarwal, Castro, Evci (2023), "The Dormant Neuron Phenomenon in Deep Reinforcement Learning", arXiv 2302.12902.
 With h_i(x) what unit i of a layer puts out, its score over a batch is
@@ -29,18 +29,18 @@ from forage.nn.residual import Residual
 
 Network = TypeVar("Network")
 PER_UNIT = ("scale", "offset", "mean", "variance")
-"""What a layer's or a batch's normalisation keeps for each unit."""
+"""The fields of a layer's or a batch's normalisation that have an entry for each unit."""
 
 
 class Follower(NamedTuple):
-    """A layer that hears units: where it is in a network, and how many of its first inputs come from them."""
+    """A layer that takes units as input: its place in a network, and the number of its first inputs that are units."""
 
     where: Callable[[Any], Linear]
     inputs: int | None = None  # `None`: all
 
 
 class Units(NamedTuple):
-    """The units of one layer: what they put out, and where they are in a network."""
+    """The units of one layer: their outputs, and their place in a network."""
 
     output: Float[Array, "batch units"]
     where: Callable[[Any], Linear]
@@ -57,7 +57,7 @@ class Recycling(Protocol):
 
 
 def check_recycling(agent: Recycling) -> None:
-    """Raise `ForageError` where an agent is to look for dormant units, and says why it does not (`unrecycled`)."""
+    """Raise `ForageError` for options on dormant units in an agent that does not search for them (`unrecycled`)."""
     if agent.unrecycled and (agent.recycle_interval or agent.count_dormant):
         raise ForageError(
             f"{type(agent).__name__} does not look for dormant units, as {agent.unrecycled}; leave recycle_interval "
@@ -71,7 +71,7 @@ def units_of(
     where: Callable[[Any], Any],
     after: tuple[Follower, ...] = (),
 ) -> list[Units]:
-    """Return the units of a network's `body`, which is `where`, given what its layers put out.
+    """Return the units of a network's `body` at `where`, given the outputs of its layers.
 
     `after`: the layers that hear the last of these units.
     """
@@ -100,7 +100,7 @@ def units_of(
 def inside(
     body: Residual | Hypersphere, where: Callable[[Any], Any], i: int, output: Float[Array, "batch units"]
 ) -> Units:
-    """Return the units inside one block, which the block's second layer hears."""
+    """Return the units inside one block, which are the input of the block's second layer."""
     if isinstance(body, Hypersphere) or body.torso == "simba":
         return Units(output, lambda n: where(n).blocks[i].up, (), (Follower(lambda n: where(n).blocks[i].down),))
     norm = lambda n: where(n).blocks[i].first_norm  # noqa: E731
@@ -108,7 +108,7 @@ def inside(
 
 
 def dormant(output: Float[Array, "batch units"], threshold: Any) -> Bool[Array, " units"]:
-    """Return which units of a layer are dormant."""
+    """Return the mask of a layer's dormant units."""
     score = jnp.abs(output).mean(0)
     return score <= threshold * (score.mean() + 1e-9)
 
@@ -122,7 +122,7 @@ def share_dormant(layers: Sequence[Units], threshold: Any) -> Float[Array, ""]:
 def recycled(
     network: Network, fresh: Network, layers: Sequence[Units], threshold: Any
 ) -> tuple[Network, PyTree[Array]]:
-    """Return the network with its dormant units begun anew, and which of its numbers have changed.
+    """Return the network with its dormant units reset, and the mask of the numbers that changed.
 
     `fresh` is a network with other random weights.
     """
@@ -153,7 +153,7 @@ def marked(masks: Network, where: Callable[[Any], Array], flags: Array) -> Netwo
 
 
 def heard(flags: Bool[Array, " units"], rows: int, inputs: int | None) -> Bool[Array, "rows 1"]:
-    """Return which rows of a layer's weights are for units with a flag; a convolution's features repeat at each place.
+    """Return the mask of a layer's weight rows for units with a flag; a convolution's features repeat at each place.
 
     `inputs`: how many of the first rows are for these units; `None`: all.
     """

@@ -1,4 +1,4 @@
-"""Embeddings: what bonuses see of observations that came as rows of floats."""
+"""Embeddings: the features of observations that bonuses use, for observations given as rows of floats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encoders: what a network makes of the leaves of an observation that is no plain box and no plain number.
+"""Encoders: features of the leaves of an observation that is neither a plain box nor a plain number.
 
 Each leaf has an encoder by its space; a dictionary's are side by side. They have the form `encoder(leaf) -> features`
 for one observation, and `size`, the number of features.
@@ -180,7 +180,7 @@ def encoder(key: Key[Array, ""], space: spaces.Space[Any], gain: float | None) -
 
 
 def is_image(space: spaces.Space[Any]) -> bool:
-    """Return whether a space is read by convolutions; how is said by `forage.core.spaces.picture`."""
+    """Return whether a space is read by convolutions, as decided by `forage.core.spaces.picture`."""
     return picture(space) is not None
 
 
@@ -196,7 +196,7 @@ def is_plain(space: spaces.Space[Any]) -> bool:
 
 
 def input_size(space: spaces.Space[Any]) -> int:
-    """Return how many numbers a network without convolutions sees of one observation; each token counts as one.
+    """Return the number of inputs of a network without convolutions for one observation; each token counts as one.
 
     Raise `ForageError` where networks cannot read the space.
     """

@@ -1,4 +1,4 @@
-"""Ensembles of MLPs that learn the same thing from different starts: where they disagree, they have not seen enough."""
+"""Ensembles of MLPs that learn the same target from different starts: their disagreement measures a lack of data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key
 from forage.nn.layers import MLP
 
 RowLoss = Callable[[Float[Array, " outputs"], Float[Array, " targets"]], Float[Array, ""]]
-"""What one member's prediction of one row costs."""
+"""The cost of one member's prediction of one row."""
 
 
 def squared_error(predicted: Float[Array, " outputs"], target: Float[Array, " outputs"]) -> Float[Array, ""]:
@@ -47,7 +47,7 @@ class Ensemble(equinox.Module):
 
     @property
     def number(self) -> int:
-        """Return how many members there are."""
+        """Return the number of members."""
         return self.members.layers[0].bias.shape[0]
 
     def __call__(self, rows: Float[Array, "*batch inputs"]) -> Float[Array, "member *batch outputs"]:
@@ -61,7 +61,7 @@ class Ensemble(equinox.Module):
         weight: Float[Array, "row #member"] | None = None,
         cost: RowLoss = squared_error,
     ) -> Float[Array, ""]:
-        """sum_m mean_i weight_im cost(prediction_m(row_i), target_i): what a training step goes down.
+        """Compute the training loss sum_m mean_i weight_im cost(prediction_m(row_i), target_i).
 
         `weight` makes members see different rows (`bootstrap`), or leaves rows out for all of them; 1 without it.
         """
@@ -70,7 +70,8 @@ class Ensemble(equinox.Module):
 
 
 def bootstrap(key: Key[Array, ""], rows: int, members: int, keep: float | Array) -> Float[Array, "row member"]:
-    """Return which rows each member learns from: each with probability `keep`, weighted by 1 / keep so that means stay.
+    """Draw the weights of the rows for each member: 1 / keep with probability `keep`, else 0, so that means are
+    unbiased.
 
     As in the code of Pathak, Gandhi, Gupta (2019, arXiv 1906.04161), where `keep` is 0.8.
     """

@@ -39,13 +39,13 @@ def between(
 def matching_error(
     field: Field, data: Float[Array, "*batch dimensions"], key: Key[Array, ""]
 ) -> Float[Array, "*batch"]:
-    """Compute how far the field is from the velocity at a random point on the way to each row: the mean of squares."""
+    """Compute the mean squared error of the field against the velocity at a random point on the path to each row."""
     point, time, velocity = between(data, key)
     return jnp.mean((field(point, time) - velocity) ** 2, axis=-1)
 
 
 def carried(field: Field, noise: Float[Array, "*batch dimensions"], steps: int) -> Float[Array, "*batch dimensions"]:
-    """Return where the field carries noise, in so many Euler steps."""
+    """Move noise along the field by Euler's method in `steps` steps."""
 
     def step(x: Any, number: Any) -> tuple[Any, None]:
         time = jnp.full((*noise.shape[:-1], 1), number / steps)

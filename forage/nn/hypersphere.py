@@ -35,7 +35,7 @@ LEAST = 1e-8  # least length that is divided by; and what is added inside blocks
 
 
 def unit(x: Float[Array, "*batch size"], axis: int = -1) -> Float[Array, "*batch size"]:
-    """Bring vectors to length one."""
+    """Scale vectors to length one."""
     return scaled(x, jax.lax.rsqrt(jnp.maximum(jnp.sum(x**2, axis=axis, keepdims=True), LEAST**2)))
 
 
@@ -65,7 +65,7 @@ class Scaler(equinox.Module):
 
 
 class SphereBlock(equinox.Module):
-    """One block: a step on the sphere towards what its layers say."""
+    """One block: a step on the sphere towards the output of its layers."""
 
     up: UnitLinear
     scale: Scaler
@@ -104,7 +104,7 @@ class SphereHead(equinox.Module):
 
 
 class Hypersphere(equinox.Module):
-    """SimBaV2's network, in place of an `MLP`: features of length one, or what a head makes of them."""
+    """SimBaV2's network, in place of an `MLP`: features of length one, or the outputs of a head on them."""
 
     enter: UnitLinear
     scale: Scaler
@@ -132,19 +132,19 @@ class Hypersphere(equinox.Module):
     def __call__(
         self, x: Float[Array, "*batch inputs"], key: Key[Array, ""] | None = None
     ) -> Float[Array, "*batch outputs"]:
-        """Return the outputs, or the features before them; nothing is dropped, so no `key` is used."""
+        """Return the outputs, or the features before them; without dropout, so no `key` is used."""
         function, x = activation(self.activation), self.entered(x)
         for block in self.blocks:
             x = block(x, function)
         return x if self.leave is None else self.leave(x)
 
     def entered(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch size"]:
-        """Return what the first block gets."""
+        """Return the input of the first block."""
         beside = jnp.full((*x.shape[:-1], 1), SHIFT, x.dtype)
         return unit(self.scale(self.enter(unit(jnp.concatenate([x, beside], axis=-1)))))
 
     def activations(self, x: Float[Array, "*batch inputs"]) -> tuple[Float[Array, "*batch units"], ...]:
-        """Return what is activated inside each block."""
+        """Return the activations inside each block."""
         function, x, found = activation(self.activation), self.entered(x), []
         for block in self.blocks:
             found.append(block.inside(x, function))

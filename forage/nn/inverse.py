@@ -1,4 +1,4 @@
-"""Inverse dynamics: which action led from one observation to the next, and an embedding that knows nothing else."""
+"""Inverse dynamics: a model of the action between two observations, and an embedding trained by that model alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forage.nn.networks import MLP
 
 
 class InverseModel(equinox.Module):
-    """Predicts a from phi(s) and phi(s'), so that phi keeps what actions change and leaves out what they do not.
+    """Predicts a from phi(s) and phi(s'), so that phi contains the effects of actions and no other changes.
 
     Discrete actions: softmax for each choice. Continuous ones: their place in the unit box.
     """

@@ -47,7 +47,7 @@ def activation(named: str | Activation) -> Activation:
 
 
 def keeps_shape(function: Any) -> bool:
-    """Return whether something is a function of one array that gives an array of the same shape."""
+    """Return whether a value is a function of one array that returns an array of the same shape."""
     like = jax.ShapeDtypeStruct((2, 3), jnp.float32)
     try:
         found = jax.eval_shape(function, like)
@@ -57,7 +57,7 @@ def keeps_shape(function: Any) -> bool:
 
 
 def orthogonal(key: Key[Array, ""], inputs: int, outputs: int, gain: float) -> Float[Array, "inputs outputs"]:
-    """Return a random matrix with orthonormal rows or columns (whichever are fewer), times `gain`.
+    """Return a random matrix with orthonormal rows or columns (the fewer of them), times `gain`.
 
     Made by Newton-Schulz iteration, X <- 1.5 X - 0.5 X X'X, which converges to the orthogonal polar factor of a
     Gaussian matrix: Haar distributed like the QR construction, but only matrix products, so it compiles in no time.
@@ -204,7 +204,7 @@ class MLP(equinox.Module):
     def __call__(
         self, x: Float[Array, "*batch inputs"], key: Key[Array, ""] | None = None
     ) -> Float[Array, "*batch outputs"]:
-        """`key`: what is dropped is drawn with; without it nothing is."""
+        """Apply the layers. `key`: of the dropout; there is none without it."""
         return self.forward(x, self.batch_norms, key)
 
     def taught(
@@ -243,7 +243,7 @@ class MLP(equinox.Module):
         return x
 
     def activations(self, x: Float[Array, "*batch inputs"]) -> tuple[Float[Array, "*batch units"], ...]:
-        """Return what each layer that is activated puts out, dropping nothing."""
+        """Return the output of each layer with an activation, without dropout."""
         function, found = activation(self.activation), []
         x = self.batch_norms[0](x) if self.batch_norms else x
         for number in range(len(self.layers) - (not self.activate_last)):
@@ -267,7 +267,7 @@ class Conv(equinox.Module):
         self.stride = stride
 
     def size(self, height: int, width: int) -> tuple[int, int]:
-        """Height and width of what comes out."""
+        """Return the height and width of the output."""
         return (height - self.kernel) // self.stride + 1, (width - self.kernel) // self.stride + 1
 
     def __call__(self, image: Float[Array, "height width channels"]) -> Float[Array, "rows columns features"]:
@@ -335,7 +335,7 @@ class CNN(equinox.Module):
         return x if self.dense is None else jax.nn.relu(self.dense(x))
 
     def pixels(self, images: Array) -> Float[Array, "*batch height width channels"]:
-        """Return what the first layer sees of an image, or of several."""
+        """Return the first layer's input for an image, or for several."""
         scale = self.scale.values if isinstance(self.scale, Entries) else self.scale
         return self.picture(images).astype(jnp.float32) * scale
 
@@ -346,7 +346,7 @@ class CNN(equinox.Module):
         return x.reshape(-1)
 
     def activations(self, image: Array) -> tuple[Float[Array, " units"], ...]:
-        """Return what each layer puts out, of convolutions the mean of each feature over its places."""
+        """Return the output of each layer, for convolutions the mean of each feature over its places."""
         x, found = self.pixels(image), []
         for convolution in self.convolutions:
             x = jax.nn.relu(convolution(x))
@@ -367,7 +367,7 @@ class CNN(equinox.Module):
         return self.condense(jax.lax.map(self.convolve_rows, slices).reshape(len(images), -1))
 
     def convolve_rows(self, images: Array) -> Float[Array, "rows flat"]:
-        """Return what the convolutions make of some images, at once."""
+        """Apply the convolutions to several images at once."""
         x, scale = jax.vmap(self.picture)(images), self.scale
         if isinstance(scale, Entries):
             x, scale = x * scale.values, 1.0
@@ -377,7 +377,7 @@ class CNN(equinox.Module):
         return x.reshape(len(x), -1)
 
     def fitting(self, height: int, width: int) -> int:
-        """Return how many images' patches would fit into `CACHE`, at the layer that has most of them."""
+        """Return the number of images whose patches fit into `CACHE`, at the layer with the most patches."""
         most = 1
         for convolution in self.convolutions:
             height, width = convolution.size(height, width)

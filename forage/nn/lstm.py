@@ -32,18 +32,18 @@ class Cell(equinox.Module):
         )
 
     def hear(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch gates"]:
-        """Return what does not depend on time, in one product for a whole sequence."""
+        """Compute the inputs of the gates that do not depend on time, in one product for a whole sequence."""
         return x @ self.weight + self.bias
 
     def step(self, state: Float[Array, "2 *batch size"], heard: Float[Array, "*batch gates"]) -> Array:
-        """Return the state after one step: what it puts out, and what it keeps."""
+        """Return the state after one step: the output, and the cell."""
         put_in, forget, new, put_out = jnp.split(heard + state[0] @ self.inner, 4, axis=-1)
         kept = jax.nn.sigmoid(forget) * state[1] + jax.nn.sigmoid(put_in) * jnp.tanh(new)
         return jnp.stack([jax.nn.sigmoid(put_out) * jnp.tanh(kept), kept])
 
 
 class LSTM(equinox.Module):
-    """Layers, each of which hears what the one before puts out."""
+    """Layers, each with the output of the one before as its input."""
 
     cells: tuple[Cell, ...]
 
@@ -61,7 +61,7 @@ class LSTM(equinox.Module):
         return jnp.stack(after), x
 
     def sequence(self, x: Float[Array, "time batch inputs"]) -> Float[Array, "time batch size"]:
-        """Return what comes out after each step of sequences that begin with nothing remembered."""
+        """Return the outputs after each step of sequences that start from an empty memory."""
         for cell in self.cells:
             start = jnp.zeros((2, x.shape[1], cell.inner.shape[0]))
 
@@ -74,7 +74,7 @@ class LSTM(equinox.Module):
 
 
 class Summary(equinox.Module):
-    """What an LSTM makes of everything that was observed so far in an episode."""
+    """The summary of all observations so far in an episode, by an LSTM."""
 
     torso: Torso
     lstm: LSTM

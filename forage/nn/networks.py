@@ -1,4 +1,4 @@
-"""Networks: from an observation to features, and what remembers them. What they are made of is in `layers`."""
+"""Networks: from an observation to features, and networks with a memory. Their building blocks are in `layers`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from forage.nn.residual import GAINS, Residual
 
 
 class Style(NamedTuple):
-    """What a torso is made with, beside the sizes of its layers."""
+    """The configuration of a torso, in addition to the sizes of its layers."""
 
     activation: str | Activation = "relu"
     layer_norm: bool = False
@@ -105,7 +105,7 @@ class Torso(equinox.Module):
 
     @property
     def convolves(self) -> bool:
-        """Return whether it sees an image, alone or among other things: worth sharing between policy and value."""
+        """Return whether it reads an image, alone or among other leaves: worth sharing between policy and value."""
         parts = jax.tree.leaves(self, is_leaf=lambda x: isinstance(x, CNN))
         return any(isinstance(part, CNN) for part in parts)
 
@@ -116,7 +116,7 @@ class Torso(equinox.Module):
         return read if self.body is None else self.body(read)
 
     def read(self, observation: PyTree[Array]) -> Float[Array, " inputs"]:
-        """Return what the body sees of an observation that is no image."""
+        """Return the body's input for an observation that is no image."""
         observation, _ = split_mask(observation)
         if self.encoder is not None:
             return self.encoder(observation)
@@ -125,7 +125,7 @@ class Torso(equinox.Module):
         return observation.reshape(-1).astype(jnp.float32)
 
     def activations(self, observation: PyTree[Array]) -> tuple[Float[Array, " units"], ...]:
-        """Return what each layer puts out, but those of encoders."""
+        """Return the output of each layer, except those of encoders."""
         observation, _ = split_mask(observation)
         if self.body is None:
             return ()
@@ -161,7 +161,9 @@ class Recall(NamedTuple):
 
 
 class GRU(equinox.Module):
-    """Gated recurrent unit (Cho et al., 2014, arXiv 1406.1078): h' = (1 - z) n + z h. Hears the action before, too."""
+    """Gated recurrent unit (Cho et al., 2014, arXiv 1406.1078): h' = (1 - z) n + z h. The last action is an input,
+    too.
+    """
 
     inputs: Linear
     hidden: Linear
@@ -175,11 +177,13 @@ class GRU(equinox.Module):
         return self.step(before.features, self.hear(features, before.action))
 
     def hear(self, features: Float[Array, " inputs"], action: Float[Array, " actions"]) -> Float[Array, " gates"]:
-        """Return what does not depend on time: features of an observation, and the action before it."""
+        """Compute the inputs of the gates that do not depend on time, from an observation's features and the action
+        before it.
+        """
         return self.inputs(jnp.concatenate([features, action]))
 
     def step(self, h: Float[Array, " size"], x: Float[Array, " gates"]) -> Float[Array, " size"]:
-        """Return the part that depends on time; `x` is what `hear` returns, in one product for a whole sequence."""
+        """Compute the next state; `x` is the result of `hear`, computed in one product for a whole sequence."""
         x_reset, x_update, x_new = jnp.split(x, 3)
         h_reset, h_update, h_new = jnp.split(self.hidden(h), 3)
         reset, update = jax.nn.sigmoid(x_reset + h_reset), jax.nn.sigmoid(x_update + h_update)

@@ -18,7 +18,7 @@ from forage.nn.layers import is_large
 
 
 class RunningNorm(NamedTuple):
-    """Mean and variance of everything seen (Chan et al., 1983, parallel variance); `x` maps to (x - mean) / std."""
+    """Mean and variance of all inputs so far (Chan et al., 1983, parallel variance); `x` maps to (x - mean) / std."""
 
     count: Float[Array, ""]
     mean: Float[Array, "*shape"]
@@ -48,7 +48,7 @@ class RunningNorm(NamedTuple):
 
 
 Norms = RunningNorm | None | dict[str, Any]
-"""One for a box, or for a dictionary's boxes one each, and `None` for what is not normalised."""
+"""The norm of a box, or one for each box of a dictionary, and `None` for parts that are not normalised."""
 
 
 def norms_of(space: spaces.Space[Any], maps: bool = False) -> Norms:
@@ -91,7 +91,7 @@ def is_map(space: spaces.Space[Any]) -> bool:
 
 
 def read_after(space: spaces.Space[Any], norm: Norms) -> spaces.Space[Any]:
-    """Return the space of what networks read of `space` behind `norm`: floats without bounds where there is one.
+    """Return the space of a network's inputs from `space` after `norm`: floats without bounds if there is one.
 
     A map is a vector there: in MiniGrid's DoorKey-5x5, seen as 7 x 7 cells of three codes, PPO's mean return over three
     seeds after 60,000 steps is 0.96 with one, and 0.29 with convolutions.
@@ -108,8 +108,8 @@ def read_after(space: spaces.Space[Any], norm: Norms) -> spaces.Space[Any]:
 
 
 def begun(norm: Norms, after: Norms) -> Norms:
-    """Return the norm, or the one `after` it where nothing had been seen yet: a first rollout is learned from by its
-    own.
+    """Return `norm`, or `after` if `norm` is still empty, so that the first rollout is normalised by its own
+    statistics.
     """
     if norm is None:
         return None
@@ -120,7 +120,7 @@ def begun(norm: Norms, after: Norms) -> Norms:
 
 
 def normalised(norm: Norms, observation: PyTree[Array]) -> PyTree[Array]:
-    """Return the observation, normalised where there is a `norm`; what is beside it, such as a mask, stays as it is."""
+    """Return the observation, normalised if there is a `norm`; further entries, such as a mask, are unchanged."""
     if norm is None:
         return observation
     if isinstance(observation, dict) and carries_more(observation):
@@ -131,8 +131,8 @@ def normalised(norm: Norms, observation: PyTree[Array]) -> PyTree[Array]:
 
 
 def updated(norm: Norms, observation: PyTree[Array], counts: Bool[Array, "time env"]) -> Norms:
-    """Return the norms after a rollout of what was seen (leaves `time env ...`, without the mask), where that
-    `counts`.
+    """Return the norms after a rollout of observations (leaves `time env ...`, without the mask); only those with
+    `counts` are included.
     """
     if norm is None:
         return None

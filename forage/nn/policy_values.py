@@ -30,7 +30,7 @@ from forage.ops.returns import lambda_returns
 
 
 class Acted(NamedTuple):
-    """What values learn from: segments, leaves `time segment ...`; of several rollouts `slot time env ...`."""
+    """The data that values learn from: segments, leaves `time segment ...`; of several rollouts `slot time env ...`."""
 
     observation: PyTree[Array]
     next_observation: PyTree[Array]
@@ -47,7 +47,7 @@ class Acted(NamedTuple):
 
     @classmethod
     def empty(cls, shape: tuple[int, ...], spec: Spec, nobody: int) -> Acted:
-        """Return segments in which nobody acted yet."""
+        """Return empty segments, in which no policy has acted."""
 
         def zeros(like: Array) -> Array:
             return jnp.zeros((*shape, *jnp.shape(like)), jnp.asarray(like).dtype)
@@ -112,7 +112,7 @@ class PolicyValues(equinox.Module):
     def loss(
         self, drawn: Acted, norm: Norms, heard: Bool[Array, "member segment"], discount: float, trace: float
     ) -> tuple[Float[Array, ""], Float[Array, " policy"]]:
-        """Compute the sum of all members' losses; beside it each policy's mean squared error."""
+        """Compute the sum of all members' losses, and each policy's mean squared error."""
         shape = drawn.reward.shape
         read = jax.vmap(jax.vmap(lambda o: normalised(norm, o)))
         now, later = (

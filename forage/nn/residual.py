@@ -1,4 +1,4 @@
-"""Residual networks, in place of an `MLP`: layers that add to what is there.
+"""Residual networks, in place of an `MLP`: layers whose output is added to their input.
 
     simba   x = W s;   x = x + W2 f(W1 norm(x)) for each block, W1 four times as wide;   norm(x)
     bro     x = f(norm(W s));   x = x + norm(W2 f(norm(W1 x))) for each block
@@ -97,7 +97,7 @@ class Residual(equinox.Module):
     def __call__(
         self, x: Float[Array, "*batch inputs"], key: Key[Array, ""] | None = None
     ) -> Float[Array, "*batch outputs"]:
-        """Return the outputs, or the features before them; nothing is dropped, so no `key` is used."""
+        """Return the outputs, or the features before them; without dropout, so no `key` is used."""
         function, x = activation(self.activation), self.entered(x)
         for block in self.blocks:
             x = block(x, function)
@@ -105,12 +105,12 @@ class Residual(equinox.Module):
         return x if self.leave is None else self.leave(x)
 
     def entered(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch size"]:
-        """Return what the first block gets."""
+        """Return the input of the first block."""
         x = self.enter(x)
         return activation(self.activation)(self.norm(x)) if self.torso == "bro" else x
 
     def activations(self, x: Float[Array, "*batch inputs"]) -> tuple[Float[Array, "*batch units"], ...]:
-        """Return what is activated inside each block: what blocks add to is no layer of units."""
+        """Return the activations inside each block: the residual stream is no layer of units."""
         function, x, found = activation(self.activation), self.entered(x), []
         for block in self.blocks:
             found.append(block.inside(x, function))

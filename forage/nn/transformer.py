@@ -83,7 +83,7 @@ class Past(NamedTuple):
 
 
 class Cache(NamedTuple):
-    """What a transformer keeps of the tokens it has read, so that one more costs one token's work."""
+    """The keys and values of the tokens read so far, so that a further token costs one token's work."""
 
     layers: tuple[Past, ...]
     turns: Turns  # of each position that there may be: a step that computed them would spend half its time on it
@@ -93,7 +93,7 @@ class Cache(NamedTuple):
 
 
 class Block(equinox.Module):
-    """Attention, then a gated MLP, each added to what came in."""
+    """Attention, then a gated MLP, each added to its input."""
 
     attention_norm: Float[Array, " width"]
     queries: Projection
@@ -130,7 +130,7 @@ class Block(equinox.Module):
         column: Int[Array, ""] | int = 0,
         wanted: int = 0,
     ) -> tuple[Float[Array, "batch wanted width"], Past]:
-        """Return what the block makes of tokens, and their keys and values, written into `past` from a column on.
+        """Apply the block to tokens, and write their keys and values into `past` from a column on.
 
         `unseen` is added to the logits of attention: 0 for what a token sees, `NEVER` for what it does not. `wanted`:
         how many of the last tokens something is made of, 0 for all; keys and values are of all.
@@ -147,7 +147,7 @@ class Block(equinox.Module):
         column: Int[Array, ""] | int = 0,
         wanted: int = 0,
     ) -> tuple[Float[Array, "batch shared group wanted length"], Past]:
-        """Return how much each token attends to each, in float32, and the keys and values as `__call__` does.
+        """Compute the attention of each token to each, in float32, and the keys and values as `__call__` does.
 
         Query heads stand in groups that share a head of keys.
         """
@@ -173,7 +173,7 @@ class Block(equinox.Module):
     def mixed(
         self, x: Float[Array, "batch time width"], weight: Float[Array, "batch shared group time length"], now: Past
     ) -> Float[Array, "batch time width"]:
-        """Return what the block makes of tokens that attend so."""
+        """Compute the block's output for these attention weights."""
         batch, time, _ = x.shape
         found = jnp.einsum("bkgtl,bkls->bkgts", weight.astype(x.dtype), now.values)
         x = x + self.out(found.transpose(0, 3, 1, 2, 4).reshape(batch, time, -1))
@@ -225,7 +225,8 @@ class Transformer(equinox.Module):
 
     @classmethod
     def load(cls, directory: str | Path, dtype: Any = None) -> Transformer:
-        """Read a directory of Hugging Face's, or one that `save` wrote. `dtype`: of the weights; `None` keeps theirs.
+        """Read a directory of Hugging Face's, or a directory written by `save`. `dtype`: of the weights; `None`
+        keeps theirs.
 
         Raise `ForageError` in one sentence for a directory without configuration or weights, a family that is not among
         `FAMILIES`, a tensor that is missing, of a wrong shape or without a place. It needs the extra `language`.
@@ -249,7 +250,7 @@ class Transformer(equinox.Module):
 
     @property
     def dtype(self) -> Any:
-        """Return the dtype of weights, and of what flows between blocks."""
+        """Return the dtype of weights and of the arrays between blocks."""
         return self.table.dtype
 
     def __call__(
@@ -265,7 +266,7 @@ class Transformer(equinox.Module):
         remat: bool = False,
         wanted: int = 0,
     ) -> Float[Array, "batch wanted width"]:
-        """Return what each token is read as, before it becomes logits.
+        """Return the hidden state of each token, before it becomes logits.
 
         `remat`: compute blocks anew in the backward pass, so that a gradient keeps one array of each block alone.
         `wanted`: of how many of the last columns, 0 for all; the last block does nothing for others but remember them.
@@ -280,7 +281,7 @@ class Transformer(equinox.Module):
     def attention(
         self, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"] | None = None
     ) -> Float[Array, "layer batch head time time"]:
-        """Return how much each token attends to each other one: softmax(q k' / sqrt(head size)), in float32.
+        """Compute the attention of each token to each other one: softmax(q k' / sqrt(head size)), in float32.
 
         Rows are the tokens that attend, and sum to 1. Those of padding mean nothing. All layers stand in memory at
         once, layers x heads x time^2 numbers for each text.
@@ -296,7 +297,7 @@ class Transformer(equinox.Module):
     def _open(
         self, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"] | None
     ) -> tuple[Float[Array, "batch time width"], Turns, dict[int, Float[Array, "#batch time length"]]]:
-        """Return what blocks read first of whole texts, as `_begin` does."""
+        """Return the input of the blocks for whole texts, as `_begin` does."""
         self._check_length(tokens.shape[1])
         if mask is None:
             position = jnp.arange(tokens.shape[1])[None]
@@ -308,14 +309,14 @@ class Transformer(equinox.Module):
         return self._begin(tokens, turns, position, there)
 
     def logits(self, hidden: Float[Array, "*batch width"]) -> Float[Array, "*batch vocabulary"]:
-        """Return the logits, in float32, of what `hidden` returns."""
+        """Return the logits, in float32, of the result of `hidden`."""
         head = self.table if self.head is None else self.head
         *batch, width = hidden.shape  # one matrix, as in `Projection`
         found = jnp.einsum("bw,vw->bv", hidden.reshape(-1, width), head, preferred_element_type=jnp.float32)
         return found.reshape(*batch, -1)
 
     def cache(self, batch: int, length: int) -> Cache:
-        """Return an empty cache for so many rows and columns."""
+        """Return an empty cache for `batch` rows and `length` columns."""
         self._check_length(length)
         shape = batch, self.architecture.shared, length, self.architecture.size
         past = Past(jnp.zeros(shape, self.dtype), jnp.zeros(shape, self.dtype))
@@ -324,7 +325,7 @@ class Transformer(equinox.Module):
         return Cache((past,) * len(self.blocks), turns, position, jnp.int32(0), jnp.zeros(batch, jnp.int32))
 
     def grown(self, cache: Cache, columns: int) -> Cache:
-        """Return a cache with room for so many columns more."""
+        """Return a cache with room for `columns` more columns."""
         length = cache.position.shape[1] + columns
         self._check_length(length)
         layers = jax.tree.map(lambda x: jnp.pad(x, ((0, 0), (0, 0), (0, columns), (0, 0))), cache.layers)
@@ -333,7 +334,9 @@ class Transformer(equinox.Module):
         return cache._replace(layers=layers, turns=turns, position=position)
 
     def repeated(self, cache: Cache, times: int) -> Cache:
-        """Return a cache with each row so many times, one after another, so that texts can go on from one beginning."""
+        """Return a cache with each row repeated `times` times, one after another, so that texts can share one
+        beginning.
+        """
         layers, position, following = jax.tree.map(
             lambda x: jnp.repeat(x, times, axis=0), (cache.layers, cache.position, cache.following)
         )
@@ -342,7 +345,7 @@ class Transformer(equinox.Module):
     def read(
         self, cache: Cache, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"] | None = None
     ) -> tuple[Float[Array, "batch time width"], Cache]:
-        """Return what further tokens are read as, and the cache with them in its next columns.
+        """Return the hidden states of further tokens, and the cache with them in its next columns.
 
         `mask`: tokens that later ones see. Columns of others stay empty, and count in no position. More tokens than the
         cache has columns left would overwrite its last ones; whoever makes it sees to its length.
@@ -367,7 +370,9 @@ class Transformer(equinox.Module):
         position: Int[Array, "#batch time"],
         there: Int[Array, "#batch length"],
     ) -> tuple[Float[Array, "batch time width"], Turns, dict[int, Float[Array, "#batch time length"]]]:
-        """Return what blocks read first, the turns of its positions, and for each length of a window what is unseen."""
+        """Return the input of the blocks, the turns of its positions, and for each length of a window the mask of
+        unseen keys.
+        """
         cosine, sine = (table[position] for table in turns)
         query, key = position[:, :, None], there[:, None, :]
         sees = (key >= 0) & (key <= query)

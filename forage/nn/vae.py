@@ -1,4 +1,4 @@
-"""A variational autoencoder of vectors, as a measure of how unlike what it has learned a vector is.
+"""A variational autoencoder of vectors, as a measure of the distance of a vector from the training data.
 
 Kingma, Welling (2014), "Auto-Encoding Variational Bayes", arXiv 1312.6114. An encoder says mean m and deviation s of a
 code z = m + s e, e standard normal, and a decoder u(z) what that stands for. It learns by steps down
@@ -21,7 +21,7 @@ LEAST_LOG_STD, MOST_LOG_STD = -4.0, 15.0  # of a code, as in SUNG's program (guo
 
 
 class Autoencoder(equinox.Module):
-    """Encoder and decoder with two hidden layers each; what is decoded lies within -1 and 1."""
+    """Encoder and decoder with two hidden layers each; decoded values are between -1 and 1."""
 
     encoder: MLP
     decoder: MLP

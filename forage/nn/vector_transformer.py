@@ -75,7 +75,7 @@ def rotated(x: Float[Array, "tokens heads size"], position: Int[Array, " tokens"
 
 
 class Block(equinox.Module):
-    """Attention, then an MLP, each added to what came in."""
+    """Attention, then an MLP, each added to its input."""
 
     norms: tuple[Norm, Norm]
     queries: Linear
@@ -102,7 +102,7 @@ class Block(equinox.Module):
 
     @staticmethod
     def key_size(shape: Shape) -> int:
-        """Return how many numbers the keys of one token are."""
+        """Return the size of the keys of one token."""
         return shape.width // shape.heads * (shape.key_heads or shape.heads)
 
     def heard(
@@ -122,7 +122,7 @@ class Block(equinox.Module):
         sees: Bool[Array, "tokens past"],
         key: Key[Array, ""] | None = None,
     ) -> Float[Array, "tokens width"]:
-        """Return what the block makes of tokens whose queries may look at keys where `sees`."""
+        """Compute the block's output for tokens whose queries may look at the keys in `sees`."""
         keys = [None] * 3 if key is None else jax.random.split(key, 3)
         shared, rate = k.shape[1], self.shape.dropout
         q = q.reshape(len(q), shared, -1, q.shape[-1])
@@ -162,7 +162,9 @@ class VectorTransformer(equinox.Module):
         length: int = 0,
         vocabulary: int = 0,
     ):
-        """`length`: how many positions are learned, where they are. `vocabulary`: how many tokens have numbers."""
+        """`length`: the number of positions, if they are learned. `vocabulary`: the number of tokens that have
+        numbers.
+        """
         shape.check()
         if positions not in POSITIONS:
             raise ForageError(f"There are no positions {positions!r}; there are {', '.join(POSITIONS)}.")
@@ -186,7 +188,7 @@ class VectorTransformer(equinox.Module):
         return self.table[tokens]
 
     def logits(self, y: Float[Array, "*tokens width"]) -> Float[Array, "*tokens vocabulary"]:
-        """Return how likely each numbered token is, by the vectors that tokens come in as (weights are tied)."""
+        """Compute the logits of the numbered tokens, by the vectors of the input tokens (weights are tied)."""
         assert self.table is not None
         return y @ self.table.T
 
@@ -196,7 +198,7 @@ class VectorTransformer(equinox.Module):
         mask: Bool[Array, " tokens"] | None = None,
         key: Key[Array, ""] | None = None,
     ) -> Float[Array, "tokens width"]:
-        """Return what each token is read as. `mask`: which are no padding. `key`: what is dropped is drawn with."""
+        """Return the hidden state of each token. `mask`: without padding. `key`: of the dropout."""
         return self.read(x, mask, key)[0]
 
     def read(
@@ -206,7 +208,7 @@ class VectorTransformer(equinox.Module):
         key: Key[Array, ""] | None = None,
         length: int = 0,
     ) -> tuple[Float[Array, "tokens width"], Cache]:
-        """Return the same, and a cache with room for `length` tokens, from which `step` goes on."""
+        """Return the hidden states, and a cache with room for `length` tokens, from which `step` continues."""
         tokens = len(x)
         position = jnp.arange(tokens) if mask is None else jnp.maximum(jnp.cumsum(mask) - 1, 0)
         sees = jnp.tril(jnp.ones((tokens, tokens), bool))
@@ -226,13 +228,13 @@ class VectorTransformer(equinox.Module):
         return self.norm(x), Cache(past, values, visible, jnp.int32(tokens), there.sum())
 
     def placed(self, x: Float[Array, "tokens width"], position: Int[Array, " tokens"]) -> Float[Array, "tokens width"]:
-        """Add where tokens are, where that is learned; positions beyond the last are the last."""
+        """Add the learned positions of tokens, if there are any; positions beyond the last are the last."""
         if self.places is None:
             return x
         return x + self.places[jnp.minimum(position, len(self.places) - 1)]
 
     def cache(self, length: int) -> Cache:
-        """Return an empty cache for so many tokens."""
+        """Return an empty cache for `length` tokens."""
         size = self.shape.width // self.shape.heads
         zeros = jnp.zeros((len(self.blocks), length, self.shape.key_heads or self.shape.heads, size))
         return Cache(zeros, zeros, jnp.zeros(length, bool), jnp.int32(0), jnp.int32(0))
@@ -240,7 +242,9 @@ class VectorTransformer(equinox.Module):
     def step(
         self, cache: Cache, x: Float[Array, " width"], visible: Bool[Array, ""] | bool = True
     ) -> tuple[Float[Array, " width"], Cache]:
-        """Return what one more token is read as, and the cache with it. One that is not `visible` is seen by none."""
+        """Return the hidden state of one more token, and the cache with it. A token that is not `visible` is seen by
+        none.
+        """
         place = cache.count % cache.keys.shape[1]
         position = jnp.where(visible, cache.position, jnp.maximum(cache.position - 1, 0))
         seen = cache.visible.at[place].set(visible)

@@ -1,1 +1,1 @@
-"""What surrounds the language policy's network: its sizes, its files, its adapters, and what it writes."""
+"""The surroundings of the language policy's network: its sizes, its files, its adapters, and its sampling."""

@@ -151,22 +151,22 @@ class Architecture(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return how many numbers a head has."""
+        """Return the size of a head."""
         return self.head_size or self.width // self.heads
 
     @property
     def shared(self) -> int:
-        """Return how many heads of keys and values there are."""
+        """Return the number of heads of keys and values."""
         return self.key_heads or self.heads
 
     @property
     def longest(self) -> int:
-        """Return how many tokens a text may have."""
+        """Return the largest number of tokens of a text."""
         return min(self.length, self.rope.original or self.length) if self.rope.kind == "dynamic" else self.length
 
     @property
     def out_bias(self) -> bool:
-        """Return whether what attention returns has a bias."""
+        """Return whether the output projection of attention has a bias."""
         own = FAMILIES[self.family].out_bias
         return self.attention_bias if own is None else own
 
@@ -176,7 +176,7 @@ class Architecture(NamedTuple):
         return FAMILIES[self.family].head_norm
 
     def window(self, layer: int) -> int:
-        """Return how many tokens a layer looks back on; 0 for all."""
+        """Return the number of tokens in a layer's attention window; 0 for all."""
         return self.windows[layer] if self.windows else 0
 
     def turns(self, layer: int) -> bool:

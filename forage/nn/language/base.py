@@ -43,7 +43,7 @@ SEED = 1  # of its problems; those of training and evaluation have seed 0
 OFTEN = {"addition": 6, "arithmetic": 5, "countdown": 4, "reversal": 2, "sorting": 2}
 """Families that are read more often than others."""
 LEVELS = {"addition": 6, "arithmetic": 3, "countdown": 2, "reversal": 3, "sorting": 2}
-"""How many levels of a family are read; of all others the first."""
+"""The number of levels that are read of a family; of all others the first."""
 STEPS, ROWS, LENGTH = 2500, 16, 128
 LEARNING_RATE, DECAY, LONGEST = 3e-3, 0.1, 1.0
 
@@ -66,7 +66,7 @@ def texts(generator: np.random.Generator) -> Iterator[str]:
 
 
 def called(generator: np.random.Generator) -> str:
-    """Return a sum of up to six digits that a calculator is asked for."""
+    """Return a sum of up to six digits with a call of a calculator."""
     problem = problem_at(family("addition"), int(generator.integers(6)), SEED, int(generator.integers(2**31)))
     left, right, end = problem.data["left"], problem.data["right"], "<|end|>"
     call = f"<call>calculator: {left} + {right}</call>{end}"
@@ -109,7 +109,7 @@ def made(
     architecture: Architecture = ARCHITECTURE,
     heard: Callable[[int, float], None] = lambda step, loss: None,
 ) -> Transformer:
-    """Train a base model. `heard` is told the loss every 100 steps."""
+    """Train a base model. `heard` is called with the loss every 100 steps."""
     words = tokenizer(FORAGE)
     network = jax.tree.map(jnp.array, Transformer(jax.random.key(seed), architecture))  # norms share arrays at first
     rate = optax.warmup_cosine_decay_schedule(0.0, LEARNING_RATE, max(steps // 100, 1), steps, LEARNING_RATE / 20)

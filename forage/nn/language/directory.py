@@ -33,9 +33,9 @@ PROJECTIONS = {
     "up": "mlp.up_proj",
     "down": "mlp.down_proj",
 }
-"""A block's projections, and what Hugging Face calls them."""
+"""A block's projections, and their names in Hugging Face's files."""
 VARIANTS = "use_dora", "rank_pattern", "alpha_pattern", "modules_to_save", "fan_in_fan_out", "trainable_token_indices"
-"""Settings of PEFT's adapters that compute what ours do not."""
+"""Settings of PEFT's adapters whose computation Forage's adapters lack."""
 PEFT = "base_model.model."  # what the names of adapters begin with
 VECTORS = {
     "attention_norm": "input_layernorm.weight",
@@ -228,7 +228,7 @@ def load_adapters(network: Transformer, directory: str | Path) -> Transformer:
 
 
 def read_architecture(config: dict[str, Any], directory: Path) -> Architecture:
-    """Return the sizes that a configuration names. Raise `ForageError` for one that is not read here."""
+    """Return the sizes that a configuration names. Raise `ForageError` for an unsupported configuration."""
     where = f"config.json in {directory}"
     family = config.get("model_type")
     if family not in FAMILIES:
@@ -256,13 +256,13 @@ def read_architecture(config: dict[str, Any], directory: Path) -> Architecture:
 
 
 def key_heads(config: dict[str, Any]) -> int:
-    """Return how many heads of keys there are; 0 for as many as of queries."""
+    """Return the number of heads of keys; 0 for the number of query heads."""
     usual = {"mistral": 8, "smollm3": 4}.get(config["model_type"], 0)  # as transformers has it where nothing is said
     return config.get("num_key_value_heads", usual) or 0
 
 
 def unrotated(config: dict[str, Any], layers: int) -> tuple[bool, ...]:
-    """Return which layers of a SmolLM3 know positions."""
+    """Return the mask of a SmolLM3's layers that use positions."""
     every = config.get("no_rope_layer_interval", 4)
     listed = config.get("no_rope_layers") or [(layer + 1) % every != 0 for layer in range(layers)]
     found = tuple(bool(entry) for entry in listed[:layers])
@@ -270,7 +270,7 @@ def unrotated(config: dict[str, Any], layers: int) -> tuple[bool, ...]:
 
 
 def read_windows(config: dict[str, Any], layers: int, rotated: tuple[bool, ...]) -> tuple[int, ...]:
-    """Return how many tokens each layer looks back on."""
+    """Return the number of tokens in each layer's attention window."""
     family = config["model_type"]
     size = config.get("sliding_window", 4096 if family == "mistral" else None)
     if family == "llama" or not size or (family != "mistral" and not config.get("use_sliding_window", False)):
@@ -307,7 +307,7 @@ def read_rope(config: dict[str, Any], where: str) -> Rope:
 
 
 def write_architecture(architecture: Architecture, read: dict[str, Any] | None, dtype: str) -> dict[str, Any]:
-    """Return a configuration: the one that was read, if it says the same, or a new one."""
+    """Return a configuration: the original one if it is equivalent, or a new one."""
     if read is not None and read_architecture(read, Path()).canonical() == architecture.canonical():
         names = [name for name in ("dtype", "torch_dtype") if name in read] or ["dtype"]
         return {**read, **dict.fromkeys(names, dtype)}
@@ -369,7 +369,7 @@ def write_rope(architecture: Architecture) -> dict[str, Any]:
 
 
 def tensor_name(path: tuple[Any, ...]) -> tuple[str, bool]:
-    """Return what Hugging Face calls a leaf of a transformer, and whether it is stored (outputs, inputs) there."""
+    """Return Hugging Face's name for a leaf of a transformer, and whether it is stored (outputs, inputs) there."""
     names: list[Any] = [getattr(part, "name", getattr(part, "idx", None)) for part in path]
     if names[0] in WHOLE:
         return WHOLE[names[0]], False
@@ -429,7 +429,7 @@ def safetensors(function: str) -> Callable[..., Any]:
 
 
 def read_json(path: Path, missing: str) -> dict[str, Any]:
-    """Return what a file holds. Raise `ForageError` for one that is missing, or is no JSON."""
+    """Return the content of a file. Raise `ForageError` for a file that is missing, or is no JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

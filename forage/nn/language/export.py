@@ -12,7 +12,7 @@ from forage.nn.transformer import Transformer
 
 
 def write(network: Transformer, tokenizer: Tokenizer, directory: Path) -> Path:
-    """Write a transformer and its tokenizer to a directory, so that both know what ends and fills a text.
+    """Write a transformer and its tokenizer to a directory, with the same tokens for end and padding in both.
 
     Tokens that the tokenizer does not have are suppressed, as they are where Forage writes.
     """

@@ -28,7 +28,7 @@ SEGMENTS, SHORTEST = 4, 32  # how often a cache grows at most, and by how many c
 
 
 class Written(NamedTuple):
-    """What a transformer wrote."""
+    """The text that a transformer wrote."""
 
     tokens: Int[Array, "batch new"]  # 0 after the end
     mask: Bool[Array, "batch new"]  # tokens that were written, with the one that ends a row
@@ -36,7 +36,7 @@ class Written(NamedTuple):
 
 
 class Going(NamedTuple):
-    """A text under way."""
+    """A text in progress."""
 
     cache: Cache
     token: Int[Array, " batch"]  # the last one, not in the cache yet
@@ -45,7 +45,7 @@ class Going(NamedTuple):
 
 
 class Together(NamedTuple):
-    """What rows have in common, which is then read once for all of them."""
+    """The common beginning of rows, which is read only once."""
 
     prompts: int = 1  # how many rows, one after another, are the same in front of the wanted columns
     turns: int = 1  # how many rows are one conversation: each begins with the whole of the one before
@@ -57,7 +57,7 @@ ALONE = Together()
 
 
 def left_padded(texts: Sequence[Sequence[int]], length: int = 0) -> tuple[Int[np.ndarray, "batch time"], np.ndarray]:
-    """Return texts side by side, padded in front to `length` or to the longest, and a mask of what is no padding."""
+    """Return texts side by side, padded in front to `length` or to the longest, and a mask without the padding."""
     if not texts or not all(len(text) for text in texts):
         raise ForageError("There is no text to read: each needs one token or more.")
     longest = max(map(len, texts))
@@ -161,7 +161,7 @@ def write(
     grow: bool = False,
     silent: Bool[Array, " batch"] | None = None,
 ) -> tuple[Written, Cache]:
-    """Return up to `new` tokens that go on from a cache, and the cache with all but the last of their columns.
+    """Write up to `new` tokens after a cache; return them, and the cache with all but the last of their columns.
 
     `hidden` is what each row's last token was read as. The cache has room for `new` - 1 columns more, or gets it with
     `grow`. Whoever goes on, such as after a tool's answer, reads the last column of `tokens` with its `mask` first: all
@@ -215,7 +215,7 @@ def write(
 
 
 def last(hidden: Float[Array, "batch time width"], mask: Bool[Array, "batch time"]) -> Float[Array, "batch width"]:
-    """Return what the last token of each row was read as that is no padding."""
+    """Return the hidden state of the last token of each row that is no padding."""
     time = mask.shape[1]
     place = time - 1 - jnp.argmax(mask[:, ::-1], axis=1)
     return jnp.take_along_axis(hidden, place[:, None, None], axis=1)[:, 0]
@@ -229,7 +229,7 @@ def before(
     wanted: int = 0,
     together: Together = ALONE,
 ) -> tuple[Float[Array, "batch wanted width"], Bool[Array, "batch wanted"]]:
-    """Return what stands before each token but the first of a row, as it was read, and where there is anything.
+    """Return the hidden state before each token except the first of a row, and the mask of valid ones.
 
     What stands before a token is the last one that is no padding, which need not be in the column before it. `wanted`:
     of how many of the last columns, 0 for all but the first. What stands before those is then no further in front than
@@ -263,7 +263,7 @@ def _before_answers(
     wanted: int,
     together: int,
 ) -> tuple[Float[Array, "batch wanted width"], Bool[Array, "batch wanted"]]:
-    """Return what `before` does, with what rows begin with read once, into a cache that all of them go on from.
+    """Return the result of `before`, with the common beginning of rows read once, into a cache that all of them share.
 
     What stands before a row's first wanted token may be anywhere in front of it.
     """
@@ -288,7 +288,7 @@ def _before_turns(
     wanted: int,
     together: Together,
 ) -> tuple[Float[Array, "batch wanted width"], Bool[Array, "batch wanted"]]:
-    """Return what `before` does, with each conversation read once: its longest turn, which holds all others.
+    """Return the result of `before`, with each conversation read once: its longest turn, which holds all others.
 
     What stands before a row's first wanted token may be anywhere in front of it.
     """

@@ -1,4 +1,4 @@
-"""Low-rank adapters: a few weights beside those of a transformer that stay as they are.
+"""Low-rank adapters: a few trained weights in addition to those of a frozen transformer.
 
 Hu, Shen, Wallis, Allen-Zhu, Li, Wang, Wang, Chen (2021), "LoRA: Low-Rank Adaptation of Large Language Models", arXiv
 2106.09685. A projection becomes
@@ -36,7 +36,7 @@ def adapted(
     projections: Sequence[str] = ("queries", "values"),
     dtype: Any = jnp.float32,
 ) -> Transformer:
-    """Return the transformer with adapters, which change nothing yet.
+    """Return the transformer with new adapters, whose effect is zero at first.
 
     Args:
         network: What is adapted; adapters that it has are merged first.
@@ -79,7 +79,7 @@ def merged(network: Transformer) -> Transformer:
 
 
 def split(network: Transformer) -> tuple[Transformer, Transformer]:
-    """Return the adapters, which learn, and all else, which does not; `equinox.combine` makes one of both."""
+    """Split a transformer into the adapters, which learn, and the frozen rest; `equinox.combine` joins them again."""
     frozen = jax.tree_util.tree_map_with_path(lambda path, _: not is_adapter(path), network)
     rest, adapters = equinox.partition(network, frozen)
     return adapters, rest

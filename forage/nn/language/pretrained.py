@@ -72,7 +72,7 @@ class Pretrained(Part):
 
 
 def sizes_of(network: Transformer) -> str:
-    """Return what says all of a transformer but its weights, as JSON."""
+    """Return the full description of a transformer, without its weights, as JSON."""
     architecture = network.architecture
     said = {**architecture._asdict(), "rope": architecture.rope._asdict()}
     return json.dumps({"architecture": said, "dtype": str(network.dtype), "files": network.files})
@@ -91,7 +91,7 @@ def from_sizes(sizes: str) -> Transformer:
 
 
 def as_pretrained(given: Any) -> Any:
-    """Return what a name, a directory or a transformer stands for."""
+    """Convert a name, a directory or a transformer to a pretrained model."""
     if isinstance(given, str):
         return Pretrained(given)
     if isinstance(given, Transformer):
