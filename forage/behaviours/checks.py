@@ -34,7 +34,7 @@ def check_replay(what: str, agent: Agent) -> None:
 
 
 def check_noise(what: str, agent: Agent, spec: Spec) -> tuple[int, ...]:
-    """Return the shape of the noise that the agent makes actions from. Raise `ForageError` where it makes them from
+    """Return the shape of the noise that the agent makes actions from. Raise `ForageError` if it makes them from
     none.
     """
     shape = agent.noise(spec)

@@ -130,7 +130,7 @@ class Endpoint(Behaviour):
             )
 
     def reader(self, spec: Spec) -> Reader:
-        """Return what is known of tokens. Raise `ForageError` where the tokenizer is not the environment's."""
+        """Return what is known of tokens. Raise `ForageError` if the tokenizer is not the environment's."""
         tokenizer, space = named.tokenizer(self.tokenizer), spec.action_space
         assert isinstance(space, Tokens) and space.end is not None
         ends = tuple(one - 1 for one in space.ends)
@@ -189,7 +189,7 @@ class Endpoint(Behaviour):
         return Intervention(action, np.ones(len(context), bool), state, told, source)
 
     def one(self, scene: Scene, index: int) -> Answer:
-        """Return the answer in one environment. Raise `Lost` where none came that can be learned from."""
+        """Return the answer in one environment. Raise `Lost` if none came that can be learned from."""
         seen, aux = cast(Any, scene.observation), cast(Any, scene.aux)
         context, temperature = seen["context"][index], float(aux.temperature[index, 0])
         self.check_temperature(temperature)
@@ -199,7 +199,7 @@ class Endpoint(Behaviour):
         return complete(self.server, asked, self.reader(scene.spec))
 
     def complain(self, row: int, reason: str, num_envs: int) -> None:
-        """Say why an answer was lost, once for each reason. Raise `ForageError` where all are."""
+        """Say why an answer was lost, once for each reason. Raise `ForageError` if all are."""
         if row >= num_envs:
             raise ForageError(
                 f"The endpoint {self.url} {reason}, and {row} answers in a row were lost; see to the server, and "

@@ -30,7 +30,7 @@ class Person(abc.ABC):
     """
 
     def check(self, spec: Spec) -> None:  # noqa: B027
-        """Raise `ForageError` where this person cannot act."""
+        """Raise `ForageError` if this person cannot act."""
 
     def begin(self, spec: Spec) -> PyTree[np.ndarray]:
         """Return what is remembered of one environment when a run begins: NumPy arrays or numbers; `()` for nothing."""
@@ -191,7 +191,7 @@ class Takeover(Behaviour):
         return self.inner or Own()
 
     def someone(self) -> Person:
-        """Return the person. Raise `ForageError` where there is none of that name."""
+        """Return the person. Raise `ForageError` if there is none of that name."""
         if self.person == SCRIPTED:
             return Scripted(float(self.takes), float(self.gives))
         return made(self.person) if isinstance(self.person, str) else self.person

@@ -108,7 +108,7 @@ def one_run(positional: list[str], command: str) -> str:
 
 
 def nothing_left(words: options.Words, command: str, known: list[str]) -> None:
-    """Raise `ForageError` where an option is left that the command does not know."""
+    """Raise `ForageError` if an option is left that the command does not know."""
     if words:
         unknown = options.hyphens(next(iter(words)))
         raise ForageError(f"forage {command} has no option '--{unknown}'{nearest(unknown, known, '--')}")

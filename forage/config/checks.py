@@ -28,7 +28,7 @@ MOST_SEEDS = 100_000
 
 
 def seed_numbers(asked: int | str | Iterable[int], first: int = 0) -> list[int]:
-    """Return which seeds are meant: as many from `first` on, or these. Raise `ForageError` where they cannot be."""
+    """Return which seeds are meant: as many from `first` on, or these. Raise `ForageError` if they cannot be."""
     given = asked
     try:
         if isinstance(given, str) or not isinstance(given, Iterable):
@@ -58,7 +58,7 @@ def check_collects_nothing(agent: Agent, behaviour: Behaviour, starts: Starts, v
 
 
 def check_groups(agent: Agent, starts: Starts) -> None:
-    """Raise `ForageError` where episodes do not begin in the groups that the agent compares."""
+    """Raise `ForageError` if episodes do not begin in the groups that the agent compares."""
     if agent.group == 1:
         return
     name, wanted = registry.part_name(agent), agent.branching
@@ -87,7 +87,7 @@ def check_groups(agent: Agent, starts: Starts) -> None:
 
 
 def check_behaviour(agent: Agent, behaviour: Behaviour) -> None:
-    """Raise `ForageError` where an agent's answers are not chosen by the behaviour that it cannot do without."""
+    """Raise `ForageError` if an agent's answers are not chosen by the behaviour that it cannot do without."""
     needed, given = agent.needed_behaviour, registry.short_name(behaviour)
     if needed and given != needed:
         raise ForageError(
@@ -110,7 +110,7 @@ def check_steps(agent: Agent, spec: Spec, steps: int, offline: bool) -> None:
 
 
 def check_sizes(agent: Agent, spec: Spec, given: dict[str, Any]) -> None:
-    """Raise `ForageError` where layers are described to an agent that sees images and has no use for that."""
+    """Raise `ForageError` if layers are described to an agent that sees images and has no use for that."""
     asked = [name for name in ("hidden_sizes", "value_sizes", "layer_norm") if given.get(name)]
     if not asked or not is_image(spaces.seen(spec.observation_space)):
         return

@@ -130,7 +130,7 @@ def chosen(agent: str, environment: str, spec: Spec, native: bool, given: dict[s
 
 
 def left_out(agent: Agent, environment: str, spec: Spec, native: bool, given: Collection[str]) -> str:
-    """Say which settings an agent's name brings here and an object lacks; empty where nothing is lacking.
+    """Say which settings an agent's name brings here and an object lacks; empty if nothing is lacking.
 
     An object cannot tell what was set from what was not, so it keeps its class's defaults. `given`: ports with a part.
     """

@@ -151,7 +151,7 @@ def called(given: gymnasium.Env[Any, Any]) -> str:
 
 
 def id_of(given: Any) -> str | None:
-    """Return the id that an environment was made by, as Forage names it; `None` where there is none, or wrappers."""
+    """Return the id that an environment was made by, as Forage names it; `None` if there is none, or wrappers."""
     spec = getattr(given, "spec", None)
     return f"gymnasium:{spec.id}" if spec is not None and not spec.additional_wrappers else None
 

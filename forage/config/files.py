@@ -46,7 +46,7 @@ ABOUT = ("spec", "devices_per_seed", "history", "parent")  # what a run writes o
 
 
 def read_arguments(file: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the arguments of `forage.train` that a file holds. Raise `ForageError` where it says something else."""
+    """Return the arguments of `forage.train` that a file holds. Raise `ForageError` if it says something else."""
     path = Path(file)
     return arguments_of(str(path), read(path))
 

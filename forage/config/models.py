@@ -60,7 +60,7 @@ def with_weights(part: Tree) -> Tree:
 
 
 def read(source: str) -> Transformer:
-    """Return the transformer of a source. Raise `ForageError` where there is none."""
+    """Return the transformer of a source. Raise `ForageError` if there is none."""
     if source == FORAGE:
         return base.load()
     path = Path(source)

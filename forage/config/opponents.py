@@ -52,7 +52,7 @@ def default_opponent(environment: Any, behaviour: Behaviour) -> str | None:
 
 
 def check_opponent(name: str | None, environment: Any, spec: Spec) -> None:
-    """Raise `ForageError` where an evaluation cannot have an opponent."""
+    """Raise `ForageError` if an evaluation cannot have an opponent."""
     if name is None:
         return
     if not isinstance(environment, Environment):
@@ -76,7 +76,7 @@ def check_opponent(name: str | None, environment: Any, spec: Spec) -> None:
 
 
 def opponent_of(name: str | None, environment: Any, spec: Spec) -> Opponent | None:
-    """Return the opponent of that name. Raise `ForageError` where there is none."""
+    """Return the opponent of that name. Raise `ForageError` if there is none."""
     check_opponent(name, environment, spec)
     if name is None:
         return None

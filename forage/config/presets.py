@@ -39,7 +39,7 @@ class Preset(NamedTuple):
         return "; ".join(text for text in texts if text) or "defaults"
 
     def pattern(self, environment: str) -> str | None:
-        """Return the pattern that the id of an environment fits; `None` where the preset is not for it."""
+        """Return the pattern that the id of an environment fits; `None` if the preset is not for it."""
         return next((one for one in self.environment.split() if fnmatch.fnmatchcase(environment, one)), None)
 
 

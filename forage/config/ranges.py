@@ -126,7 +126,7 @@ def range_of(cls: type, field: str) -> Range | None:
 
 
 def range_words(cls: type, field: str) -> str:
-    """Say what numbers a part's field may hold; empty where it has no range."""
+    """Say what numbers a part's field may hold; empty if it has no range."""
     found = range_of(cls, field)
     return found.words() if found else ""
 

@@ -127,7 +127,7 @@ def wrapper_class(name: str) -> type:
 
 
 def check_wrapper(name: str) -> None:
-    """Raise `ForageError` where there is no such wrapper, without importing anything."""
+    """Raise `ForageError` if there is no such wrapper, without importing anything."""
     if name not in WRAPPERS:
         hint = nearest(name, WRAPPERS)
         raise ForageError(f"Unknown wrapper {name!r}{'; forage list wrappers shows them.' if hint == '.' else hint}")
@@ -278,7 +278,7 @@ def build(port: str, name: str, options: dict[str, Any]) -> Any:
 
 
 def made(cls: Any, options: dict[str, Any]) -> Any:
-    """Make a part. Raise `ForageError` where a stored run has it send to an address that is not known here."""
+    """Make a part. Raise `ForageError` if a stored run has it send to an address that is not known here."""
     part = cls(**options)
     reaches = {name: value for name in trust.REACHES if isinstance(value := getattr(part, name, None), str)}
     trust.check_reach(part_name(part), reaches)

@@ -30,7 +30,7 @@ NEEDED = ("agent", "environment", "steps", "seeds", "sweep", "spec")
 
 
 def read_config(directory: Path) -> dict[str, Any]:
-    """Return a run's configuration. Raise `ForageError` where there is none, or one of something else."""
+    """Return a run's configuration. Raise `ForageError` if there is none, or one of something else."""
     path = directory / "config.json"
     try:
         config = records.parse(path.read_text(encoding="utf-8"))

@@ -139,7 +139,7 @@ class Setup:
         return " + ".join(f"{weight:g} {name}" for weight, name in zip(weights, names, strict=True) if weight) or "0"
 
     def learner(self, learns: bool = True) -> Learner:
-        """Return what remembers and learns. Raise `ForageError` where its parts do not fit.
+        """Return what remembers and learns. Raise `ForageError` if its parts do not fit.
 
         Without `learns` it only acts, and neither data sets nor demonstrations are read.
         """
@@ -194,7 +194,7 @@ class Setup:
         return memory.prepared(agent, paid)
 
     def loop(self, learns: bool = True) -> DeviceLoop:
-        """Build the loop on the device. Raise `ForageError` where its parts do not fit. `learns`: as in `learner`."""
+        """Build the loop on the device. Raise `ForageError` if its parts do not fit. `learns`: as in `learner`."""
         assert isinstance(self.environment, Environment)
         learner = self.learner(learns)
         check_environment(self.environment, self.name)
@@ -208,7 +208,7 @@ class Setup:
     def runner(
         self, devices: Devices = None, learns: bool = True, workers: Workers = NO_WORKERS, hosts: int = 1
     ) -> Runner:
-        """Build what runs the loop for every member. Raise `ForageError` where the parts do not fit.
+        """Build what runs the loop for every member. Raise `ForageError` if the parts do not fit.
 
         On CPU, `devices` asks for so many of them instead of one for each member; JAX must not be in use yet.
         `XLA_FLAGS=--xla_force_host_platform_device_count=N` asks for N. Without `learns` it only evaluates. `workers`
@@ -273,7 +273,7 @@ class Setup:
         return Way(None if plain else self.starts, self.visits, tasks)
 
     def check_host(self) -> None:
-        """Raise `ForageError` where episodes cannot begin on the host as the parts say."""
+        """Raise `ForageError` if episodes cannot begin on the host as the parts say."""
         same, reset = isinstance(self.tasks, Same), isinstance(self.starts, Reset)
         if same and reset:
             return
@@ -534,7 +534,7 @@ def from_config(
     """Return the setup that `Setup.config` wrote. What was a Python object must be given again.
 
     `given` are parts by port, `evaluation_actions` and `opponent`, where they are not to be the run's own (or `None`).
-    `data`: where the run's data set lies now. `where`: the run's directory. Raise `ForageError` where it names code
+    `data`: where the run's data set lies now. `where`: the run's directory. Raise `ForageError` if it names code
     that is not known here; `where=None` does not ask.
     """
     if where is not None:

@@ -26,7 +26,7 @@ SOLVER = "solver"
 
 
 def taught(starts: Starts, environment: Environment) -> Starts:
-    """Return the starts with their teacher in place of its name. Raise `ForageError` where there is none of
+    """Return the starts with their teacher in place of its name. Raise `ForageError` if there is none of
     that name.
     """
     if not isinstance(starts, Snapshot) or not isinstance(starts.teacher, str):
@@ -64,7 +64,7 @@ def taken(part: Tree) -> Tree:
 def with_weights(part: Tree, spec: Spec) -> Tree:
     """Return a part with the weights of each run whose policy it, or a part within it, acts with.
 
-    Raise `ForageError` where such a run is gone, has learned more since, or is of another environment.
+    Raise `ForageError` if such a run is gone, has learned more since, or is of another environment.
     """
 
     def one(policy: Frozen) -> Frozen:
@@ -82,7 +82,7 @@ def with_weights(part: Tree, spec: Spec) -> Tree:
 
 
 def check_plays(plays: Spec, spec: Spec, path: str, what: str) -> None:
-    """Raise `ForageError` where a run's agent sees or does other things than there are in an environment."""
+    """Raise `ForageError` if a run's agent sees or does other things than there are in an environment."""
     have, wanted = ([spaces.to_json(x.observation_space), spaces.to_json(x.action_space)] for x in (plays, spec))
     if have != wanted:
         raise ForageError(
@@ -92,7 +92,7 @@ def check_plays(plays: Spec, spec: Spec, path: str, what: str) -> None:
 
 
 def with_expert(behaviour: Behaviour, spec: Spec, learns: bool = True) -> Behaviour:
-    """Return the behaviour with its expert in place of the name. Raise `ForageError` where it is another by now.
+    """Return the behaviour with its expert in place of the name. Raise `ForageError` if it is another by now.
 
     Nobody listens to the expert of a run that does not learn, so the expert may be gone: one with any action does.
     """

@@ -95,7 +95,7 @@ def stored(where: str | os.PathLike[str], config: dict[str, Any], *given: Any) -
 
 
 def check(where: str | os.PathLike[str], config: dict[str, Any]) -> None:
-    """Raise `ForageError` where a configuration that was read from `where` names code, or an address, not known here.
+    """Raise `ForageError` if a configuration that was read from `where` names code, or an address, not known here.
 
     For what is built later beside a person's own words, out of reach of `stored`.
     """

@@ -150,7 +150,7 @@ def plain_name(value: Any) -> str | None:
 def with_one_schedule(agent: Any, given: dict[str, Any]) -> Any:
     """Return an agent whose learning rate, where it has a schedule, follows that alone.
 
-    Raises `ForageError` where a final learning rate is `given`, too.
+    Raises `ForageError` if a final learning rate is `given`, too.
     """
     from forage.core.schedule import is_schedule
 

@@ -57,7 +57,7 @@ def arguments(words: str) -> dict[str, Any]:
 def innermost(environment: Environment, given: Sequence[str]) -> Environment:
     """Put wrappers around the environment within all wrappers that are there, where the world itself changes.
 
-    What is seen and done must stay as it was. Raise `ForageError` where a wrapper changes that.
+    What is seen and done must stay as it was. Raise `ForageError` if a wrapper changes that.
     """
     from forage.environments.wrappers.base import Wrapper
 

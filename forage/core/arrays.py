@@ -36,7 +36,7 @@ def is_empty(space: Any) -> bool:
 
 
 def array_space(name: str, space: Any, path: tuple[str, ...] = (), option: str = WITHOUT) -> spaces.Space[Any]:
-    """Return the space of `as_arrays`. Raise `ForageError` where an observation has no fixed size.
+    """Return the space of `as_arrays`. Raise `ForageError` if an observation has no fixed size.
 
     `option`: what leaves a part of the observation out.
     """
@@ -173,7 +173,7 @@ def travelling(space: Any) -> spaces.Space[Any]:
 
 
 def action_space(name: str, inner: spaces.Space[Any]) -> spaces.Space[Any]:
-    """Return the space that agents act in for an environment's own. Raise `ForageError` where there is none."""
+    """Return the space that agents act in for an environment's own. Raise `ForageError` if there is none."""
     parts = list(leaves(inner))
     if isinstance(inner, spaces.Discrete):
         return spaces.Discrete(int(inner.n))

@@ -237,7 +237,7 @@ class Archive(Mapping[str, np.ndarray]):
         return name in self.entries
 
     def described(self, name: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-        """Return the shape and type of an array, and how many bytes it is. Raise `ValueError` where that is not so."""
+        """Return the shape and type of an array, and how many bytes it is. Raise `ValueError` if that is not so."""
         entry = self.entries[name]
         with self.archive.open(entry) as file:
             version = np.lib.format.read_magic(file)
@@ -276,7 +276,7 @@ def physical_memory() -> int:
 
 
 def check_size(name: str, size: int) -> None:
-    """Raise `ValueError` where an array is larger than the machine's memory."""
+    """Raise `ValueError` if an array is larger than the machine's memory."""
     if size > physical_memory():
         raise ValueError(f"{name} would be {size:,} bytes, more than this machine's memory")
 
@@ -306,7 +306,7 @@ def _leaves(path: Path, prefix: str | None = None) -> tuple[dict[str, Any], dict
 
 @contextlib.contextmanager
 def whole(path: Path) -> Iterator[None]:
-    """Raise `ForageError` where a checkpoint is missing or damaged."""
+    """Raise `ForageError` if a checkpoint is missing or damaged."""
     try:
         yield
     except FileNotFoundError:

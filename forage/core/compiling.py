@@ -101,7 +101,7 @@ class Stop:
     by = ""
 
     def ask(self, by: str) -> None:
-        """Ask for a stop, from a handler of signals. Raise `InterruptedCompiling` where one is traced."""
+        """Ask for a stop, from a handler of signals. Raise `InterruptedCompiling` if one is traced."""
         self.by = by
         if not core.trace_state_clean():
             self.heed()
@@ -147,7 +147,7 @@ def _leave() -> None:
 
 
 def check_precision() -> None:
-    """Raise `ForageError` where JAX is set to 64 bits, in this thread or in others, as programs compile in another."""
+    """Raise `ForageError` if JAX is set to 64 bits, in this thread or in others, as programs compile in another."""
     with ThreadPoolExecutor(1) as other:
         elsewhere = other.submit(lambda: jax.config.read("jax_enable_x64")).result()
     if elsewhere or jax.config.read("jax_enable_x64"):

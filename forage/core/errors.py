@@ -75,6 +75,6 @@ def folded_name(name: str) -> str:
 
 
 def did_you_mean(names: Iterable[str]) -> str:
-    """Return the end of a sentence that proposes `names`; empty where there are none."""
+    """Return the end of a sentence that proposes `names`; empty if there are none."""
     shown = " or ".join(repr(name) for name in names)
     return f". Did you mean {shown}?" if shown else ""

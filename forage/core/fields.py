@@ -57,7 +57,7 @@ def depth_of(environment: Environment, name: str) -> int:
 
 
 def check_value(environment: Environment, name: str, value: Any) -> None:
-    """Raise `ForageError` where the field cannot hold a number, as its class declares it."""
+    """Raise `ForageError` if the field cannot hold a number, as its class declares it."""
     layer = layers(environment)[depth_of(environment, name)]
     check_declared(type(layer), name, value, type(layer).__name__)
 

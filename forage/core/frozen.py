@@ -37,7 +37,7 @@ class Frozen(Part):
     # observation to an action
 
     def check(self, who: str, spec: Spec, role: str = "base") -> None:
-        """Raise `ForageError` where the policy cannot act as a `role` of `who` in this environment."""
+        """Raise `ForageError` if the policy cannot act as a `role` of `who` in this environment."""
         if self.function is not None:
             wanted, seen = spaces.example(spec.action_space), spaces.example(spec.observation_space)
             given = jax.eval_shape(self.function, seen)

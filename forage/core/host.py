@@ -217,7 +217,7 @@ class HostEnvironment(abc.ABC):
     def take(self, index: int) -> bytes | None:
         """Return the state that environment `index` is in, for `put`; not between `send` and `receive`.
 
-        `None` where that state is lost, so that the next step is (`lost`).
+        `None` if that state is lost, so that the next step is (`lost`).
         """
         return self._guard("saving a state", self._take, index)
 
@@ -290,7 +290,7 @@ class HostEnvironment(abc.ABC):
         return str(found[0]) if found else None
 
     def played(self) -> Conversation | None:
-        """Return an episode as an expert plays it, in words; `None` where there are no words."""
+        """Return an episode as an expert plays it, in words; `None` if there are no words."""
         return None
 
     def _begin(self, index: int, seed: int, number: int | None, hint: float) -> PyTree[np.ndarray]:
@@ -303,7 +303,7 @@ class HostEnvironment(abc.ABC):
         raise ForageError(f"{self.name} cannot go back to a state; let its episodes begin with --starts reset.")
 
     def snapshot(self) -> bytes | None:
-        """Return the exact state of all environments, or `None` where it cannot be saved exactly.
+        """Return the exact state of all environments, or `None` if it cannot be saved exactly.
 
         Not between `send` and `receive`. Whether it is `None` does not change over a run.
         """
@@ -324,7 +324,7 @@ class HostEnvironment(abc.ABC):
         return self._guard("restoring a snapshot", self._restore, snapshot)
 
     def render(self) -> UInt8[np.ndarray, "height width 3"]:
-        """Draw environment 0. Raise `ForageError` where that cannot be done."""
+        """Draw environment 0. Raise `ForageError` if that cannot be done."""
         return self._guard("drawing", self._render)
 
     def _render(self) -> UInt8[np.ndarray, "height width 3"]:

@@ -114,7 +114,7 @@ importing: list[str] = []
 
 
 def check_not_importing() -> None:
-    """Raise `ForageError` where a file that is only being imported would train: it has no main guard."""
+    """Raise `ForageError` if a file that is only being imported would train: it has no main guard."""
     if importing:
         raise ForageError(
             f"{importing[0]} trains while its classes are being imported; put what it does as a script under "
@@ -147,7 +147,7 @@ def load_file(source: str) -> Any:
 
 
 def load_module(source: str) -> Any:
-    """Import a module, which may be in the current directory. Raises `ForageError` where that fails."""
+    """Import a module, which may be in the current directory. Raises `ForageError` if that fails."""
     trust.check_source(source)
     look_in(Path.cwd())  # a console script does not look there by itself
     try:

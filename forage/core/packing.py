@@ -111,7 +111,7 @@ def unpack(data: bytes, known: Known = never) -> Any:
 
 
 def inflate(data: bytes, most: int = MOST) -> bytes:
-    """Decompress bytes of zlib. Raise `ForageError` where they are damaged, or more than `most`."""
+    """Decompress bytes of zlib. Raise `ForageError` if they are damaged, or more than `most`."""
     inflater = zlib.decompressobj()
     try:
         found = inflater.decompress(data, most)

@@ -180,7 +180,7 @@ class Tasks(Part):
         return self
 
     def check(self, environment: Environment) -> None:
-        """Raise `ForageError` where this environment has no such tasks. Called with concrete numbers."""
+        """Raise `ForageError` if this environment has no such tasks. Called with concrete numbers."""
 
     def init(self, key: Key[Array, ""], environment: Environment) -> State:
         return ()
@@ -516,7 +516,7 @@ class Agent(Part):
         """
 
     def seen_world(self, world: World | None) -> World:
-        """Return the world. Raise `ForageError` where who asks for an action has none."""
+        """Return the world. Raise `ForageError` if who asks for an action has none."""
         if world is None:
             raise ForageError(
                 f"{type(self).__name__} looks ahead in the environment's own state and cannot act by observations "

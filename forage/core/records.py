@@ -36,7 +36,7 @@ def one_line(text: str) -> str:
 
 
 def parse(text: str) -> Any:
-    """Return the value of some JSON, its texts printable. Raise `ValueError` where it is none."""
+    """Return the value of some JSON, its texts printable. Raise `ValueError` if it is none."""
     try:
         found = json.loads(text)
         if text.count("[") + text.count("{") > DEEPEST:
@@ -71,7 +71,7 @@ def cleaned(value: Any) -> Any:
 def read(path: Path, fits: Callable[[dict[str, Any]], str] = lambda found: "") -> dict[str, Any]:
     """Read a file of JSON that holds names with values.
 
-    `fits` says what is wrong with them, or nothing. Raise `ForageError` where something is.
+    `fits` says what is wrong with them, or nothing. Raise `ForageError` if something is.
     """
     try:
         found = parse(path.read_text(encoding="utf-8"))

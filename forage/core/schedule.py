@@ -156,7 +156,7 @@ def made(form: str, numbers: list[float], shares: list[float]) -> Function:
 
 
 def sampled(function: Function, name: str) -> list[float]:
-    """Return the numbers of a function in the course of a run. Raise `ForageError` where it is no schedule."""
+    """Return the numbers of a function in the course of a run. Raise `ForageError` if it is no schedule."""
     try:
         found = [np.asarray(function(jnp.float32(share))) for share in np.linspace(0, 1, SAMPLES)]
         traced = jax.eval_shape(function, jax.ShapeDtypeStruct((), jnp.float32))

@@ -437,7 +437,7 @@ def central(space: spaces.Space[Any]) -> spaces.Space[Any] | None:
 
 
 def fitted(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return `value` in `dtype`. Raises `ValueError` where that would change it: a fraction, or a number too large."""
+    """Return `value` in `dtype`. Raises `ValueError` if that would change it: a fraction, or a number too large."""
     if value.dtype == dtype:
         return value
     # Integers may be shortened (int64 to int32) where their values fit, floats too; a float never becomes an integer.

@@ -31,7 +31,7 @@ def best(
     """Return the number of the best member among those that are as wanted; the first, where there are no returns.
 
     Of a sweep that is a seed of the best setting: settings are judged over all their seeds, by `aggregate`, so that one
-    lucky seed does not decide. `wanted` names a seed, or settings of the sweep. Raises `ForageError` where no member is
+    lucky seed does not decide. `wanted` names a seed, or settings of the sweep. Raises `ForageError` if no member is
     so.
     """
     for name, value in wanted.items():

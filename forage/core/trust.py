@@ -88,7 +88,7 @@ def check_source(source: str) -> None:
 
 
 def check_reach(part: str, options: dict[str, Any]) -> None:
-    """Raise `ForageError` where a part of a stored run sends to an address that is not known here."""
+    """Raise `ForageError` if a part of a stored run sends to an address that is not known here."""
     if reading.get() is not None and (entry := reach_of(part, options)):
         check([entry])
 
@@ -138,7 +138,7 @@ def source_of(name: str) -> str:
 
 
 def files_of(source: str) -> list[Path]:
-    """Return the files that importing a file or a module would run, without importing; none where it is not there.
+    """Return the files that importing a file or a module would run, without importing; none if it is not there.
 
     Of a module in packages these are the packages' own files, too.
     """

@@ -37,7 +37,7 @@ class Demonstrations(Part):
         return dataclasses.replace(self, file=str(path), sha256=self.sha256 or formats.fingerprint(path))
 
     def opened(self, spec: Spec) -> Demonstrations:
-        """Read the file. Raise `ForageError` where it is missing, damaged, changed, or of another environment."""
+        """Read the file. Raise `ForageError` if it is missing, damaged, changed, or of another environment."""
         path = Path(self.file)
         if self.sha256 and formats.fingerprint(path) != self.sha256:
             raise ForageError(
@@ -50,7 +50,7 @@ class Demonstrations(Part):
 
     @property
     def experience(self) -> Experience:
-        """Return the transitions (leaves `transition ...`). Raise `ForageError` where the file was not read."""
+        """Return the transitions (leaves `transition ...`). Raise `ForageError` if the file was not read."""
         if self.data is None:
             raise ForageError(f"{self.file} has not been read; forage.data.demonstrations.opened(part, spec) does it.")
         return self.data

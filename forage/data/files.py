@@ -89,7 +89,7 @@ def named(name: str, tree: PyTree[np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def read(path: Path) -> tuple[Transitions, dict[str, Any]]:
-    """Read a data set and its header. Raise `ForageError` where the file is missing, damaged or something else."""
+    """Read a data set and its header. Raise `ForageError` if the file is missing, damaged or something else."""
     try:
         with checkpoint.opened(path) as archive:
             header = read_text(path, archive)
@@ -106,7 +106,7 @@ def read(path: Path) -> tuple[Transitions, dict[str, Any]]:
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """Read a data set's header alone. Raise `ForageError` where the file is missing, damaged or something else."""
+    """Read a data set's header alone. Raise `ForageError` if the file is missing, damaged or something else."""
     if path.is_dir():
         inside = sorted(file.name for file in path.glob("*.npz"))
         raise ForageError(f"{path} is a folder; name one file" + (f", such as {inside[0]} in it." if inside else "."))
@@ -137,7 +137,7 @@ def tree_of(name: str, space: Any, arrays: Mapping[str, np.ndarray]) -> PyTree[n
 
 
 def check_fits(path: Path, header: Mapping[str, Any], transitions: Transitions, spec: Spec) -> None:
-    """Raise `ForageError` where a data set has other spaces than an environment, or arrays that do not fit them."""
+    """Raise `ForageError` if a data set has other spaces than an environment, or arrays that do not fit them."""
     check_spaces(path, header, spec)
     for name, space in (("observation", spec.observation_space), ("action", spec.action_space)):
         leaves = jax.tree.leaves(getattr(transitions, name))
@@ -151,7 +151,7 @@ def check_fits(path: Path, header: Mapping[str, Any], transitions: Transitions, 
 
 
 def check_spaces(path: Path, header: Mapping[str, Any], spec: Spec) -> None:
-    """Raise `ForageError` where a data set has other spaces than an environment."""
+    """Raise `ForageError` if a data set has other spaces than an environment."""
     check_recordable(spec)
     theirs = header["spec"]
     for what in ("observation_space", "action_space"):
@@ -210,7 +210,7 @@ def off(wrong: np.ndarray) -> np.ndarray:
 
 
 def fingerprint(path: Path) -> str:
-    """Return the SHA-256 of a file. Raise `ForageError` where there is none."""
+    """Return the SHA-256 of a file. Raise `ForageError` if there is none."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

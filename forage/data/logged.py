@@ -211,7 +211,7 @@ class Logged(Transitions):
     def states(self) -> tuple[Int[np.ndarray, " transition"], Int[np.ndarray, " transition"], int] | None:
         """Numbers of the observations and next observations, and how many different ones there are.
 
-        `None` where there are more than `MOST_STATES`: then no table will do.
+        `None` if there are more than `MOST_STATES`: then no table will do.
         """
         rows = [
             np.concatenate([leaf.reshape(self.transitions, -1).astype(np.float64) for leaf in jax.tree.leaves(tree)], 1)
@@ -242,7 +242,7 @@ class Logged(Transitions):
 
     @classmethod
     def of(cls, data: Transitions) -> Logged:
-        """Return a data set's transitions. Raise `ForageError` where its actions are not numbers from 0."""
+        """Return a data set's transitions. Raise `ForageError` if its actions are not numbers from 0."""
         return cls(**{field.name: getattr(data, field.name) for field in dataclasses.fields(Transitions)})
 
     @classmethod

@@ -29,7 +29,7 @@ def takes_a_number(function: Any) -> bool:
 def build_batch(function: Callable[..., Any], name: str, num_envs: int, options: Mapping[str, Any]) -> HostEnvironment:
     """Make `num_envs` environments. `options`: `info` names numbers of a VectorEnv's infos, others go to the function.
 
-    Raise `ForageError` where it makes something else.
+    Raise `ForageError` if it makes something else.
     """
     own, info = dict(options), ()
     if "info" in own and "info" not in named(function):
@@ -57,7 +57,7 @@ def build_batch(function: Callable[..., Any], name: str, num_envs: int, options:
 
 
 def named(function: Any) -> set[str]:
-    """Return the names of a function's parameters; none where they cannot be read."""
+    """Return the names of a function's parameters; none if they cannot be read."""
     try:
         return set(inspect.signature(function).parameters)
     except (TypeError, ValueError):

@@ -24,7 +24,7 @@ def check_at_least(environment: Environment, **minima: float) -> None:
 
 
 def check_number(owner: str, name: str, value: Any, minimum: float, whole: bool) -> None:
-    """Raise `ForageError` where `value`, or some entry of it, is no number, is broken or is below `minimum`."""
+    """Raise `ForageError` if `value`, or some entry of it, is no number, is broken or is below `minimum`."""
     if value is None or isinstance(value, Tracer):
         return
     found = np.asarray(value)

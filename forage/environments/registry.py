@@ -49,7 +49,7 @@ class HostFactory:
     around: tuple[tuple[str, Mapping[str, Any]], ...] = ()  # wrappers by name with their options, first innermost
 
     def build(self, num_envs: int) -> HostEnvironment:
-        """Make `num_envs` of it. Raises `ForageError` where it or what it needs is not there."""
+        """Make `num_envs` of it. Raises `ForageError` if it or what it needs is not there."""
         try:
             return self._build(num_envs)
         except SystemExit as error:
@@ -113,7 +113,7 @@ class HostFactory:
             )
 
     def _named(self, cls: Any, target: Any) -> set[str]:
-        """Return the options that the environment's constructor names. Raise `ForageError` where it is not there."""
+        """Return the options that the environment's constructor names. Raise `ForageError` if it is not there."""
         try:
             return cls.options_of(target)
         except ForageError:
@@ -224,7 +224,7 @@ def spec_of(environment: Environment, name: str) -> Spec:
 
 
 def maker_of(id: str) -> tuple[Any, dict[str, Any]] | None:
-    """Return the function that makes a native environment and its options with their values; `None` where a
+    """Return the function that makes a native environment and its options with their values; `None` if a
     class does.
     """
     name = canonical_id(id)
@@ -323,21 +323,21 @@ def _own_class(id: str) -> Any:
 
 
 def is_family(cls: Any) -> bool:
-    """Return whether something is a class of problems in text."""
+    """Return whether a value is a class of problems in text."""
     from forage.environments.text.problems import Family
 
     return isinstance(cls, type) and issubclass(cls, Family)
 
 
 def is_vector(made_by: Any) -> bool:
-    """Return whether something is a class of `gymnasium.vector.VectorEnv`."""
+    """Return whether a value is a class of `gymnasium.vector.VectorEnv`."""
     import gymnasium
 
     return isinstance(made_by, type) and issubclass(made_by, gymnasium.vector.VectorEnv)
 
 
 def _suite_id(id: str, prefix: str, rest: str) -> str:
-    """Return the library's own spelling of an id. Raise `ForageError` where the library or the id is missing."""
+    """Return the library's own spelling of an id. Raise `ForageError` if the library or the id is missing."""
     suite = SUITES[prefix]
     if not installed(suite):
         raise ForageError(f"{id} needs an extra: pip install 'forage-rl[{suite.extra}]'.")

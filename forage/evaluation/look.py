@@ -41,7 +41,7 @@ def sheet(width: float, height: float, dpi: int = 150) -> Figure:
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Write a picture and return its path. Raise `ForageError` where it cannot be written."""
+    """Write a picture and return its path. Raise `ForageError` if it cannot be written."""
     take_literally(figure)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -86,7 +86,7 @@ def check_asked(agent: Agent, rewards: Rewards, spec: Spec) -> None:
 
 
 def check_streams(agent: Agent, rewards: Rewards, spec: Spec) -> None:
-    """Raise `ForageError` where an agent takes a stream of reward that there is not, or a name has two meanings."""
+    """Raise `ForageError` if an agent takes a stream of reward that there is not, or a name has two meanings."""
     given, who = rewards.streams(spec), type(agent).__name__
     if BONUS in given:
         raise ForageError(
@@ -102,9 +102,9 @@ def check_streams(agent: Agent, rewards: Rewards, spec: Spec) -> None:
 
 
 def check_world(agent: Agent, rewards: Rewards, spec: Spec, environment: Environment | None) -> None:
-    """Raise `ForageError` where an agent that looks ahead has no world to look ahead in, or sees other rewards there.
+    """Raise `ForageError` if an agent that looks ahead has no world to look ahead in, or sees other rewards there.
 
-    `environment`: `None` where it is on the host.
+    `environment`: `None` if it is on the host.
     """
     if not agent.looks_ahead:
         return
@@ -140,7 +140,7 @@ def check_ends(agent: Agent, rewards: Rewards, spec: Spec) -> None:
 
 
 def check_team(agent: Agent, memory: Memory, spec: Spec) -> None:
-    """Raise `ForageError` where an agent learns from whole teams, and the memory keeps single agents."""
+    """Raise `ForageError` if an agent learns from whole teams, and the memory keeps single agents."""
     if agent.joint and spec.num_agents > 1 and not memory.joint:
         raise ForageError(
             f"{type(agent).__name__} learns from transitions of a whole team, and "
@@ -149,7 +149,7 @@ def check_team(agent: Agent, memory: Memory, spec: Spec) -> None:
 
 
 def check_group(agent: Agent, part: Any, port: str) -> None:
-    """Raise `ForageError` where a part, or one within it, compares other groups of episodes than the agent does."""
+    """Raise `ForageError` if a part, or one within it, compares other groups of episodes than the agent does."""
     while part is not None:
         if part.group not in (1, agent.group):
             has = f"groups of {agent.group}" if agent.group > 1 else "none"
@@ -161,7 +161,7 @@ def check_group(agent: Agent, part: Any, port: str) -> None:
 
 
 def check_judge(agent: Agent, part: Any) -> None:
-    """Raise `ForageError` where a part needs the agent's judgement and the agent gives none."""
+    """Raise `ForageError` if a part needs the agent's judgement and the agent gives none."""
     if part.judged and not agent.judges:
         raise ForageError(
             f"{type(part).__name__} needs an agent that judges its rollouts (Agent.judge), and "

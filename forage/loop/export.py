@@ -35,7 +35,7 @@ def export(policy: Policy, path: str | os.PathLike[str]) -> Path:
 def greedy(policy: Policy, batch: bool = False) -> Program:
     """Trace one greedy action: inputs and outputs are the memory's leaves, then the observation's or the action's.
 
-    With `batch`, of as many as there are, along an axis before the others. Raise `ForageError` where a program cannot
+    With `batch`, of as many as there are, along an axis before the others. Raise `ForageError` if a program cannot
     act so.
     """
     name = type(policy.agent).__name__

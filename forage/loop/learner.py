@@ -54,7 +54,7 @@ class Learner(Part):
     spec: Spec = equinox.field(static=True)
 
     def check(self, environment: Environment | None = None) -> None:
-        """Raise `ForageError` where parts and environment do not fit together. `None`: it is on the host."""
+        """Raise `ForageError` if parts and environment do not fit together. `None`: it is on the host."""
         self = settled(self)
         self.rewards.check(self.spec)
         self.agent.check(self.spec)
@@ -74,7 +74,7 @@ class Learner(Part):
         self.check_judge(self.memory)
 
     def check_judge(self, part: Any) -> None:
-        """Raise `ForageError` where a part needs the agent's judgement and the agent gives none."""
+        """Raise `ForageError` if a part needs the agent's judgement and the agent gives none."""
         check_judge(self.agent, part)
 
     @property

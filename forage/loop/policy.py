@@ -57,7 +57,7 @@ class Policy:
     """
 
     member: dict[str, Any] = {}
-    """The seed, and the settings of a sweep, with which this agent was trained; empty where it is of no run."""
+    """The seed, and the settings of a sweep, with which this agent was trained; empty if it is of no run."""
 
     directory: str | None = None
     """The run that it was loaded from."""

@@ -84,7 +84,7 @@ class Runner(Protocol):
         ...
 
     def sample(self) -> str | None:
-        """Return the newest episode of training in words; `None` where there is none."""
+        """Return the newest episode of training in words; `None` if there is none."""
         ...
 
     def retire(self) -> None:
@@ -158,7 +158,7 @@ class Runner(Protocol):
     def adopt(self, source: Sequence[int], numbers: Numbers, anew: Sequence[bool]) -> list[str]:
         """Give member i the learned state and memory of `source[i]`, and its own numbers.
 
-        Those with `anew` failed before, and begin new episodes. Return of each why it cannot; empty where it can.
+        Those with `anew` failed before, and begin new episodes. Return of each why it cannot; empty if it can.
         """
         ...
 

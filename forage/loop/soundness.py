@@ -59,7 +59,7 @@ def sound(state: LearnerState) -> Bool[Array, ""]:
 
 
 def first_bad(array: np.ndarray, infinity: bool = True) -> tuple[int, ...] | None:
-    """Return the index of the first number that is NaN or (`infinity`) infinite; `None` where there is none."""
+    """Return the index of the first number that is NaN or (`infinity`) infinite; `None` if there is none."""
     if not jnp.issubdtype(array.dtype, jnp.floating):
         return None
     flat = array.reshape(-1)
@@ -149,7 +149,7 @@ def why_broken(name: str, seed: int, environment_finite: Any, agent_finite: Any)
 
 
 def check_returns(name: str, returns: np.ndarray, seeds: list[int]) -> None:
-    """Raise `ForageError` where an evaluation's returns `[seed, episode, ...]` are not all finite."""
+    """Raise `ForageError` if an evaluation's returns `[seed, episode, ...]` are not all finite."""
     if (index := first_bad(returns)) is not None:
         value = "NaN" if np.isnan(returns[index]) else "infinity"
         raise ForageError(

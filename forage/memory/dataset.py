@@ -68,7 +68,7 @@ class DataSet(Memory):
         return dataclasses.replace(self, file=os.fspath(path))
 
     def opened(self, spec: Spec) -> DataSet:
-        """Read the file, or map the folder. Raise `ForageError` where it is missing, damaged, changed or a stranger."""
+        """Read the file, or map the folder. Raise `ForageError` if it is missing, damaged, changed or a stranger."""
         if formats.kind_of(Path(self.file)) == "folder":
             from forage.memory.mapped import Mapped
 
@@ -98,7 +98,7 @@ class DataSet(Memory):
             )
 
     def check_unchanged(self) -> None:
-        """Raise `ForageError` where the file is not the one that the run began with."""
+        """Raise `ForageError` if the file is not the one that the run began with."""
         if self.sha256 and formats.fingerprint(Path(self.file)) != self.sha256:
             raise ForageError(
                 f"{self.file} is not the data set that this run began with (its SHA-256 was {self.sha256[:12]}...); "
@@ -159,7 +159,7 @@ class Opened(DataSet):
         return Opened(self.file, self.sha256, data)
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
-        """Raise `ForageError` where there are fewer transitions than a segment has."""
+        """Raise `ForageError` if there are fewer transitions than a segment has."""
         super().check(agent, spec, environment)
         if len(self.data.reward) < agent.segment:
             raise ForageError(

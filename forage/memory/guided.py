@@ -64,7 +64,7 @@ class Guided(DataSet):
                 )
 
     def opened(self, spec: Spec) -> OpenedGuided:
-        """Read the file, and augment it. Raise `ForageError` where a function returns what is no segment."""
+        """Read the file, and augment it. Raise `ForageError` if a function returns what is no segment."""
         self.check_unchanged()
         path = Path(self.file)
         found, header = formats.read(path, spec)
@@ -77,7 +77,7 @@ class Guided(DataSet):
         return OpenedGuided(**fields, data=data)
 
     def augmented(self, found: Transitions) -> Transitions:
-        """Return the augmented segments, one after another. Raise `ForageError` where none is accepted."""
+        """Return the augmented segments, one after another. Raise `ForageError` if none is accepted."""
         draw = np.random.default_rng(self.draws)
         ends = (found.first + found.lengths)[found.numbers]  # of each transition's episode
         wanted, kept, refused = max(1, round(self.copies * found.transitions)), [], 0
@@ -95,7 +95,7 @@ class Guided(DataSet):
         return joined(kept)
 
     def is_progress(self, changed: Transitions) -> bool:
-        """Return whether a copy is kept. Raise `ForageError` where the function says neither yes nor no."""
+        """Return whether a copy is kept. Raise `ForageError` if the function says neither yes nor no."""
         said = np.asarray(self.progress(changed))  # type: ignore[operator]
         if said.size != 1:
             raise ForageError(
@@ -105,7 +105,7 @@ class Guided(DataSet):
         return bool(said)
 
     def changed(self, segment: Transitions, draw: np.random.Generator) -> Transitions:
-        """Return a changed copy of a segment. Raise `ForageError` where the function returns no such copy."""
+        """Return a changed copy of a segment. Raise `ForageError` if the function returns no such copy."""
         changed = self.augmentation(segment, draw)  # type: ignore[operator]
         if not isinstance(changed, Transitions) or changed.transitions != segment.transitions:
             what = f"{changed.transitions} transitions" if isinstance(changed, Transitions) else type(changed).__name__

@@ -151,7 +151,7 @@ class Hindsight(Memory):
 
 
 def check_goals(who: str, instead: str, spec: Spec, environment: Environment | None) -> None:
-    """Raise `ForageError` where there are no goals, or no reward that can be computed for another goal."""
+    """Raise `ForageError` if there are no goals, or no reward that can be computed for another goal."""
     seen = spaces.seen(spec.observation_space)
     if not (isinstance(seen, gymnasium_spaces.Dict) and set(seen.spaces) >= GOALS) or spec.reward_names:
         what = "several rewards" if spec.reward_names else f"observations in {spaces.describe(seen)}"

@@ -89,14 +89,14 @@ class Mapped(DataSet):
 
     @classmethod
     def of(cls, data: DataSet, spec: Spec) -> Mapped:
-        """Open the folder of a data set. Raise `ForageError` where it is damaged, or of another environment."""
+        """Open the folder of a data set. Raise `ForageError` if it is damaged, or of another environment."""
         path = Path(data.file)
         arrays, header = folder.mapped(path)
         files.check_spaces(path, header, spec)
         return cls(data.file, data.sha256, header["transitions"], Store(arrays, spec))
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
-        """Raise `ForageError` where there are fewer transitions than a segment has."""
+        """Raise `ForageError` if there are fewer transitions than a segment has."""
         super().check(agent, spec, environment)
         if self.transitions < agent.segment:
             raise ForageError(

@@ -104,7 +104,7 @@ class Mixed(Memory):
         return dataclasses.replace(self, data=places)
 
     def opened(self, spec: Spec) -> OpenedMixed:
-        """Read the files. Raise `ForageError` where one is missing, damaged, changed, or of another environment."""
+        """Read the files. Raise `ForageError` if one is missing, damaged, changed, or of another environment."""
         found = [one.whole(spec) for one in self.sets]
         stored = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *found)
         return OpenedMixed(self.data, self.sha256, self.share, self.capacity, stored)
@@ -112,7 +112,7 @@ class Mixed(Memory):
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
     ) -> Ring | ReturnsState:
-        """Make an empty replay. Raise `ForageError` where transitions have notes that those of a data set lack."""
+        """Make an empty replay. Raise `ForageError` if transitions have notes that those of a data set lack."""
         for what in ("aux", "note", "mark", "version"):
             if jax.tree.leaves(getattr(example, what)):
                 who = "The rewards part" if what == "note" else "The agent"
@@ -164,7 +164,7 @@ class OpenedMixed(Mixed):
         return OpenedMixed(self.data, self.sha256, self.share, self.capacity, stored, told)
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
-        """Raise `ForageError` where the data has fewer transitions than a segment."""
+        """Raise `ForageError` if the data has fewer transitions than a segment."""
         super().check(agent, spec, environment)
         if (there := len(self.stored.reward)) < agent.segment:
             raise ForageError(

@@ -112,7 +112,7 @@ class PrioritisedReplay(Prioritised):
 
 
 class Span(NamedTuple):
-    """Leaves `first <= i < end`, round the end of the ring where `end < first`; none where they are the same."""
+    """Leaves `first <= i < end`, round the end of the ring where `end < first`; none if they are the same."""
 
     first: Int[Array, ""]
     end: Int[Array, ""]
@@ -123,7 +123,7 @@ class Span(NamedTuple):
 
 
 def incomplete(ring: Ring, length: int, clock: Clock) -> Span | None:
-    """Return the places from which there is no segment of this length; `None` where there is one from all."""
+    """Return the places from which there is no segment of this length; `None` if there is one from all."""
     capacity, num_envs = extent(ring)
     # Segments that start in the last length - 1 steps are not complete: after them comes the oldest transition.
     after = clock.steps % (capacity * num_envs)

@@ -36,7 +36,7 @@ class Shifted(Around):
     # larger forgets more of where things are
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
-        """Raise `ForageError` where there are no pictures to shift, or for an agent whose rollouts are whole."""
+        """Raise `ForageError` if there are no pictures to shift, or for an agent whose rollouts are whole."""
         super().check(agent, spec, environment)
         seen = spaces.seen(spec.observation_space)
         if all(spaces.picture(leaf) is None for leaf in spaces.leaves(seen).values()):

@@ -46,7 +46,7 @@ class SQIL(UniformReplay):
     share: float = equinox.field(static=True, default=0.5)  # share of each batch that are demonstrations
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
-        """Raise `ForageError` where there are no demonstrations, or the agent wants notes that they lack."""
+        """Raise `ForageError` if there are no demonstrations, or the agent wants notes that they lack."""
         super().check(agent, spec, environment)
         check_recordable(spec)
         if self.demonstrations is None:

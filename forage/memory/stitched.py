@@ -59,7 +59,7 @@ class Stitched(DataSet):
             raise ForageError(f"States are near by observation or achieved_goal, not by {self.near!r}.")
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
-        """Raise `ForageError` where there are no goals, or no reward for another goal."""
+        """Raise `ForageError` if there are no goals, or no reward for another goal."""
         super().check(agent, spec, environment)
         check_goals("Stitched relabelling", "use --data FILE", spec, environment)
 

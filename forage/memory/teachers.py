@@ -120,7 +120,7 @@ class Teachers(LastRollout):
         return dataclasses.replace(self, data=places)
 
     def opened(self, spec: Spec) -> OpenedTeachers:
-        """Read the files. Raise `ForageError` where one is missing, changed, of another environment, or of no use."""
+        """Read the files. Raise `ForageError` if one is missing, changed, of another environment, or of no use."""
         kept = [right_ones(one.file, one.whole(spec), spec, self.right, self.each) for one in self.sets]
         episodes: Experience = jax.tree.map(lambda *x: jnp.concatenate(x), *kept)
         words = named.tokenizer(self.tokenizer)

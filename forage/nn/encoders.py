@@ -162,7 +162,7 @@ Encoder = Numbers | OneHot | Reader | CNN | Parts | Own
 
 
 def encoder(key: Key[Array, ""], space: spaces.Space[Any], gain: float | None) -> Encoder:
-    """Return the encoder for a space; `gain` as for `Linear`. Raise `ForageError` where networks cannot read it."""
+    """Return the encoder for a space; `gain` as for `Linear`. Raise `ForageError` if networks cannot read it."""
     if isinstance(space, spaces.Dict):
         return Parts(key, space, gain)
     if nothing(space):
@@ -198,7 +198,7 @@ def is_plain(space: spaces.Space[Any]) -> bool:
 def input_size(space: spaces.Space[Any]) -> int:
     """Return the number of inputs of a network without convolutions for one observation; each token counts as one.
 
-    Raise `ForageError` where networks cannot read the space.
+    Raise `ForageError` if networks cannot read the space.
     """
     if isinstance(space, spaces.Dict):
         return sum(input_size(part) for part in space.spaces.values())

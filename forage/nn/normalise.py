@@ -70,9 +70,9 @@ def norms_of(space: spaces.Space[Any], maps: bool = False) -> Norms:
 
 
 def norms_for(spec: Spec, wanted: bool) -> Norms:
-    """Return the norms of an agent's observations before it has seen any; `None` where they are not `wanted`.
+    """Return the norms of an agent's observations before it has seen any; `None` if they are not `wanted`.
 
-    Raise `ForageError` where nothing that is seen can be normalised.
+    Raise `ForageError` if nothing that is seen can be normalised.
     """
     norms = norms_of(seen(spec.observation_space), maps=True) if wanted else None
     if wanted and norms is None:

@@ -77,7 +77,7 @@ class CallbackFailed(Exception):
 
 
 def check_callbacks(callbacks: Sequence[Callback]) -> list[Callback]:
-    """Return the callbacks. Raise `ForageError` where one cannot be called."""
+    """Return the callbacks. Raise `ForageError` if one cannot be called."""
     for callback in callbacks if isinstance(callbacks, (list, tuple)) else [None]:
         if not callable(callback):
             found = callbacks if callback is None else callback

@@ -30,7 +30,7 @@ PARTS = {
 
 
 def check_memory(runner: Runner) -> None:
-    """Raise `ForageError` where what a run keeps is more than the memory that is free. Where that is unknown, pass."""
+    """Raise `ForageError` if what a run keeps is more than the memory that is free. Where that is unknown, pass."""
     needed, devices = bytes_of(runner), runner.devices
     free, total = free_on(devices), sum(needed.values())
     if free is None or total <= free:
@@ -92,7 +92,7 @@ def copies(sharding: Any) -> int:
 
 
 def free_on(devices: list[Any]) -> int | None:
-    """Return the bytes that are free on these devices together; `None` where nobody says."""
+    """Return the bytes that are free on these devices together; `None` if nobody says."""
     if devices[0].platform == "cpu":
         return free_here()
     free = 0

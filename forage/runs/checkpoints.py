@@ -69,7 +69,7 @@ class Checkpoints:
         self.seconds = 0.0  # in the loop, when that was
 
     def save(self, header: dict[str, Any]) -> None:
-        """Write a checkpoint and the agents. Raise `NotFinite` where something is not, `ForageError` without room."""
+        """Write a checkpoint and the agents. Raise `NotFinite` if something is not, `ForageError` without room."""
         path = self.directory / "checkpoints" / f"{header['steps']:012d}.npz"
         self.with_room(lambda: self.runner.save(path, header))
         self.steps, self.seconds = header["steps"], header["seconds"]
@@ -121,9 +121,9 @@ class Checkpoints:
         return f"{saved}; there was room for them only without the checkpoint of step {before:,}, so resuming is over."
 
     def load(self, run: Run) -> dict[str, Any] | None:
-        """Load the newest whole checkpoint and return its header, `None` where there was none yet. Change no file.
+        """Load the newest whole checkpoint and return its header, `None` if there was none yet. Change no file.
 
-        Raise `ForageError` where there is no whole one, or none is left.
+        Raise `ForageError` if there is no whole one, or none is left.
         """
         problems: list[str] = []
         for path in reversed(run.checkpoints):

@@ -70,7 +70,7 @@ class Totals:
     def point(
         self, reward_names: tuple[str, ...], score: Callable[[np.ndarray], np.ndarray] | None = None
     ) -> dict[str, list[float | None]]:
-        """Means over episodes and updates; every value a list over members, `None` where there was nothing.
+        """Means over episodes and updates; every value a list over members, `None` if there was nothing.
 
         `score` says what returns in several rewards are worth together; see `Rewards.score`.
         """
@@ -153,7 +153,7 @@ class Rows:
         self.waiting: list[str] = []
 
     def append(self, row: dict[str, Any]) -> None:
-        """Write a row, and those that wait. Raise `ForageError` where that fails; then nothing is half written."""
+        """Write a row, and those that wait. Raise `ForageError` if that fails; then nothing is half written."""
         self.extend([row])
 
     def extend(self, rows: Sequence[dict[str, Any]]) -> None:

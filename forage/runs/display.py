@@ -98,7 +98,7 @@ _out: list[Any] = []
 
 
 def say(data: dict[str, Any]) -> None:
-    """Print one line of JSON. Raise `OutputLost` where standard output takes no more."""
+    """Print one line of JSON. Raise `OutputLost` if standard output takes no more."""
     out = _out[-1] if _out else None
     try:
         print(dumps(data), file=out, flush=True)
@@ -341,7 +341,7 @@ def shown_return(values: Sequence[float | None], settings: int = 1, within: Ends
 
 
 def best_setting(values: Sequence[float | None], settings: int) -> np.ndarray:
-    """Return what the seeds of the best setting have, of those that have something; empty where none has."""
+    """Return what the seeds of the best setting have, of those that have something; empty if none has."""
     groups = [finite_values(group) for group in np.array_split(np.array(values, object), settings)]
     return max((group for group in groups if len(group)), key=interquartile_mean, default=np.zeros(0))
 

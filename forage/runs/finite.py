@@ -35,7 +35,7 @@ class Finite:
         self.setup, self.runner, self.checkpoints, self.display = setup, runner, checkpoints, display
 
     def check(self, report: Report, before: int, seconds: float) -> None:
-        """Raise `Unsound` where something is not finite, before it is saved: who turned bad, where and when.
+        """Raise `Unsound` if something is not finite, before it is saved: who turned bad, where and when.
 
         `before`: the step at which the reported turns began; `seconds` in the loop until now.
         """
@@ -60,7 +60,7 @@ class Finite:
         """Play again from the newest checkpoint, turn by turn from step `before` on, until something is not finite.
 
         Training is the same bit for bit, so the same turns bad again. Returns a sentence where it was seen in what was
-        experienced, else the turn, after which the runner stands; `None` where that takes too long or does not show it.
+        experienced, else the turn, after which the runner stands; `None` if that takes too long or does not show it.
         """
         if not self.checkpoints.kept or seconds - self.checkpoints.seconds > PATIENCE:
             return None

@@ -26,7 +26,7 @@ def locked(directory: Path) -> Iterator[None]:
     """Hold a run's directory, which is made if need be. The system lets go when the process ends, however it ends.
 
     Also takes away what a process that was killed while it wrote left behind.
-    Raises `ForageError` where another process holds it or it cannot be made.
+    Raises `ForageError` if another process holds it or it cannot be made.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def in_use(directory: Path) -> str:
 def lock(directory: Path, stack: contextlib.ExitStack) -> bool:
     """Lock a directory, or a file in it, until `stack` is closed. Return whether nobody else can hold it now.
 
-    Raise `ForageError` where another process holds it.
+    Raise `ForageError` if another process holds it.
     """
     try:
         import fcntl

@@ -63,7 +63,7 @@ def pays_as_declared(environment: Environment) -> bool:
 
 
 def holding(found: tuple[float, float] | None, returns: np.ndarray) -> list[float | None] | None:
-    """Return a range for JSON, its infinite ends as `None`; `None` where a return is outside, whatever was declared."""
+    """Return a range for JSON, its infinite ends as `None`; `None` if a return is outside, whatever was declared."""
     if found is None:
         return None
     slack = 1e-4 * max(1.0, float(np.abs(returns).max()))

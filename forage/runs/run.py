@@ -98,7 +98,7 @@ class Run:
 
     @staticmethod
     def check_free(directory: Path) -> None:
-        """Raise `ForageError` where a new run cannot have a directory: another run, or somebody's files lie there.
+        """Raise `ForageError` if a new run cannot have a directory: another run, or somebody's files lie there.
 
         What is left of a run that has saved nothing yet is no obstacle.
         """
@@ -175,7 +175,7 @@ class Run:
 
     @property
     def texts(self) -> list[Texts]:
-        """Return what the policy said in evaluations, oldest first; empty where episodes are not in words."""
+        """Return what the policy said in evaluations, oldest first; empty if episodes are not in words."""
         return read_texts(self.directory)
 
     @property
@@ -204,7 +204,7 @@ class Run:
         return self._evaluations_by_name("checkpoints.json")
 
     def _evaluations_by_name(self, file: str) -> dict[str, dict[str, Any]]:
-        """Return the evaluations that a file holds under a name each; none where it is not there, or empty."""
+        """Return the evaluations that a file holds under a name each; none if it is not there, or empty."""
 
         def wrong(found: dict[str, Any]) -> str:
             each = [records.wrong_evaluation(one) if isinstance(one, dict) else "one is none" for one in found.values()]
@@ -297,13 +297,13 @@ class Run:
     def normalised(self) -> dict[str, Score] | None:
         """Return the scores on the scale from random actions (0) to the expert (1) of the data set it learned from.
 
-        `None` where the run has no data set, or its file does not say what these two return.
+        `None` if the run has no data set, or its file does not say what these two return.
         """
         ends = self.config.get("ends")
         return None if ends is None else {label: normalised(one, ends) for label, one in self.scores.items()}
 
     def part(self, port: str) -> Any:
-        """Return a part as the run was asked for it. Raise `ForageError` where its code is not known here."""
+        """Return a part as the run was asked for it. Raise `ForageError` if its code is not known here."""
         with stored(self.directory, {port: self.config[port]}):
             return registry.from_config(self.config[port])
 
@@ -323,7 +323,7 @@ class Run:
 
 
 def check_no_others(directory: Path, ours: Sequence[str], is_ours: Callable[[dict[str, Any]], bool]) -> None:
-    """Raise `ForageError` where a directory holds files, and none of those called `ours` says that they are Forage's.
+    """Raise `ForageError` if a directory holds files, and none of those called `ours` says that they are Forage's.
 
     Hidden files do not count: nothing of Forage's has their names.
     """

@@ -215,7 +215,7 @@ def evaluate_agents(
 ) -> dict[str, Any]:
     """Play evaluation episodes, greedily or with sampled actions. Return what they brought.
 
-    Raises `ForageError` where a return is not finite.
+    Raises `ForageError` if a return is not finite.
     """
     limit = step_limit(setup)
     played = runner.evaluate(episodes, limit, seed, actions == "sampled")
@@ -243,7 +243,7 @@ def evaluate_agents(
 
 
 def mean_of(values: np.ndarray) -> float | None:
-    """Return the mean of the numbers among values, `None` where there are none."""
+    """Return the mean of the numbers among values, `None` if there are none."""
     said = values[np.isfinite(values)]
     return float(said.mean(dtype=float)) if len(said) else None
 

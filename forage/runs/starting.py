@@ -125,7 +125,7 @@ def members(run: Run) -> list[dict[str, Any]]:
 
 
 def inherited(parent: Run, setup: Setup, runner: Runner, with_memory: bool) -> Inheritance:
-    """Return what a run begins with. Raise `ForageError` where that does not fit, naming the first leaf.
+    """Return what a run begins with. Raise `ForageError` if that does not fit, naming the first leaf.
 
     Each seed goes on from the same seed of the parent, from its best setting where that is a sweep; where the parent
     has not all of the seeds, every one from its best in evaluation.
@@ -167,7 +167,7 @@ def field(name: str) -> str:
 
 
 def check_scales(parent: Run, setup: Setup) -> None:
-    """Raise `ForageError` where a run would read whole numbers otherwise than its parent learned to."""
+    """Raise `ForageError` if a run would read whole numbers otherwise than its parent learned to."""
     there, here = parent.config["spec"], setup.config()["spec"]
     if there["observation_space"] == here["observation_space"] and there.get("scales") != here.get("scales"):
         raise ForageError(
@@ -177,7 +177,7 @@ def check_scales(parent: Run, setup: Setup) -> None:
 
 
 def check_spaces(parent: Run, setup: Setup) -> None:
-    """Raise `ForageError` where a run sees other observations or takes other actions than its parent."""
+    """Raise `ForageError` if a run sees other observations or takes other actions than its parent."""
     there, here = parent.config["spec"], setup.config()["spec"]
     for space, verb in (("observation_space", "shows"), ("action_space", "takes")):
         if there[space] != here[space]:

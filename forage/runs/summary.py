@@ -32,7 +32,7 @@ def conclude(
     """Write the evaluation and the pictures of a run. Return its result as data, and as lines to show.
 
     `took`: the seconds of training, and those of the evaluation that the score is of. `spent`: seconds of this
-    sitting, by what they were spent on; empty where nothing was left to do. `stopped`: why training ended before its
+    sitting, by what they were spent on; empty if nothing was left to do. `stopped`: why training ended before its
     last step; that is recorded.
     """
     if stopped:

@@ -65,7 +65,7 @@ class Cells(Part):
             )
 
     def check(self, environment: Environment) -> None:
-        """Raise `ForageError` where this environment has no such cells."""
+        """Raise `ForageError` if this environment has no such cells."""
         name = type(environment).__name__
         if self.kind == "position" and environment.places is None:
             raise ForageError(f"{name} has no map to make cells of; cells of kind observation or binned need none.")

@@ -56,7 +56,7 @@ class Trained:
 
     @classmethod
     def of(cls, run: Run) -> Trained:
-        """Load a run. Raise `ForageError` where it is none of text."""
+        """Load a run. Raise `ForageError` if it is none of text."""
         setup = from_config(run.config, where=run.directory)
         title = f"{run.directory} is a run of {run.title}"
         if setup.native:

@@ -58,7 +58,7 @@ class Talk:
     drawn: int = 0  # answers in all
 
     def say(self, text: str) -> str:
-        """Return the answer to a text. Raise `ForageError` where the conversation has become too long to read."""
+        """Return the answer to a text. Raise `ForageError` if the conversation has become too long to read."""
         if self.answers == self.turns:
             self.begin()
         tokens = (*self.said, *self.form.following(text)) if self.said else self.form.opened(text)
@@ -177,7 +177,7 @@ def language_policy(run: Run, seed: int | None = None, checkpoint: str | int | N
 
 
 def one_network(policy: Policy, run: Run) -> None:
-    """Raise `ForageError` where the policy of a run is not one transformer."""
+    """Raise `ForageError` if the policy of a run is not one transformer."""
     if not isinstance(policy.state.network, Transformer):
         raise ForageError(
             f"{run.directory} has a policy of each role, and not one for all; name a run with policies=shared."

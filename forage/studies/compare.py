@@ -58,7 +58,7 @@ def compare(
 
 
 def gather(directories: Sequence[str | os.PathLike[str]]) -> list[Compared]:
-    """Return the runs, each with a label of its own. Raise `ForageError` where they cannot be compared."""
+    """Return the runs, each with a label of its own. Raise `ForageError` if they cannot be compared."""
     if isinstance(directories, str | os.PathLike):
         directories = [directories]
     runs = [Run(directory) for directory in directories]

@@ -68,7 +68,7 @@ class Film:
     def write(self, megabytes: float = MEGABYTES) -> int:
         """Write the film, reduced until it is within `megabytes`. Return its width in pixels.
 
-        Raises `ForageError` where it cannot be written, or not within so many.
+        Raises `ForageError` if it cannot be written, or not within so many.
         """
         even = self.path.suffix == ".mp4"  # as most players want
         pictures = [captioned(frame, even) for frame in same_size(self.frames)]
@@ -99,7 +99,7 @@ def default_suffix() -> str:
 
 
 def prepare(path: Path) -> None:
-    """Make the folder of a film. Raises `ForageError` where no film can be written, before an episode is played."""
+    """Make the folder of a film. Raises `ForageError` if no film can be written, before an episode is played."""
     if path.suffix not in MOST:
         raise ForageError(f"A film is an .mp4, a .webp or a .gif, and {path.name} is none of them.")
     try:
@@ -113,7 +113,7 @@ def prepare(path: Path) -> None:
 
 
 def encode(path: Path, pictures: list[Picture], per_second: float) -> None:
-    """Write pictures of one size. Raises `ForageError` where that fails."""
+    """Write pictures of one size. Raises `ForageError` if that fails."""
     import imageio.v3 as imageio
 
     try:

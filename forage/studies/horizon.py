@@ -59,7 +59,7 @@ def measure(
     """Run SQIRL for each k of `depths` with each m of `episodes`, in that order, and skips what cannot do better.
 
     `solved`: the return in evaluation from which on a task counts as solved. `options`: of the agent, beyond those.
-    Raise `ForageError` where episodes have no known end or actions are not numbered.
+    Raise `ForageError` if episodes have no known end or actions are not numbered.
     """
     native: Any = make(environment) if isinstance(environment, str) else environment
     spec = spec_of(native, environment if isinstance(environment, str) else type(environment).__name__)

@@ -126,7 +126,7 @@ def pull(
 
 
 def check_names_no_code(config: dict[str, Any], repository: str) -> None:
-    """Raise `ForageError` where acting with a run would import what is no part of Forage or of a library it knows, or
+    """Raise `ForageError` if acting with a run would import what is no part of Forage or of a library it knows, or
     send to an address.
     """
     if own := code_in(config):

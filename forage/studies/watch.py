@@ -141,7 +141,7 @@ def play_host(policy: Policy, environment: HostEnvironment, steps: int, episode:
 
 
 def prepare_text(path: Path) -> None:
-    """Make the folder of a file of conversations. Raise `ForageError` where none can be written."""
+    """Make the folder of a file of conversations. Raise `ForageError` if none can be written."""
     if path.suffix != ".txt":
         raise ForageError(f"Conversations are a .txt file, and {path.name} is none.")
     try:
@@ -151,7 +151,7 @@ def prepare_text(path: Path) -> None:
 
 
 def converse(policy: Policy, environment: HostEnvironment, steps: int, episode: int) -> Conversation:
-    """Play an episode in words, of those held out from training. Raise `ForageError` where `steps` do not end it."""
+    """Play an episode in words, of those held out from training. Raise `ForageError` if `steps` do not end it."""
     environment.examine()
     observation = environment.reset(prng.WATCH + episode)
     policy.reset(episode)

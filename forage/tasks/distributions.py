@@ -47,7 +47,7 @@ class Distribution(Part):
         return settled(self, -1)
 
     def check(self, whole: bool) -> None:
-        """Raise `ForageError` where nothing can be drawn for a field of this kind."""
+        """Raise `ForageError` if nothing can be drawn for a field of this kind."""
 
     def ends(self) -> tuple[Any, ...]:
         """Return the least and the greatest value that can be drawn, or every value where there are few."""

@@ -53,7 +53,7 @@ class Hints(Numbered):
 
 
 def check_hints(part: str, largest: float, environment: Any) -> None:
-    """Raise `ForageError` where the environment does not give hints as large as a part wants them."""
+    """Raise `ForageError` if the environment does not give hints as large as a part wants them."""
     if largest > environment.hints + 1e-6:
         raise ForageError(
             f"{part} gives away up to {largest:g} of a solution, and {environment.spec.name} at most "

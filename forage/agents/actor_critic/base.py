@@ -61,7 +61,7 @@ FIRST = 101  # folded into the key of a network, for first weights of another ki
 
 
 class CriticKeys(NamedTuple):
-    """What an update draws with; `None` where nothing is drawn."""
+    """What an update draws with; `None` if nothing is drawn."""
 
     subset: Key[Array, ""] | None = None  # which critics the target asks
     target: Key[Array, ""] | None = None  # what the targets drop
@@ -95,7 +95,7 @@ class ActorCritic(Agent):
     """Observations can be normalised (`normalise_observation`)."""
 
     unrecycled: ClassVar[str] = ""
-    """Why its networks are not looked through for dormant units; empty where they are."""
+    """Why its networks are not looked through for dormant units; empty if they are."""
 
     learning_rate: float = 3e-4
     discount: float = 0.99

@@ -205,7 +205,7 @@ class GRPO(LanguageAgent):
             )
 
     def check_estimator(self) -> None:
-        """Raise `ForageError` where the gradient of a divergence would not be one."""
+        """Raise `ForageError` if the gradient of a divergence would not be one."""
         estimator = self.divergence_estimator
         if self.charged == "loss" and estimator == "k1":
             raise ForageError(

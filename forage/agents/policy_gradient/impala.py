@@ -255,7 +255,7 @@ def remembered(
 
 
 def check_clips(rho: float, c: float) -> None:
-    """Raise `ForageError` where V-trace would cut its traces less than its errors."""
+    """Raise `ForageError` if V-trace would cut its traces less than its errors."""
     if not isinstance(c, Array) and c > rho:
         raise ForageError(
             f"V-trace cuts its traces (clip_c, {c:g}) at least as low as its errors (clip_rho, {rho:g}); take a "

@@ -187,7 +187,7 @@ class DQN(Agent):
     usual_behaviour: ClassVar[str] = "epsilon-greedy"
 
     unrecycled: ClassVar[str] = ""
-    """Why its networks are not looked through for dormant units; empty where they are."""
+    """Why its networks are not looked through for dormant units; empty if they are."""
 
     # A `State` below is a `DQNState`, or that of an agent built on this one, which may have another optimiser.
 

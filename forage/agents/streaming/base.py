@@ -200,7 +200,7 @@ class Stream(Agent):
         input_size(seen(spec.observation_space))
 
     def norms(self, spec: Spec) -> Norms:
-        """Return the norms of observations before any was seen; `None` where there is nothing to normalise."""
+        """Return the norms of observations before any was seen; `None` if there is nothing to normalise."""
         return norms_of(seen(spec.observation_space), maps=True) if self.normalise_observation else None
 
     def make_network(self, key: Key[Array, ""], spec: Spec, outputs: int) -> StreamNetwork:

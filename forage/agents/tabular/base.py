@@ -56,7 +56,7 @@ class Counts(NamedTuple):
 
 
 def check_numbered(who: str, spec: Spec) -> None:
-    """Raise `ForageError` where states or actions are not numbered."""
+    """Raise `ForageError` if states or actions are not numbered."""
     space = seen(spec.observation_space)
     if not isinstance(space, spaces.Discrete | OneHot):
         raise ForageError(
@@ -67,7 +67,7 @@ def check_numbered(who: str, spec: Spec) -> None:
 
 
 def check(who: str, spec: Spec) -> None:
-    """Raise `ForageError` where states are not numbered, actions are forbidden, or episodes have no end."""
+    """Raise `ForageError` if states are not numbered, actions are forbidden, or episodes have no end."""
     check_numbered(who, spec)
     # A forbidden action is never tried, so that a plan would go on expecting the best of it.
     if isinstance(spec.observation_space, spaces.Dict) and MASK in spec.observation_space.spaces:

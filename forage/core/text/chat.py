@@ -42,7 +42,7 @@ def render(
 
 @functools.lru_cache(maxsize=16)
 def compile_template(template: str) -> Any:
-    """Return a template that Jinja renders. Raise `ForageError` where Jinja is missing or cannot read it."""
+    """Return a template that Jinja renders. Raise `ForageError` if Jinja is missing or cannot read it."""
     try:
         from jinja2 import TemplateError, nodes
         from jinja2.ext import Extension, loopcontrols

@@ -69,7 +69,7 @@ class Reader(NamedTuple):
 
 
 def complete(server: Server, asked: Asked, reader: Reader) -> Answer:
-    """Return an answer. Raise `Lost` where none came that can be learned from, `ForageError` where none will."""
+    """Return an answer. Raise `Lost` if none came that can be learned from, `ForageError` where none will."""
     prompt: Any = list(asked.prompt)
     if reader.in_text:
         prompt = reader.tokenizer.decode(asked.prompt, special=True)
@@ -157,7 +157,7 @@ def named(words: Any, tokenizer: Tokenizer) -> list[int]:
 
 
 def check_text(text: Any, tokens: Sequence[int], reader: Reader) -> None:
-    """Raise `Lost` where a server's text is not that of its tokens: then its tokenizer is another one."""
+    """Raise `Lost` if a server's text is not that of its tokens: then its tokenizer is another one."""
     inner = [token for token in tokens if token not in reader.stop]
     meant = [(tokens, True), (inner, True), (inner, False)]
     forms = [bare(reader.tokenizer.decode(some, special=special)) for some, special in meant]

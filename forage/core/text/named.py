@@ -20,7 +20,7 @@ PAIRS = Path(__file__).parent / "pairs.json"
 
 @functools.cache
 def tokenizer(name: str) -> Tokenizer:
-    """Return the tokenizer `forage`, or that of a directory. Raise `ForageError` where there is none."""
+    """Return the tokenizer `forage`, or that of a directory. Raise `ForageError` if there is none."""
     if name == FORAGE:
         return BytePairs(json.loads(PAIRS.read_text()), special=MARKERS)
     if not Path(name).is_dir():

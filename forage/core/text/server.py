@@ -48,7 +48,7 @@ class Server:
         return key
 
     def hello(self) -> None:
-        """See that the server is there, and which model it has. Raise `ForageError` where it is away."""
+        """See that the server is there, and which model it has. Raise `ForageError` if it is away."""
         try:
             listed = self.ask("GET", f"{self.parts.path}/models")
         except Lost as error:

@@ -45,7 +45,7 @@ def package(name: str, what: str, distribution: str | None = None) -> Any:
 
 
 def kind_of(path: Path) -> str:
-    """Return the name of a data set's format. Raise `ForageError` where it is none, or nothing is there."""
+    """Return the name of a data set's format. Raise `ForageError` if it is none, or nothing is there."""
     if path.is_dir():
         if (path / "header.json").is_file():
             return "folder"

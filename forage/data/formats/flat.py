@@ -166,7 +166,7 @@ def episodes_cut(
 def check_loss(
     path: Path, rows: Rows, number: Int[np.ndarray, " row"], keep: Bool[np.ndarray, " row"], lossy: bool
 ) -> None:
-    """Raise `ForageError` where more is left out than a person would expect, and nobody said that it may be.
+    """Raise `ForageError` if more is left out than a person would expect, and nobody said that it may be.
 
     `number`: the episode of each row. More than one row in a hundred is too much, but for the last row of an episode
     that ran out of time in a layout that never has what follows it.
@@ -197,7 +197,7 @@ def named_arrays(path: Path, reading: Reading, there: Any) -> tuple[str, ...]:
 
 
 def count_rows(path: Path, actions: Any, arrays: Mapping[str, Any]) -> int:
-    """Return how many rows the arrays of a file have. Raise `ForageError` where they differ, or there are none."""
+    """Return how many rows the arrays of a file have. Raise `ForageError` if they differ, or there are none."""
     for name, array in arrays.items():
         if np.ndim(array) == 0:
             raise ForageError(f"{path} has one value as its {name}; it is an array with a row for each step.")
@@ -216,7 +216,7 @@ def expand(flags: Bool[np.ndarray, " row"], like: np.ndarray) -> np.ndarray:
 
 
 def ends(path: Path, rows: Rows, reading: Reading, count: int, label: Label = row) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the task was over and where only time ran out. Raise `ForageError` where that cannot be told."""
+    """Return where the task was over and where only time ran out. Raise `ForageError` if that cannot be told."""
     said = reading.ends
     terminated = None if rows.terminated is None else flags(path, "terminated", rows.terminated, label)
     truncated = None if rows.truncated is None else flags(path, "truncated", rows.truncated, label)
@@ -271,7 +271,7 @@ def after(terminated: np.ndarray, steps: int) -> np.ndarray:
 
 
 def flags(path: Path, name: str, array: Any, label: Label = row) -> np.ndarray:
-    """Return an array of yes and no. Raise `ForageError` where something else stands."""
+    """Return an array of yes and no. Raise `ForageError` if something else stands."""
     array = numbers(path, name, array).reshape(len(array), -1)
     if array.shape[1] != 1 or not np.isin(array, (0, 1)).all():
         bad = int((~np.isin(array, (0, 1)).all(1)).argmax())
@@ -282,7 +282,7 @@ def flags(path: Path, name: str, array: Any, label: Label = row) -> np.ndarray:
 def fitted(
     path: Path, name: str, array: Any, space: Any, spec: Spec, label: Label, counted: bool = False
 ) -> np.ndarray:
-    """Return an array in the shape and dtype of a space. Raise `ForageError` where it does not fit.
+    """Return an array in the shape and dtype of a space. Raise `ForageError` if it does not fit.
 
     Shapes have to agree but for axes of length 1, as the order of the numbers is then the same; a picture whose
     channels stand at its other end is turned. Columns of a table are `counted`: they are the numbers of a row in order.
@@ -331,7 +331,7 @@ def turned(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def numbers(path: Path, name: str, array: Any) -> np.ndarray:
-    """Return an array. Raise `ForageError` where it does not hold numbers."""
+    """Return an array. Raise `ForageError` if it does not hold numbers."""
     array = np.asarray(array)
     if array.dtype.kind not in "fiub":
         raise ForageError(f"{path}: {name} holds {array.dtype}, which are no numbers.")

@@ -33,7 +33,7 @@ def place(folder: Path, name: str) -> Path:
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """Read a folder's header. Raise `ForageError` where it is not whole."""
+    """Read a folder's header. Raise `ForageError` if it is not whole."""
     try:
         header = json.loads((path / HEADER).read_text())
     except (OSError, ValueError) as error:
@@ -103,7 +103,7 @@ class Writer:
         return self
 
     def add(self, data: Transitions) -> None:
-        """Write whole episodes behind what is there. Raise `ForageError` where the arrays are others."""
+        """Write whole episodes behind what is there. Raise `ForageError` if the arrays are others."""
         arrays = files.arrays_of(data)
         arrays["episode"] = arrays["episode"] + self.episodes
         shapes = {name: (array.shape[1:], array.dtype) for name, array in arrays.items()}

@@ -146,7 +146,7 @@ def left_out(path: Path, space: Any, without: Sequence[str]) -> Any:
 
 
 def check_spaces(path: Path, observation_space: Any, action_space: Any, spec: Spec) -> None:
-    """Raise `ForageError` where spaces are of another kind or shape. Bounds may differ: actions are looked at."""
+    """Raise `ForageError` if spaces are of another kind or shape. Bounds may differ: actions are looked at."""
     found = {"observation_space": observation_space, "action_space": action_space}
     for what, theirs in found.items():
         ours = getattr(spec, what)

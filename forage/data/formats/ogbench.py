@@ -31,7 +31,7 @@ MAYBE = ("masks", "next_observations", *OWN)
 
 
 def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
-    """Read a file. Raise `ForageError` where it is damaged or has no rewards."""
+    """Read a file. Raise `ForageError` if it is damaged or has no rewards."""
     try:
         with checkpoint.opened(path) as archive:
             told = flat.named_arrays(path, reading, archive.files)

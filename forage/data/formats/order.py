@@ -44,7 +44,7 @@ class Named(NamedTuple):
 
 
 def ordered(path: Path, named: Named, label: Label) -> Order:
-    """Return the rows by episode and time. Raise `ForageError` where that cannot be told.
+    """Return the rows by episode and time. Raise `ForageError` if that cannot be told.
 
     Episodes come in the order of their first rows. Without a time the rows of an episode are in the order of the file.
     """

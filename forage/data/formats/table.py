@@ -89,7 +89,7 @@ def columns_of(reading: Reading) -> list[str]:
 
 
 def check_columns(path: Path, reading: Reading, names: list[str]) -> None:
-    """Raise `ForageError` where columns are not named, or not there."""
+    """Raise `ForageError` if columns are not named, or not there."""
     for needed in ("observation", "action", "reward"):
         if not getattr(reading, needed):
             raise ForageError(

@@ -71,7 +71,7 @@ def canonical(target: str) -> str:
 
 
 def module_of(target: str) -> Any:
-    """Return the module that makes an environment. Raise `ForageError` where there is none, or its import fails."""
+    """Return the module that makes an environment. Raise `ForageError` if there is none, or its import fails."""
     family, slash, name = target.partition("/")
     if not slash:
         found = load_module(target)
@@ -136,19 +136,19 @@ def beside_mask(seen: Any) -> Any:
 
 
 def earned(agent: str, reward: Any) -> Any:
-    """Return an agent's reward. Raise `Misfit` where it is not one number."""
+    """Return an agent's reward. Raise `Misfit` if it is not one number."""
     if type(reward) is not float and not is_reward(reward, ()):
         raise Misfit(f"returned as reward of agent {agent} {found(reward)}", "it should be one number")
     return reward
 
 
 def totals(env: Any) -> dict[str, float]:
-    """Return the rewards that `last()` of an environment in turns would tell each agent; none where it keeps none."""
+    """Return the rewards that `last()` of an environment in turns would tell each agent; none if it keeps none."""
     return dict(getattr(env, "_cumulative_rewards", None) or {})
 
 
 def check_paid(agent: str, rewards: Mapping[str, float], before: Mapping[str, float], now: Mapping[str, float]) -> None:
-    """Raise `Misfit` where the rewards of a step, of which `agent` took it, are not what `last()` has more by it."""
+    """Raise `Misfit` if the rewards of a step, of which `agent` took it, are not what `last()` has more by it."""
     for name, total in now.items():
         had = 0.0 if name == agent else float(before.get(name, 0.0))
         paid, told = float(rewards.get(name, 0.0)), float(total) - had

@@ -103,7 +103,7 @@ class SharedActions:
         return allowed, allowed & np.repeat(has, most, axis=1)
 
     def mask(self, agent: int, said: Any) -> Bool[np.ndarray, " option"]:
-        """Return an agent's mask over the shared choices. Raises `ForageError` where what it `said` does not fit."""
+        """Return an agent's mask over the shared choices. Raises `ForageError` if what it `said` does not fit."""
         space, row = self.inner[agent], self.allowed[agent].copy()
         if isinstance(space, spaces.Discrete) and isinstance(said, np.ndarray) and said.shape == (int(space.n),):
             row[self.mine[agent]] = said != 0  # by far the most frequent, and quick
@@ -142,7 +142,7 @@ class SharedView:
     """One space for what all agents see, and each agent's observation in it."""
 
     def __init__(self, name: str, inner: Mapping[str, spaces.Space[Any]]):
-        """`inner`: what each agent sees. Raises `ForageError` where they cannot be in one space."""
+        """`inner`: what each agent sees. Raises `ForageError` if they cannot be in one space."""
         self.agents, self.inner = list(inner), list(inner.values())
         for agent, space in inner.items():
             check_size(name, agent, space)
@@ -181,7 +181,7 @@ class SharedView:
         return spaces.Box(low, high, dtype=np.float32)
 
     def write(self, row: np.ndarray, agent: int, said: Any) -> None:
-        """Write what an agent sees into its `row`. Raises `Misfit` where that is not of its space."""
+        """Write what an agent sees into its `row`. Raises `Misfit` if that is not of its space."""
         space: Any = self.inner[agent]
         if not isinstance(space, spaces.Box):
             flat = as_vector(space, said)

@@ -55,7 +55,7 @@ def shown(space: gymnasium.Space[Any], observation: PyTree[Array]) -> PyTree[np.
 
 
 def inside(name: str, space: gymnasium.Space[Any], action: Any, batch: tuple[int, ...] = ()) -> np.ndarray:
-    """Return an action, or a batch of them, as the environment takes it. Raise `ForageError` where it is none."""
+    """Return an action, or a batch of them, as the environment takes it. Raise `ForageError` if it is none."""
     try:
         values = np.asarray(action)
     except ValueError:
@@ -87,7 +87,7 @@ def render_modes(environment: Environment) -> list[str]:
 
 
 def check_render_mode(name: str, environment: Environment, render_mode: str | None) -> None:
-    """Raise `ForageError` where the environment cannot be drawn so."""
+    """Raise `ForageError` if the environment cannot be drawn so."""
     modes = render_modes(environment)
     if render_mode is not None and render_mode not in modes:
         can = f"it has {modes[0]}" if modes else "it cannot be drawn"

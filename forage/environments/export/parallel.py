@@ -79,7 +79,7 @@ class ParallelExport(ParallelEnv):
     def step(
         self, actions: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
-        """Take the actions of all agents that are there. Raise `ForageError` where one is missing or is none."""
+        """Take the actions of all agents that are there. Raise `ForageError` if one is missing or is none."""
         if not self.agents:
             raise ForageError(f"{self.name} has no episode running; call reset() first.")
         if set(actions) - set(self.possible_agents) or set(self.agents) - set(actions):
@@ -128,7 +128,7 @@ class ParallelExport(ParallelEnv):
         return inside(f"{self.name}'s {agent}", space, action)
 
     def _check_axis(self) -> None:
-        """Raise `ForageError` where many agents' observations have no agent axis."""
+        """Raise `ForageError` if many agents' observations have no agent axis."""
         if self.count == 1:
             return
         _, observation = jax.eval_shape(self.environment.reset, key_of(0))

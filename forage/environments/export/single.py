@@ -82,7 +82,7 @@ class GymnasiumExport(gymnasium.Env[Any, Any]):
 
 
 def check_alone(name: str, environment: Environment) -> None:
-    """Raise `ForageError` where many agents act: Gymnasium knows one."""
+    """Raise `ForageError` if many agents act: Gymnasium knows one."""
     if environment.num_agents > 1:
         raise ForageError(
             f"{name} has {environment.num_agents} agents and a Gymnasium environment has one; to_pettingzoo works."

@@ -202,7 +202,7 @@ class GridWorld(Environment):
         return self.advance(state, action, self.draw(key))
 
     def draw(self, key: Key[Array, ""]) -> Any:
-        """Return the random numbers of one step; none where nothing is left to chance."""
+        """Return the random numbers of one step; none if nothing is left to chance."""
         return ()
 
     def advance(self, state: GridState, action: Number, draws: Any = ()) -> tuple[GridState, Step]:

@@ -37,7 +37,7 @@ def with_level(environment: World, level: Level) -> World:
     """Return the environment with every episode beginning in `level`.
 
     Levels with leading axes make a batch of environments: `jax.vmap(lambda level: with_level(env, level).reset(key))`.
-    Raises `ForageError` where the level's arrays are not those of the environment; see `check_level` for the rest.
+    Raises `ForageError` if the level's arrays are not those of the environment; see `check_level` for the rest.
     """
     if np.ndim(level.x) == 0:
         environment.check_shape(level)

@@ -40,7 +40,7 @@ def is_own(name: str) -> bool:
 
 
 def own_family(name: str) -> Family:
-    """Make a family of a person's own. Raise `ForageError` where it breaks a promise of `Family`."""
+    """Make a family of a person's own. Raise `ForageError` if it breaks a promise of `Family`."""
     cls = load_class(name)
     if not issubclass(cls, Family):
         raise ForageError(
@@ -66,7 +66,7 @@ def own_family(name: str) -> Family:
 
 
 def check_problem(name: str, made: Family, level: int) -> None:
-    """Raise `ForageError` where a problem of a level, or the verdict on its own solution, is not as it shall be."""
+    """Raise `ForageError` if a problem of a level, or the verdict on its own solution, is not as it shall be."""
 
     def attempt(what: str, call: Any) -> Any:
         try:

@@ -64,7 +64,7 @@ WORDINGS: dict[str, Wording] = {
 
 
 def wording(name: str) -> Wording:
-    """Return a wording by its name. Raise `ForageError` where there is none of that name."""
+    """Return a wording by its name. Raise `ForageError` if there is none of that name."""
     if name not in WORDINGS:
         raise ForageError(f"There is no wording {name!r}{nearest(name, WORDINGS)}")
     return WORDINGS[name]

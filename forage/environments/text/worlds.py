@@ -65,7 +65,7 @@ class World(ABC):
         """Return what follows from a text."""
 
     def reference(self) -> str:
-        """Return a text that an expert would write next; empty where no expert is known."""
+        """Return a text that an expert would write next; empty if no expert is known."""
         return ""
 
     def close(self) -> None:  # noqa: B027 (most hold nothing)
@@ -185,10 +185,10 @@ def make(
     beside: World | None = None,
     team: float | None = None,
 ) -> World:
-    """Return a world by the name of a family or a game. Raise `ForageError` where there is none of that name.
+    """Return a world by the name of a family or a game. Raise `ForageError` if there is none of that name.
 
     `beside`: another world of this kind, whose verifier serves this one too. `team`: of a caller and a solver who take
-    turns, what it pays each that the team is right; `None` where one policy says all.
+    turns, what it pays each that the team is right; `None` if one policy says all.
     """
     options, guard = options or {}, getattr(beside, "guard", None)
     if name in GAMES:

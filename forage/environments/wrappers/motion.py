@@ -162,7 +162,7 @@ def record(
 ) -> str:
     """Write the clip of `frames` frames that a rule, from an observation to an action, plays. Return its file.
 
-    Raise `ForageError` where the episode is over before, or the environment's state is no plain numbers.
+    Raise `ForageError` if the episode is over before, or the environment's state is no plain numbers.
     """
 
     def step(now: Any, key: Key[Array, ""]) -> Any:
@@ -187,7 +187,7 @@ def record(
 
 @functools.lru_cache(maxsize=8)
 def read(file: str) -> dict[str, np.ndarray]:
-    """Read a clip. Raise `ForageError` where the file is missing, damaged or something else."""
+    """Read a clip. Raise `ForageError` if the file is missing, damaged or something else."""
     advice = "forage.environments.wrappers.motion.record writes one"
     try:
         with checkpoint.opened(file) as archive:

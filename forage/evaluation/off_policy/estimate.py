@@ -104,7 +104,7 @@ def estimate(
     estimate. It does not know of bias: of few heavy weights, of features that cannot hold the values, of a cut log.
     Networks have none, for it would take as many of them; nor has MAGIC, which may rest on its model alone.
 
-    Raise `ForageError` where an estimator needs what the data lacks.
+    Raise `ForageError` if an estimator needs what the data lacks.
     """
     target = Target(logged, policy, discount, horizon)
     found = {}

@@ -59,7 +59,7 @@ def normalised_regret(estimates: Any, values: Any, k: int = 1) -> float:
 def relative_mse(estimates: Any, values: Any) -> float:
     """mean of ((estimate - value) / value)^2 over the policies (Voloshin et al., 2019, arXiv 1911.06854).
 
-    Raises `ForageError` where a value is 0, of which no error is a share.
+    Raises `ForageError` if a value is 0, of which no error is a share.
     """
     estimates, values = _check(estimates, values)
     if (values == 0).any():

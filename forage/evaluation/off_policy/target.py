@@ -26,7 +26,7 @@ class Target:
     value went on unseen: estimators that know values of states go on from its last observation, the others sum what was
     logged and so judge the return up to the time limit; `cut` says how much that can matter.
 
-    Raises `ForageError` where the policy's answers are no probabilities, or an episode was truncated before `horizon`.
+    Raises `ForageError` if the policy's answers are no probabilities, or an episode was truncated before `horizon`.
     """
 
     logged: Logged
@@ -164,7 +164,7 @@ class Overlap:
     - `largest_weight`: the share of the heaviest episode in the sum of weights.
     - `mean_ratio`: mean of pi(a|o) / b(a|o) over the steps. Its expectation is 1 less the probability that the target
       gives to actions which the behaviour never takes where it was.
-    - `unlogged`: mean probability that the target gives to actions never logged in that same observation; `None` where
+    - `unlogged`: mean probability that the target gives to actions never logged in that same observation; `None` if
       observations hardly recur.
     - `cut`: mean over episodes of discount^length where truncated, else 0: the share of the discounting that a
       truncated log leaves unseen.

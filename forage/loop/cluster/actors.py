@@ -80,7 +80,7 @@ class RayWorker(Worker):
     def next_answer(self) -> Any:
         """Return the answer to the oldest pending call.
 
-        Raise `Gone` where the actor has died, and `ForageError` where it never came.
+        Raise `Gone` if the actor has died, and `ForageError` where it never came.
         """
         import ray
 
@@ -124,7 +124,7 @@ class RayWorker(Worker):
 
 
 def check_ray() -> None:
-    """Raise `ForageError` where Ray is missing, is too old, or has no cluster here."""
+    """Raise `ForageError` if Ray is missing, is too old, or has no cluster here."""
     connected()
 
 

@@ -33,7 +33,7 @@ class Block:
     ):
         """Make a block of zeros, or open the one of this name.
 
-        Raise `ForageError` where the system has no room for it. The sentence begins with `what` and gives `advice`.
+        Raise `ForageError` if the system has no room for it. The sentence begins with `what` and gives `advice`.
         """
         leaves, structure = jax.tree.flatten(shapes)
         sizes = [math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for leaf in leaves]
@@ -62,7 +62,7 @@ class Block:
 
 
 def reserve(size: int, what: str, advice: str) -> SharedMemory:
-    """Return new shared memory whose pages are all there. Raise `ForageError` where there is no room for them.
+    """Return new shared memory whose pages are all there. Raise `ForageError` if there is no room for them.
 
     The system hands pages out when they are first written, and ends a process by SIGBUS that writes where none is left.
     So they are asked for here, and nobody else can take them later.
@@ -82,7 +82,7 @@ def reserve(size: int, what: str, advice: str) -> SharedMemory:
 
 
 def fill(path: Path, size: int) -> None:
-    """Have a file's pages made. Raise `OSError` where there is no room for them."""
+    """Have a file's pages made. Raise `OSError` if there is no room for them."""
     with open(path, "r+b", buffering=0) as file:
         try:
             os.posix_fallocate(file.fileno(), 0, size)

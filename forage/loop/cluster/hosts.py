@@ -62,7 +62,7 @@ class Hosts(NamedTuple):
 
 
 def connect(hosts: Hosts, note: Callable[[str], None] = lambda text: None, seconds: float = 300.0) -> None:
-    """Join the other processes. Raise `ForageError` where that cannot be; must precede JAX's first use."""
+    """Join the other processes. Raise `ForageError` if that cannot be; must precede JAX's first use."""
     found = re.fullmatch(r"([\w.-]+|\[[\w:.]+\]):(\d+)", hosts.address)
     if not found or not 0 < int(found[2]) < 65536:
         raise ForageError(f"The first host listens at NAME:PORT, such as localhost:4711, not at {hosts.address!r}.")
@@ -140,7 +140,7 @@ def await_others(hosts: Hosts, name: str, port: int, note: Callable[[str], None]
 def listen(name: str, port: int) -> socket.socket:
     """Return a socket that listens at a name's own address, or at all where that is not one of this machine's.
 
-    Raise `ForageError` where that cannot be.
+    Raise `ForageError` if that cannot be.
     """
     try:
         try:

@@ -70,7 +70,7 @@ class Players(Pool):
         return self.shelf_block.arrays
 
     def teach(self, lesson: Lesson) -> None:
-        """Tell all players how to act. Raise `ForageError` where the shelf has no room in memory."""
+        """Tell all players how to act. Raise `ForageError` if the shelf has no room in memory."""
         advice = "a smaller --ahead, fewer environments, shorter rollouts"
         self.shelf_block = Block(lesson.shelf, what=f"Rollouts of {self.name} that workers play", advice=advice)
         self.told_how = pickle.dumps(lesson), self.shelf_block.name
@@ -110,7 +110,7 @@ class Players(Pool):
         return self.asked
 
     def hear(self, number: int) -> None:
-        """Wait until all have played the rollout of this number. Raise `ForageError` where an environment failed."""
+        """Wait until all have played the rollout of this number. Raise `ForageError` if an environment failed."""
         for lane in self.lanes:
             self._until(lane, number)
         self._check_played(number)
@@ -135,7 +135,7 @@ class Players(Pool):
         self.done[lane] = number
 
     def _check_played(self, number: int) -> None:
-        """Raise `ForageError` where environments failed up to the rollout of this number."""
+        """Raise `ForageError` if environments failed up to the rollout of this number."""
         for one in sorted(self.failed):
             if one <= number:
                 raise ForageError(self.failed[one])
@@ -178,7 +178,7 @@ class Players(Pool):
     def remembered(self) -> tuple[PyTree[np.ndarray], np.ndarray]:
         """Return the memory of all environments, and the mask of ended episodes, once all rollouts are played.
 
-        Raise `ForageError` where an environment failed.
+        Raise `ForageError` if an environment failed.
         """
         for lane in self.lanes:
             self._until(lane, self.asked)

@@ -69,7 +69,7 @@ class Pool(HostEnvironment):
         """Start `workers` processes with `threads` lanes each. `build` makes a batch; it is sent to the processes.
 
         `ray`: they are actors of a Ray cluster, which may be on other machines. `step_timeout`: seconds within which a
-        worker answers, or is replaced. `note` says who was replaced, and why. Raise `ForageError` where there are more
+        worker answers, or is replaced. `note` says who was replaced, and why. Raise `ForageError` if there are more
         lanes than environments, and where `build` cannot be sent.
         """
         check(build, num_envs, workers, threads, ray)
@@ -127,7 +127,7 @@ class Pool(HostEnvironment):
     def _begun(self, lane: Lane) -> dict[str, Any]:
         """Return a lane's description of the environments that it made, after restarts of its worker if needed.
 
-        Raise `ForageError` where that dies again and again.
+        Raise `ForageError` if that dies again and again.
         """
         worker, how = lane.worker, ""
         for last in [False] * (TRIES - 1) + [True]:

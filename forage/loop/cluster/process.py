@@ -120,7 +120,7 @@ class Worker:
         """Return a key of the wait for an answer on a line, such as the number of answers, to tell it from the next
         wait.
 
-        `None` where no answer is due, or one lies there.
+        `None` if no answer is due, or one lies there.
         """
         raise NotImplementedError
 
@@ -363,7 +363,7 @@ class Lane:
         self.worker.tell(pickle.dumps((self.place, *what)), self.place)
 
     def answer(self) -> Any:
-        """Wait for the answer. Raise `ForageError` where the lane failed, and `Gone` where it is no more."""
+        """Wait for the answer. Raise `ForageError` if the lane failed, and `Gone` where it is no more."""
         heard = self.worker.heard
         while self.place not in heard:
             place, *answer = pickle.loads(self.worker.hear(self.place))

@@ -92,7 +92,7 @@ class Slots(Pool):
     def hear(self) -> list[Arrived]:
         """Wait for some of the busy slots, and return their results.
 
-        Raise `ForageError` where an environment failed, once nothing is under way any more.
+        Raise `ForageError` if an environment failed, once nothing is under way any more.
         """
         found, failed = self._heard()
         while failed and any(slot.under_way for slot in self.slots):

@@ -42,7 +42,7 @@ class EvolutionLoop(DeviceLoop):
         return self.agent
 
     def check(self) -> None:
-        """Raise `ForageError` where agent and environment do not fit together."""
+        """Raise `ForageError` if agent and environment do not fit together."""
         super().check()
         spec, length = self.learner.spec, self.agent.rollout_length
         if spec.num_agents > 1:

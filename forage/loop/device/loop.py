@@ -116,7 +116,7 @@ class DeviceLoop(Part):
         return self.agent.num_envs * self.agent.rollout_length
 
     def check(self) -> None:
-        """Raise `ForageError` where parts and environment do not fit together."""
+        """Raise `ForageError` if parts and environment do not fit together."""
         self.learner.check(self.environment)
         if self.learner.behaviour.on_host:
             raise ForageError(

@@ -240,7 +240,7 @@ class HostLoop:
     def collect(self) -> tuple[Experience, np.ndarray, Measured | None]:
         """Step all environments for a rollout, and learn from the rollout before meanwhile, where there is one.
 
-        Return the rollout (`time env ...`), the places that were visited, empty where visits are not counted, and the
+        Return the rollout (`time env ...`), the places that were visited, empty if visits are not counted, and the
         metrics of what was learned.
         """
         environment, spec, watch = self.environment, self.spec, self.watch

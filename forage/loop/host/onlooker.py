@@ -127,7 +127,7 @@ class Onlooker:
     def fitting(
         self, given: PyTree[Any], like: PyTree[np.ndarray], taken: Bool[np.ndarray, "env *agent"], when: str
     ) -> PyTree[np.ndarray]:
-        """Return actions with the dtypes of `like`, within bounds. Raise `ForageError` where they are no actions."""
+        """Return actions with the dtypes of `like`, within bounds. Raise `ForageError` if they are no actions."""
         space = self.spec.action_space
 
         def fit(given: Any, like: np.ndarray) -> np.ndarray:
@@ -153,7 +153,7 @@ class Onlooker:
             ) from error
 
     def arrays(self, state: PyTree[Any]) -> PyTree[np.ndarray]:
-        """Return a state as NumPy arrays. Raise `ForageError` where it is not of numbers."""
+        """Return a state as NumPy arrays. Raise `ForageError` if it is not of numbers."""
         arrays = jax.tree.map(np.asarray, state)
         for leaf in jax.tree.leaves(arrays):
             if leaf.dtype.kind not in "biufc":

@@ -224,7 +224,7 @@ class HostRunner:
         return None if any(one is None for one in shown) else jax.tree.map(lambda *x: np.stack(x), *shown)
 
     def sample(self) -> str | None:
-        """Return the newest episode of training, of the first seed, in words; `None` where there is none."""
+        """Return the newest episode of training, of the first seed, in words; `None` if there is none."""
         return self.loops[0].environment.sample()
 
     def retire(self) -> None:

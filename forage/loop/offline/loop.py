@@ -26,7 +26,7 @@ class OfflineLoop(DeviceLoop):
         return 1
 
     def check(self) -> None:
-        """Raise `ForageError` where a part needs more than a data set gives."""
+        """Raise `ForageError` if a part needs more than a data set gives."""
         super().check()
         check_offline(self)
 

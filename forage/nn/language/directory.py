@@ -132,7 +132,7 @@ def with_tokens(
 
 
 def ends(network: Transformer) -> tuple[int, ...]:
-    """Return the tokens that end a text, as the configuration names them; none where it names none."""
+    """Return the tokens that end a text, as the configuration names them; none if it names none."""
     files = json.loads(network.files)
     return named_ends(files.get("generation"), files.get("config"))
 
@@ -420,7 +420,7 @@ def check_unused(tensors: dict[str, np.ndarray], used: set[str], directory: Path
 
 
 def safetensors(function: str) -> Callable[..., Any]:
-    """Return a function of the package that reads and writes weights. Raise `ForageError` where it is missing."""
+    """Return a function of the package that reads and writes weights. Raise `ForageError` if it is missing."""
     try:
         import safetensors.numpy
     except ImportError:

@@ -36,7 +36,7 @@ class Pretrained(Part):
 
     @property
     def like(self) -> Transformer:
-        """Return its structure, with shapes in place of weights. Raise `ForageError` where it is not known yet."""
+        """Return its structure, with shapes in place of weights. Raise `ForageError` if it is not known yet."""
         if self.weights is not None:
             return jax.eval_shape(lambda: self.weights)
         if not self.sizes:
@@ -55,7 +55,7 @@ class Pretrained(Part):
         return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), self.like)
 
     def check_reads(self, spec: Spec, who: str) -> None:
-        """Raise `ForageError` where the texts of an environment are more than the model reads.
+        """Raise `ForageError` if the texts of an environment are more than the model reads.
 
         `who`: the words before the model in that sentence, such as "Progress reads turns".
         """

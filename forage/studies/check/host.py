@@ -131,7 +131,7 @@ class Record:
             self.brought.append(brought)
 
     def differs(self, first: Parts, again: Callable[[Any], Brought]) -> str:
-        """Return where playing it again brings something else; empty where it does not."""
+        """Return where playing it again brings something else; empty if it does not."""
         if not same(first, self.first):
             return "in the first observation"
         for number, (action, before) in enumerate(zip(self.actions, self.brought, strict=True), 1):
@@ -231,7 +231,7 @@ def of_seeds(player: Player, record: Record, seed: int, again: Fresh | None = No
 
 
 def new_differs(record: Record, seed: int, again: Fresh) -> str:
-    """Return where a new copy brings something else than the record, or fails; empty where it brings the same."""
+    """Return where a new copy brings something else than the record, or fails; empty if it brings the same."""
     try:
         with again(seed) as player:
             return record.differs(player.reset(seed)[0], player.step)

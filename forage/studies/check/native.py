@@ -132,7 +132,7 @@ def programs(environment: Environment, begun: Any, keys: Any, brought: Any) -> l
 
 
 def differs(one: Any, other: Any, tolerance: float) -> str | None:
-    """Return which part of two results differs, `None` where none does."""
+    """Return which part of two results differs, `None` if none does."""
     found = jax.tree_util.tree_leaves_with_path(one)
     for (path, left), right in zip(found, jax.tree.leaves(other), strict=True):
         left, right = np.asarray(left), np.asarray(right)

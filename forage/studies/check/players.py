@@ -104,7 +104,7 @@ class Raw:
         self.paths, self.num_envs = list(leaves(space)), num_envs
 
     def read(self, batch: Any, step: int) -> Parts:
-        """Return a batch of observations. Raise `Misfit` where one is not of so many environments."""
+        """Return a batch of observations. Raise `Misfit` if one is not of so many environments."""
         found = {}
         for path in self.paths:
             array = self.part(batch, path)

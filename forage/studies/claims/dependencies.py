@@ -132,7 +132,7 @@ def working_tree(root: Path) -> Snapshot:
 
 @functools.cache
 def at_commit(root: Path, commit: str) -> Snapshot | None:
-    """Return the packages at a commit; `None` where git does not know it."""
+    """Return the packages at a commit; `None` if git does not know it."""
     listed = git_bytes(root, "ls-tree", "-r", "-z", commit, "--", *PACKAGES)
     if not listed:
         return None
@@ -157,7 +157,7 @@ def read_blobs(root: Path, blobs: list[str]) -> dict[str, bytes]:
 
 
 def git_bytes(root: Path, *words: str, text: str = "") -> bytes:
-    """Return git's answer; empty where there is none, or it refuses."""
+    """Return git's answer; empty if there is none, or it refuses."""
     try:
         said = subprocess.run(["git", "-C", str(root), *words], input=text.encode(), capture_output=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -254,7 +254,7 @@ def helps(module: str) -> bool:
 
 
 def fingerprint(snapshot: Snapshot, claim: str) -> str:
-    """Return a hash over all modules that a claim's runs can import; empty where its file is not there."""
+    """Return a hash over all modules that a claim's runs can import; empty if its file is not there."""
     found = sorted(modules(snapshot, claim))
     # Of the place of a file nothing depends: of its name below its package, and of what stands in it.
     told = "\n".join(f"{module} {snapshot.blobs[module]}" for module in found)

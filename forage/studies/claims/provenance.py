@@ -37,12 +37,12 @@ def file_of(name: str) -> Path:
 
 
 def commit_of(path: Path) -> str:
-    """Return the last commit that changed a file; empty where there is no git, or it does not know the file."""
+    """Return the last commit that changed a file; empty if there is no git, or it does not know the file."""
     return git(path.parent, "log", "-1", "--format=%H", "--", path.name).strip()
 
 
 def git(directory: Path, *words: str) -> str:
-    """Return what git says; empty where there is none, or it refuses."""
+    """Return what git says; empty if there is none, or it refuses."""
     try:
         said = subprocess.run(["git", "-C", str(directory), *words], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):

@@ -63,7 +63,7 @@ def before() -> dict[str, Any]:
 
 
 def code_of(result: Mapping[str, Any]) -> Code | None:
-    """Return the code of a result; `None` where nothing names it."""
+    """Return the code of a result; `None` if nothing names it."""
     if "ran" in result:
         return Code(**result["ran"])
     found = before()["results"].get(result["claim"])
@@ -157,7 +157,7 @@ def is_shallow() -> bool:
 
 @functools.cache
 def experiment_at(commit: str, claim: str) -> str:
-    """Return a claim's experiment at a commit; empty where the commit or the file is not there."""
+    """Return a claim's experiment at a commit; empty if the commit or the file is not there."""
     snapshot = dependencies.at_commit(ROOT, commit)
     module = snapshot and snapshot.module_of(claim)
     return experiment(snapshot.text(module)) if snapshot and module else ""
@@ -170,7 +170,7 @@ def experiment_of_blob(blob: str, text: str) -> str:
 
 
 def experiment_here(claim: str) -> str:
-    """Return a claim's experiment in the working tree; empty where there is no such claim any more."""
+    """Return a claim's experiment in the working tree; empty if there is no such claim any more."""
     paths = (ROOT / folder.replace(".", "/") / f"{claim.replace('-', '_')}.py" for folder in dependencies.FOLDERS)
     path = next((path for path in paths if path.exists()), None)
     return experiment(path.read_text()) if path else ""

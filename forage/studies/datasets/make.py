@@ -282,7 +282,7 @@ class Makers:
         return rows
 
     def set_ends(self) -> None:
-        """Play random actions and the agent of the best evaluation. Raise `ForageError` where that is not better."""
+        """Play random actions and the agent of the best evaluation. Raise `ForageError` if that is not better."""
         data = self.manifest.data
         if data["ends"]:
             return
@@ -305,7 +305,7 @@ class Makers:
     def choose_medium(self) -> None:
         """Choose the agent of `medium`: of those before the expert, nearest first, one between a third and a half.
 
-        Where none of the nearest is, the nearest of them. Raise `ForageError` where that is nearly random, or nearly
+        Where none of the nearest is, the nearest of them. Raise `ForageError` if that is nearly random, or nearly
         the expert.
         """
         data = self.manifest.data

@@ -31,7 +31,7 @@ class Manifest:
     """The manifest in a folder, written whole after each change."""
 
     def __init__(self, folder: Path, asked: dict[str, Any], more: dict[str, Any]):
-        """Open the folder's manifest, or begin one. Raise `ForageError` where the folder holds other data sets."""
+        """Open the folder's manifest, or begin one. Raise `ForageError` if the folder holds other data sets."""
         self.folder, self.path = folder, folder / NAME
         self.data: dict[str, Any]
         asked = json.loads(dumps(asked))
@@ -60,7 +60,7 @@ class Manifest:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Read the manifest of a folder. Raise `ForageError` where there is none."""
+    """Read the manifest of a folder. Raise `ForageError` if there is none."""
     path = folder / NAME
     try:
         data = json.loads(path.read_text())

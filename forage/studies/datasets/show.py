@@ -137,7 +137,7 @@ class Shown:
 def show(file: str | os.PathLike[str], page: str | os.PathLike[str] | None = None) -> Shown:
     """Look at a data set, and write a page about it where a `page` (.html) is named. Return what it holds.
 
-    Raise `ForageError` where the file is missing, damaged or something else; whatever else is wrong is among `faults`.
+    Raise `ForageError` if the file is missing, damaged or something else; whatever else is wrong is among `faults`.
     """
     path = Path(file)
     if page is not None and Path(page).suffix != ".html":

@@ -65,7 +65,7 @@ def row_of(name: str) -> Row:
 
 
 def stored_of(name: str, path: Path) -> Figures:
-    """Return a row's stored figures. Raise `ForageError` where there are none, or of other settings."""
+    """Return a row's stored figures. Raise `ForageError` if there are none, or of other settings."""
     row, ledger = row_of(name), read_json(path)
     if name not in ledger:
         raise ForageError(f"{path} has no figures of {name} yet; forage ledger measure {name} writes them.")

@@ -176,7 +176,7 @@ def hardware() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """Forage's commit, with `+` where its files differ from it; `None` where it does not lie in git."""
+    """Forage's commit, with `+` where its files differ from it; `None` if it does not lie in git."""
     try:
         git("ls-files", "--error-unmatch", "studies/ledger/measuring.py")
         return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "--", ".") else "")

@@ -97,7 +97,7 @@ class Saved:
         self.interval.train(time.monotonic())
 
     def header(self) -> dict[str, Any] | None:
-        """Return what was saved beside the state of an earlier sitting; `None` where that is not there or damaged."""
+        """Return what was saved beside the state of an earlier sitting; `None` if that is not there or damaged."""
         if not self.path.exists():
             return None
         try:

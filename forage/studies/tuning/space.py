@@ -40,7 +40,7 @@ class Over:
 def over(text: str, setup: Setup) -> Over:
     """`learning_rate=1e-4:1e-2:log`, `epochs=1,4,10`, `memory.exponent=0.3:0.9`.
 
-    Raises `ForageError` where there is no such hyper-parameter, or it cannot have these values.
+    Raises `ForageError` if there is no such hyper-parameter, or it cannot have these values.
     """
     name, equals, values = text.partition("=")
     name = name.replace("-", "_")

@@ -169,7 +169,7 @@ def tune(
 
 
 def check_directory(path: Path, words: dict[str, Any]) -> None:
-    """Raise `ForageError` where another search lies, or somebody's files."""
+    """Raise `ForageError` if another search lies, or somebody's files."""
     check_no_others(path, ["search.json"], lambda found: {"method", "space"} <= found.keys())
     if (path / "search.json").exists():
         then = read_json(path / "search.json")

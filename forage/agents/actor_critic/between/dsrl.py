@@ -116,7 +116,7 @@ class DSRL(SAC):
             )
 
     def steered(self, spec: Spec) -> Spec | None:
-        """Return the spec of an environment that takes the base's noise for actions; `None` where it is no vector."""
+        """Return the spec of an environment that takes the base's noise for actions; `None` if it is no vector."""
         shape = self.frozen.known.noise(spec)
         if shape is None or len(shape) != 1:
             return None

@@ -32,7 +32,7 @@ class Door:
         self._start = int(inner.start) if isinstance(inner, spaces.Discrete) else 0
 
     def singles(self, action: PyTree[np.ndarray]) -> list[Any]:
-        """Return the action of each environment. Raise `ForageError` where there is not one for each."""
+        """Return the action of each environment. Raise `ForageError` if there is not one for each."""
         inner = self.inner
         if isinstance(inner, spaces.Discrete):
             values = np.asarray(action)

@@ -54,7 +54,7 @@ class Layout:
         return arrays
 
     def _array(self, observation: Any, path: Path, step: int, index: int | None = None) -> np.ndarray:
-        """Return one leaf as an array. Raise `ForageError` where it is missing, or its lists have different lengths."""
+        """Return one leaf as an array. Raise `ForageError` if it is missing, or its lists have different lengths."""
         try:
             return np.asarray(pick(observation, path) if path else observation)
         except (KeyError, IndexError, TypeError):
@@ -77,7 +77,7 @@ class Layout:
     ) -> np.ndarray:
         """Return a leaf of one environment, or without `index` of all, in the dtype in which it travels.
 
-        Raise `ForageError` where that would change it, and for choices that there are not.
+        Raise `ForageError` if that would change it, and for choices that there are not.
         """
         if not value.dtype.kind == dtype.kind == "f":  # floats are rounded as they are written
             try:

@@ -22,7 +22,7 @@ PATIENCE = 5.0
 
 
 def begin(env: Any, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-    """Reset an environment. Raises `Misfit` where its `reset` is not as Gymnasium has it."""
+    """Reset an environment. Raises `Misfit` if its `reset` is not as Gymnasium has it."""
     try:
         result = env.reset() if seed is None else env.reset(seed=seed)
     except TypeError as error:
@@ -46,7 +46,7 @@ def advance(env: Any, action: Any, rewards: tuple[str, ...] = ()) -> tuple[Any, 
 
 
 def check_step(result: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-    """Return the result of a step. Raise `Misfit` where it is not the five that Gymnasium has."""
+    """Return the result of a step. Raise `Misfit` if it is not the five that Gymnasium has."""
     should = "it should return (observation, reward, terminated, truncated, info)"
     if not (isinstance(result, tuple) and len(result) == 5):
         raise Misfit(f"returned {found(result)} from step", should)
@@ -56,7 +56,7 @@ def check_step(result: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
 
 
 def check_flag(what: str, value: Any) -> None:
-    """Raise `Misfit` where a flag is no truth value, nor a number that stands for one."""
+    """Raise `Misfit` if a flag is no truth value, nor a number that stands for one."""
     if type(value) is bool or type(value) is np.bool_:
         return
     if not (is_reward(value, ()) and float(value) in (0, 1)):
@@ -237,7 +237,7 @@ class Workers(gymnasium.vector.AsyncVectorEnv):
         raise errors[self.at]
 
     def heard(self, call: Callable[[], Any]) -> Any:
-        """Return what a call to all of them returns. Raise `Stopped` where one has ended by itself."""
+        """Return what a call to all of them returns. Raise `Stopped` if one has ended by itself."""
         self.at = None
         try:
             return call()

@@ -33,7 +33,7 @@ def ids() -> dict[str, str]:
 
 
 def canonical(id: str) -> str:
-    """Return the id as it is registered. Raise `ForageError` where it is not; `module:Id-v0` imports the module
+    """Return the id as it is registered. Raise `ForageError` if it is not; `module:Id-v0` imports the module
     first.
     """
     if is_atari(id):
@@ -56,7 +56,7 @@ def canonical(id: str) -> str:
 def registered(id: str) -> str | None:
     """Return the id in the registry's spelling, without the module that registers it, which is imported first.
 
-    `None` where there is none. Raise `ForageError` where the module cannot be imported.
+    `None` if there is none. Raise `ForageError` if the module cannot be imported.
     """
     module, _, name = id.rpartition(":")
     if module:

@@ -101,7 +101,7 @@ def horizon(env: Any) -> int | None:
 
 
 def mapped(env: Any) -> Any:
-    """Return the layer that says where it is on a map, by `places` and `place`; `None` where none does."""
+    """Return the layer that says where it is on a map, by `places` and `place`; `None` if none does."""
     layer = env
     while getattr(layer, "places", None) is None:
         if not isinstance(layer, gymnasium.Wrapper):
@@ -111,7 +111,7 @@ def mapped(env: Any) -> Any:
 
 
 def frames_per_second(env: Any) -> float | None:
-    """Return how fast its pictures follow one another, as its metadata say; `None` where they do not."""
+    """Return how fast its pictures follow one another, as its metadata say; `None` if they do not."""
     rate = env.metadata.get("render_fps")
     return float(rate) if isinstance(rate, int | float) and 0 < rate < 1000 else None
 

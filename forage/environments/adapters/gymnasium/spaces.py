@@ -156,7 +156,7 @@ def flat_mask(name: str, space: Any, mask: Any) -> np.ndarray:
 
 
 def mask_parts(space: Any, mask: Any) -> list[np.ndarray] | None:
-    """Return the mask of each choice, or `None` where it is no mask of this space."""
+    """Return the mask of each choice, or `None` if it is no mask of this space."""
     counts = sizes(space)
     if isinstance(mask, dict | tuple):
         if isinstance(space, spaces.Dict | spaces.Tuple):
@@ -216,7 +216,7 @@ def _is_ready(space: spaces.Space[Any]) -> bool:
 
 
 def flat_space(name: str, space: spaces.Space[Any]) -> spaces.Box:
-    """Return the space of `gymnasium.spaces.flatten`, as `float32`. Raise `ForageError` where the size changes."""
+    """Return the space of `gymnasium.spaces.flatten`, as `float32`. Raise `ForageError` if the size changes."""
     if not vector_size(space):
         parts = space.spaces.items() if isinstance(space, spaces.Dict) else ()
         bad = ((part, (key,)) for key, part in parts if not vector_size(part))

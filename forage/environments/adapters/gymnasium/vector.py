@@ -106,7 +106,7 @@ class View:
         return {"observation": seen, "action_mask": np.stack(rows)}
 
     def _arrays(self, observation: Any, batched: bool) -> Any:
-        """Return an observation, or a batch of them, as arrays. Raise `Misfit` where it has other parts."""
+        """Return an observation, or a batch of them, as arrays. Raise `Misfit` if it has other parts."""
         try:
             return (rows_as_arrays if batched else as_arrays)(self.seen, observation)
         except ForageError:
@@ -190,7 +190,7 @@ class VectorEnvironment(HostEnvironment):
     def advance(self, actions: Any, layout: Any, kept: dict[str, np.ndarray] | None = None) -> Taken:
         """Step all environments, and begin new episodes where one ended. `layout` reads what they show.
 
-        `kept` are arrays for numbers of the infos. Raise `Misfit` where the result is not as Gymnasium has it.
+        `kept` are arrays for numbers of the infos. Raise `Misfit` if the result is not as Gymnasium has it.
         """
         result = self._envs.step(actions)
         seen, reward, terminated, truncated, info = check_step(result)
@@ -308,7 +308,7 @@ def each(what: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def row_of(values: Any, index: int, there: Bool[np.ndarray, " env"] | None = None) -> Any:
-    """Return the entry of one environment, of arrays nested as in infos; `None` where there is none."""
+    """Return the entry of one environment, of arrays nested as in infos; `None` if there is none."""
     if values is None or (there is not None and not there[index]):
         return None
     if isinstance(values, tuple):
@@ -360,7 +360,7 @@ def begin_where(envs: Any, ended: Bool[np.ndarray, " env"]) -> tuple[Any, dict[s
 
 
 def mode_of(envs: VectorEnv[Any, Any, Any], name: str) -> AutoresetMode:
-    """Return when new episodes begin. Raise `ForageError` where that is a step too late, or not said."""
+    """Return when new episodes begin. Raise `ForageError` if that is a step too late, or not said."""
     said = (getattr(envs, "metadata", None) or {}).get("autoreset_mode")
     try:
         mode = AutoresetMode(said) if isinstance(said, str) else said
@@ -376,6 +376,6 @@ def mode_of(envs: VectorEnv[Any, Any, Any], name: str) -> AutoresetMode:
 
 
 def horizon(envs: VectorEnv[Any, Any, Any]) -> int | None:
-    """Return the steps after which an episode is cut; `None` where nothing is said."""
+    """Return the steps after which an episode is cut; `None` if nothing is said."""
     spec = getattr(envs, "spec", None)
     return getattr(spec, "max_episode_steps", None)

@@ -65,7 +65,7 @@ class Brax(Simulated):
 
 
 def check_times(name: str, episode_length: int, action_repeat: int) -> None:
-    """Raise `ForageError` where these make no episode."""
+    """Raise `ForageError` if these make no episode."""
     for option, value in (("episode_length", episode_length), ("action_repeat", action_repeat)):
         if not isinstance(value, int) or value < 1:
             raise ForageError(f"{name}'s {option} is a whole number from 1 up, not {value!r}.")

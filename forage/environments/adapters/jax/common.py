@@ -104,7 +104,7 @@ def with_parameters(
 ) -> tuple[Any, dict[str, Any]]:
     """Return the library's parameters with the options among them put in, and the options that are left.
 
-    Those must be in `others`, which the library's constructor takes. Raise `ForageError` where one is neither, or
+    Those must be in `others`, which the library's constructor takes. Raise `ForageError` if one is neither, or
     where a value does not fit the parameter's own.
     """
     known = [] if parameters is None else numeric_fields(parameters)

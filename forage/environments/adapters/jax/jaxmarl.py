@@ -182,7 +182,7 @@ class JaxMARL(Environment):
         return shown
 
     def mask(self, inner: Any) -> Int[Array, "agent action"] | None:
-        """Return which actions are allowed; `None` where all are."""
+        """Return which actions are allowed; `None` if all are."""
         if self.family.mask:
             allowed = getattr(self.inner, self.family.mask)(inner)
             allowed = jnp.stack([allowed[agent] for agent in self.inner.agents]).astype(jnp.int8)

@@ -51,7 +51,7 @@ def singles(grid: str) -> list[tuple[int, str]]:
 
 
 def complete(generator: np.random.Generator, grid: str = "." * 16) -> str:
-    """Return a random whole grid, by trying digits in random order; empty where there is none."""
+    """Return a random whole grid, by trying digits in random order; empty if there is none."""
     cell = grid.find(".")
     if cell < 0:
         return grid

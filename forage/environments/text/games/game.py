@@ -31,7 +31,7 @@ class Game(Protocol):
 
 
 def running(over: bool) -> None:
-    """Raise ForageError where a game that is over, or has not begun, is played on."""
+    """Raise ForageError if a game that is over, or has not begun, is played on."""
     if over:
         raise ForageError("The game is over, or has not begun: `begin(seed)` begins one.")
 

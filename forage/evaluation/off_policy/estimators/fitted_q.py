@@ -60,7 +60,7 @@ def fitted_q(target: Target, features: Features | None = None, ridge: float = RI
     """Return the estimate, as one number for each episode whose mean it is (see `linear.influence`).
 
     `features` maps observations to `[batch, feature]`; without them each different observation has a value of its own.
-    Raises `ForageError` where there are too many different observations for a table, and where the equations have no
+    Raises `ForageError` if there are too many different observations for a table, and where the equations have no
     single solution.
     """
     of = design(target, features, ridge, "fqe")
