@@ -6,7 +6,9 @@
     python benchmarks/defaults.py                                 # all that is missing
     python benchmarks/defaults.py --table                         # results/DEFAULTS.md from results/defaults.json
 
-Every cell trains three seeds for the same number of steps and plays twenty episodes of each seed, greedily and sampled.
+Every cell trains three seeds or more for the same number of steps and plays twenty episodes of each seed, greedily and
+sampled. In the games of chance of `envs.py`, whose returns twenty episodes would not tell apart, it computes the mean
+return of what each seed learned instead, from the whole tree of the game.
 `default` is what a user's own environment gets: Forage's presets are left out, and have a column of their own.
 """
 
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import cells
+import envs
 import numpy as np
 
 from forage.config.defaults import preset
@@ -29,7 +32,6 @@ from forage.evaluation.statistics import student_interval
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "defaults.json"
-SEEDS = [0, 1, 2]
 EPISODES = 20
 
 
@@ -41,6 +43,14 @@ class Task(NamedTuple):
     sb3: str  # id
     steps: dict[str, int]  # by algorithm
     zoo: dict[str, dict[str, Any]] = {}  # by algorithm: the zoo's settings, where it has this environment
+    seeds: tuple[int, ...] = (0, 1, 2)
+
+    @property
+    def game(self) -> Any:
+        """The class of `envs.py`, where it computes the value of a policy."""
+        file, _, name = self.forage.partition(":")
+        found = getattr(envs, name, None) if file == str(HERE / "envs.py") else None
+        return found if hasattr(found, "value") else None
 
 
 MUJOCO_OFF_POLICY = {"sac": {"learning_starts": 10_000}}
@@ -48,6 +58,8 @@ LANDER_DQN = {"learning_rate": 6.3e-4, "batch_size": 128, "buffer_size": 50_000,
 LANDER_DQN |= {"target_update_interval": 250, "train_freq": 4, "gradient_steps": -1, "exploration_fraction": 0.12}
 LANDER_DQN |= {"exploration_final_eps": 0.1, "policy_kwargs": "dict(net_arch=[256, 256])"}
 WIDE = "dict(log_std_init=-2, ortho_init=False, activation_fn=nn.ReLU, net_arch=dict(pi=[256, 256], vf=[256, 256]))"
+
+FIVE = (0, 1, 2, 3, 4)
 
 TASKS: dict[str, Task] = {
     "lunar-lander": Task(
@@ -157,6 +169,18 @@ TASKS: dict[str, Task] = {
     "walker2d": Task("MuJoCo", "gymnasium:Walker2d-v5", "Walker2d-v5", {"ppo": 60_000}),
     "reacher": Task("MuJoCo", "gymnasium:Reacher-v5", "Reacher-v5", {"ppo": 60_000}),
     "hopper-longer": Task("MuJoCo", "gymnasium:Hopper-v5", "Hopper-v5", {"ppo": 200_000}),
+    "walker-longer": Task(
+        "Box2D, a body that may fall",
+        "gymnasium:BipedalWalker-v3",
+        "BipedalWalker-v3",
+        {"ppo": 100_000},
+        seeds=FIVE,
+    ),
+    "rider": Task("a body that may fall", f"{HERE / 'envs.py'}:Rider", "envs:Rider", {"ppo": 100_000}, seeds=FIVE),
+    "blackjack": Task(
+        "a game of chance", f"{HERE / 'envs.py'}:Blackjack", "envs:Blackjack", {"ppo": 50_000}, seeds=FIVE
+    ),
+    "higher": Task("a game of chance", f"{HERE / 'envs.py'}:Higher", "envs:Higher", {"ppo": 50_000}, seeds=FIVE),
     "cliff": Task("toy text", "gymnasium:CliffWalking-v1", "CliffWalking-v1", {"ppo": 40_000}),
 }
 
@@ -209,7 +233,7 @@ def train_forage(algorithm: str, task: Task, who: str) -> dict[str, Any]:
             algorithm,
             task.forage,
             steps=task.steps[algorithm],
-            seeds=SEEDS,
+            seeds=list(task.seeds),
             directory=directory,
             display="quiet",
             evaluation_actions="greedy",
@@ -217,11 +241,25 @@ def train_forage(algorithm: str, task: Task, who: str) -> dict[str, Any]:
         )
         found: dict[str, Any] = {}
         for actions in ("greedy", "sampled"):
+            if task.game:
+                found[actions] = [[worth(task.game, directory, seed, actions)] for seed in task.seeds]
+                continue
             forage.evaluate(directory, EPISODES, actions=actions)
             evaluation = json.loads((directory / "evaluation.json").read_text())
             found[actions] = evaluation["episode_returns"]
-        seconds = forage.Run(directory).rows[-1]["seconds"]
-    return found | {"seconds": [seconds / len(SEEDS)] * len(SEEDS), "steps": [evaluation["steps"]] * len(SEEDS)}
+        last, seeds = forage.Run(directory).rows[-1], len(task.seeds)
+    return found | {"seconds": [last["seconds"] / seeds] * seeds, "steps": [last["steps"]] * seeds}
+
+
+def worth(game: Any, directory: Path, seed: int, actions: str) -> float:
+    """The mean return of what one seed of a run learned, by the tree of the game."""
+    import jax
+
+    import forage
+
+    policy = forage.load(directory, seed=seed, actions=actions)
+    act = jax.vmap(lambda observation: policy.agent.probabilities(policy.state, observation, actions == "sampled"))
+    return game.value(lambda observations: np.asarray(act(observations), float))
 
 
 def table(results: dict[str, Any]) -> str:
@@ -229,10 +267,11 @@ def table(results: dict[str, Any]) -> str:
     lines = [
         "# Default settings",
         "",
-        "Three seeds of each contestant, for the same number of steps; the mean return of twenty episodes a seed,",
-        "played greedily and (after the slash) sampled, averaged over seeds, with Student's 95 % interval of each mean",
-        "and the seeds' better means in braces. *sb3*: Stable-Baselines3's default settings; *zoo*: those of its zoo",
-        "for this environment; *before*: Forage's settings for all environments before this study; *default*: what",
+        "Three seeds of each contestant or more, for the same number of steps; the mean return of twenty episodes a",
+        "seed (in a game of chance that of all episodes, from its tree), played greedily and (after the slash)",
+        "sampled, averaged over seeds, with Student's 95 % interval of each mean and the seeds' better means in",
+        "braces. *sb3*: Stable-Baselines3's default settings; *zoo*: those of its zoo for this environment; *before*:",
+        "Forage's settings for all environments before this study; *default*: what",
         "`forage.config.defaults` chooses by the spec; *preset*: what it chooses by name. Cells that are empty have",
         "not been run yet: `python benchmarks/defaults.py` runs them.",
         "",
@@ -289,7 +328,7 @@ def main() -> None:
         began = time.monotonic()
         if who in ("sb3", "zoo"):
             settings = task.zoo[algorithm] if who == "zoo" else {}
-            runs = [train_sb3(algorithm, task, settings, seed, arguments.sb3) for seed in SEEDS]
+            runs = [train_sb3(algorithm, task, settings, seed, arguments.sb3) for seed in task.seeds]
             keep(cell, {key: [run[key] for run in runs] for key in ("greedy", "sampled", "seconds", "steps")})
         else:
             keep(cell, train_forage(algorithm, task, who))

@@ -17,7 +17,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import common
+import envs
 import gymnasium
 import numpy as np
 import stable_baselines3
@@ -32,7 +35,12 @@ LONGEST = 27_000  # steps of an episode in an environment without a limit of its
 
 
 def make(name: str) -> gymnasium.Env:
-    """One environment; MinAtar's and MiniGrid's packages register theirs when they are imported."""
+    """One environment; MinAtar's and MiniGrid's packages register theirs when they are imported.
+
+    `envs:NAME` is one of the development set's own.
+    """
+    if name.startswith("envs:"):
+        return getattr(envs, name.removeprefix("envs:"))()
     if name.startswith("MinAtar"):
         import minatar.gym
 
@@ -57,6 +65,17 @@ def play(model: Any, environment: VecEnv, greedy: bool) -> list[float]:
         if not running.any():
             break
     return total.tolist()
+
+
+def worth(model: Any, game: Any, greedy: bool) -> float:
+    """The mean return of a policy of numbered actions, by the tree of the game."""
+
+    def probabilities(observations: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            found = model.policy.get_distribution(torch.as_tensor(observations)).distribution.probs.double().numpy()
+        return np.eye(found.shape[1])[found.argmax(1)] if greedy else found
+
+    return game.value(probabilities)
 
 
 STORED = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
@@ -134,6 +153,11 @@ def main() -> None:
     if kept and until_told and until_told.told:
         keep(model, environment, seconds, kept)
         sys.exit(f"stopped after {model.num_timesteps} steps; what was learned is in {kept}")
+    game = getattr(envs, name.removeprefix("envs:"), None) if name.startswith("envs:") else None
+    if hasattr(game, "value"):
+        found = {way: [worth(model, game, way == "greedy")] for way in ("greedy", "sampled")}
+        print(json.dumps(found | {"seconds": seconds, "steps": model.num_timesteps}), flush=True)
+        return
     other: VecEnv = DummyVecEnv([lambda: make(name)] * EPISODES)
     other.seed(10_000 + seed)
     if normalise:

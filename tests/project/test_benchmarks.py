@@ -485,3 +485,57 @@ def test_a_cell_of_language(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     found = both["agent/grpo/3"]
     assert found["problems"] == 4 and found["made"] == language.made_from("agent/grpo")
     assert 0 < found["after"]["tokens"] <= 8 and found["before"]["drawn"] == 0
+
+
+def test_games_of_chance_know_what_a_policy_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the whole tree, worked by hand where the tree is short."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    envs = importlib.import_module("envs")
+    monkeypatch.delitem(sys.modules, "envs")
+
+    def always(action: int, of: int) -> Any:
+        return lambda seen: np.eye(of)[np.full(len(seen), action)]
+
+    higher = envs.Higher.value
+    assert higher(always(0, 3)) == pytest.approx(-1 / 13)  # each card as likely: 78 of 169 are higher
+    assert higher(always(2, 3)) == -1  # puts aside until it may no more
+    # Of card 1 to 13 the better guess wins with 12, 11 ... 6 ... 11, 12 of 13 cards: the last one in 120 of 169, worth
+    # 71/169 = 0.42 = 5.46 of 13. So before it 1 to 3 and 11 to 13 are guessed, worth 11, 9 and 7 of 13, and the other 7
+    # put aside; at first 3 and 11 are, too.
+    before = (2 * (11 + 9 + 7) / 13 + 7 * 71 / 169) / 13
+    assert 5 / 13 < 71 / 169 < 7 / 13 < before < 9 / 13
+    assert higher() == pytest.approx((2 * (11 + 9) / 13 + 9 * before) / 13)
+
+    blackjack = envs.Blackjack.value
+    assert blackjack(always(1, 2)) == pytest.approx(-1)  # draws until it is over 21
+    assert envs.dealt(16, False) == pytest.approx(
+        {17: 1 / 13, 18: 1 / 13, 19: 1 / 13, 20: 1 / 13, 21: 1 / 13, 0: 8 / 13}
+    )
+    assert envs.dealt(7, True) == {17: 1.0}  # an ace and a six
+    best = blackjack()
+    assert best == pytest.approx(-0.0431, abs=1e-4)
+    played, game = [], envs.Blackjack()
+    game.reset(seed=0)
+    for _ in range(4000):  # draws below 17
+        seen, ended, reward = game.reset()[0], False, 0.0
+        while not ended:
+            seen, reward, ended, _, _ = game.step(int(seen[0] < 17))
+        played.append(reward)
+    below_17 = blackjack(lambda seen: np.eye(2)[(seen[:, 0] < 17).astype(int)])
+    assert below_17 < best
+    assert abs(np.mean(played) - below_17) < 3 * np.std(played) / len(played) ** 0.5
+
+
+def test_the_rider_falls_without_a_hand_and_drives_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    envs = importlib.import_module("envs")
+    monkeypatch.delitem(sys.modules, "envs")
+    rider = envs.Rider()
+    rider.reset(seed=0)
+    total, fell, steps = 0.0, False, 0
+    while not fell:
+        _, reward, fell, cut, _ = rider.step(np.zeros(2))
+        total, steps = total + reward, steps + 1
+        assert not cut
+    assert steps < 200
+    assert -120 < total < -80
