@@ -176,7 +176,7 @@ TASKS: dict[str, Task] = {
         {"ppo": 100_000},
         seeds=FIVE,
     ),
-    "rider": Task("a body that may fall", f"{HERE / 'envs.py'}:Rider", "envs:Rider", {"ppo": 100_000}, seeds=FIVE),
+    "rider": Task("a body that may fall", f"{HERE / 'envs.py'}:Rider", "envs:Rider", {"ppo": 30_000}, seeds=FIVE),
     "blackjack": Task(
         "a game of chance", f"{HERE / 'envs.py'}:Blackjack", "envs:Blackjack", {"ppo": 50_000}, seeds=FIVE
     ),
