@@ -493,12 +493,12 @@ def test_games_of_chance_know_what_a_policy_is_worth(monkeypatch: pytest.MonkeyP
     envs = importlib.import_module("envs")
     monkeypatch.delitem(sys.modules, "envs")
 
-    def always(action: int, of: int) -> Any:
+    def constant_policy(action: int, of: int) -> Any:
         return lambda seen: np.eye(of)[np.full(len(seen), action)]
 
     higher = envs.Higher.value
-    assert higher(always(0, 3)) == pytest.approx(-1 / 13)  # each card as likely: 78 of 169 are higher
-    assert higher(always(2, 3)) == -1  # puts aside until it may no more
+    assert higher(constant_policy(0, 3)) == pytest.approx(-1 / 13)  # each card as likely: 78 of 169 are higher
+    assert higher(constant_policy(2, 3)) == -1  # puts aside until it may no more
     # Of card 1 to 13 the better guess wins with 12, 11 ... 6 ... 11, 12 of 13 cards: the last one in 120 of 169, worth
     # 71/169 = 0.42 = 5.46 of 13. So before it 1 to 3 and 11 to 13 are guessed, worth 11, 9 and 7 of 13, and the other 7
     # put aside; at first 3 and 11 are, too.
@@ -507,7 +507,7 @@ def test_games_of_chance_know_what_a_policy_is_worth(monkeypatch: pytest.MonkeyP
     assert higher() == pytest.approx((2 * (11 + 9) / 13 + 9 * before) / 13)
 
     blackjack = envs.Blackjack.value
-    assert blackjack(always(1, 2)) == pytest.approx(-1)  # draws until it is over 21
+    assert blackjack(constant_policy(1, 2)) == pytest.approx(-1)  # draws until it is over 21
     assert envs.dealt(16, False) == pytest.approx(
         {17: 1 / 13, 18: 1 / 13, 19: 1 / 13, 20: 1 / 13, 21: 1 / 13, 0: 8 / 13}
     )
