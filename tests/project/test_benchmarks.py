@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 
 from forage.cli.entry import as_command
+from forage.core import checkpoint
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
 from forage.runs import display as progress
@@ -539,3 +540,56 @@ def test_the_rider_falls_without_a_hand_and_drives_with_one(monkeypatch: pytest.
         assert not cut
     assert steps < 200
     assert -120 < total < -80
+
+
+def test_entries_and_returns_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By hand: `one` enters two and three; two enters three again, and comes back into one through `map`."""
+    entries = from_benchmarks("entries", monkeypatch)
+    files = {
+        "one": "import counted.two, counted.three\ndef one():\n    counted.two.two()\n    counted.three.three()\n"
+        "    counted.three.three()\n    local()\ndef local():\n    pass\n",
+        "two": "import counted.three, counted.one\ndef two():\n    counted.three.three()\n"
+        "    list(map(lambda _: counted.one.local(), [0, 1]))\n",
+        "three": "def three():\n    pass\n",
+        "__init__": "",
+    }
+    (tmp_path / "counted").mkdir()
+    for name, text in files.items():
+        (tmp_path / "counted" / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(entries, "PACKAGES", ("counted", "not_installed"))
+    counter, before = entries.EntryCounter(None), sys.getprofile()
+    sys.setprofile(counter)
+    try:
+        importlib.import_module("counted.one").one()
+    finally:
+        sys.setprofile(before)
+    one, two, three = (f"counted/{name}.py" for name in ("one", "two", "three"))
+    found = list(counter.found)
+    assert found == [
+        ("", one, "one"),
+        (one, two, "two"),
+        (two, three, "three"),
+        (two, one, "local"),
+        (one, three, "three"),
+    ]
+    assert entries.totals(found) == (3, 2)
+    assert [line[0] for line in entries.listed(found)] == [" ", " ", " ", "*", "*"]
+    assert entries.by_file(found)[0].split() == ["2", "from", "2", one]
+
+
+def test_records_of_runs_are_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    same = from_benchmarks("same", monkeypatch)
+    state = {"weight": np.arange(4.0), "zeros": np.zeros(1 << 18), "step": np.int32(3)}
+    checkpoint.save(tmp_path / "agent.npz", state, {})
+    checkpoint.save(tmp_path / "other.npz", state | {"weight": np.arange(4.0) + 1e-16}, {})
+    checkpoint.save(
+        tmp_path / "renamed.npz", {"step": np.int32(3), "w": np.arange(4.0), "zeros": np.zeros(1 << 18)}, {}
+    )
+    old, other, renamed = (same.arrays(tmp_path / f"{name}.npz") for name in ("agent", "other", "renamed"))
+    assert set(old) == {"['step']", "['weight']", "['zeros']"} and same.differences(old, old) == ([], [])
+    assert same.differences(old, other) == (["['weight']"], [])
+    assert same.differences(old, renamed) == ([], ["['weight']"])
+    assert same.differences(renamed, {"['w']": renamed["['w']"]})[0] == ["['step']", "['zeros']"]
+    (tmp_path / "metrics.jsonl").write_text('{"steps": 1, "seconds": 2, "return": [1.5]}\n{"steps": 2, "seconds": 9}\n')
+    assert set(same.columns(tmp_path / "metrics.jsonl")) == {"steps", "return"}
