@@ -2,10 +2,10 @@
 
     python benchmarks/same.py RUNS                       train them into RUNS; writes RUNS/same.json
     python benchmarks/same.py RUNS --compare OLD.json    the same, then say which numbers differ from another version's
-    python benchmarks/same.py --check RUNS               load, evaluate and resume the runs that another version trained
+    python benchmarks/same.py --check RUNS               evaluate and resume the runs that another version trained
     python benchmarks/same.py --list                     the runs and their commands
 
-Every run is trained by the command line in a process of its own. Its record holds a SHA-256 of each array of the
+Every run is trained by the command line, in a process of its own. Its record holds a SHA-256 of each array of the
 weights, of each column of its metrics but the times, and of the score's returns. The trained runs are then played again
 on fresh episodes, and some are resumed to twice their steps; what comes of that is in the record, too. `--compare` and
 `--check` exit with 1 when a number differs.
@@ -22,6 +22,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import runpy
 import shutil
 import subprocess
 import sys
@@ -53,7 +54,6 @@ class Row(NamedTuple):
 
 
 ROWS: dict[str, Row] = {
-    # SAC comes first: the data set is recorded in its environment.
     "sac": Row("sac Pendulum-v1 --steps 1200 --seeds 2 --learning-starts 400 --hidden-sizes 32,32", resume=2000),
     "ppo": Row("ppo CartPole-v1 --steps 16k --seeds 3", resume=32_000),
     "ppo-host": Row("ppo gymnasium:CartPole-v1 --steps 4096 --seeds 2", resume=8192),
@@ -79,8 +79,12 @@ ROWS: dict[str, Row] = {
 }
 EVERY_RUN = "--evaluation-episodes 4 --checkpoint-seconds 1e6 --quiet"
 RECORD = "--steps 3000 --actions random"
-PLAY = "--episodes 4 --seed 1 --json"
+PLAY = "--episodes 4 --seed 1 --quiet"
 
+SOURCE = "sac"
+"""The run in whose environment the data set is recorded."""
+
+ONE = "--one-in-this-process"
 Record = dict[str, Any]
 
 
@@ -118,16 +122,11 @@ def train(runs: Path, names: Iterable[str]) -> Record:
     runs.mkdir(parents=True, exist_ok=True)
     found: Record = {"made": about(), "runs": {}}
     for name in names:
-        row, began = ROWS[name], time.monotonic()
-        if row.data and not (runs / DATA).exists():
-            source = runs / "sac"
-            if not source.exists():
-                forage("train", *command("sac", runs), "--directory", str(source))
-            forage("data", "record", str(source), *RECORD.split(), "--output", str(runs / DATA), "--quiet")
-        shutil.rmtree(runs / name, ignore_errors=True)
-        forage("train", *command(name, runs), "--directory", str(runs / name))
-        found["runs"][name] = {"trained": record(runs / name)} | played(runs / name, row, runs)
-        print(f"{name:22} {time.monotonic() - began:5.1f} s", flush=True)
+        if ROWS[name].data and not (runs / DATA).exists():
+            if not (runs / SOURCE / "agent.npz").exists():
+                apart(SOURCE, runs, trains=True)
+            apart(DATA, runs, trains=True)
+        found["runs"][name] = apart(name, runs, trains=True)
     if (runs / DATA).exists():
         found["data"] = arrays(runs / DATA)
     return found
@@ -135,48 +134,57 @@ def train(runs: Path, names: Iterable[str]) -> Record:
 
 def again(runs: Path, old: Record, names: Iterable[str]) -> dict[str, Record]:
     """Load, evaluate and resume copies of stored runs. Return what comes of it, by run."""
-    import forage as package
-
-    found = {}
-    for name in names:
-        if name in old["runs"]:
-            began = time.monotonic()
-            package.load(runs / name, seed=json.loads((runs / name / "config.json").read_text())["seeds"][0])
-            found[name] = played(runs / name, ROWS[name], runs)
-            print(f"{name:22} {time.monotonic() - began:5.1f} s", flush=True)
-    return found
+    return {name: apart(name, runs, trains=False) for name in names if name in old["runs"]}
 
 
-def command(name: str, runs: Path) -> list[str]:
-    """Return the words of one run after `forage train`, in this version's options."""
-    row = ROWS[name]
-    words = [f"--{OPTION.get(word[2:], word[2:])}" if word.startswith("--") else word for word in row.words.split()]
-    return [*words, *EVERY_RUN.split(), *(["--data", str(runs / DATA)] if row.data else [])]
-
-
-def played(run: Path, row: Row, runs: Path) -> Record:
-    """Evaluate a copy of a run, and resume another one where the row says so. Return what comes of both."""
+def apart(name: str, runs: Path, trains: bool) -> Record:
+    """Return what `one` does in a process of its own; end the program if that fails."""
+    began = time.monotonic()
+    cache = Path(tempfile.gettempdir()) / f"forage-same-{os.getuid()}"
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XDG_CACHE_HOME": str(cache)}
     with tempfile.TemporaryDirectory(prefix="same-") as folder:
-        copy = Path(shutil.copytree(run, Path(folder) / run.name))
+        target = Path(folder) / "record.json"
+        command = [sys.executable, str(Path(__file__).resolve()), ONE, name, str(runs), str(int(trains)), str(target)]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{name} ended with {done.returncode}: {done.stderr.strip()}")
+        print(f"{name:22} {time.monotonic() - began:5.1f} s", flush=True)
+        return json.loads(target.read_text())
+
+
+def one(name: str, runs: Path, trains: bool) -> Record:
+    """Train a run, where `trains`; load it, evaluate a copy of it, and resume another one where its row says so."""
+    if name == DATA:
+        forage("data", "record", str(runs / SOURCE), *RECORD.split(), "--output", str(runs / DATA), "--quiet")
+        return {}
+    row, run = ROWS[name], runs / name
+    data = ["--data", str(runs / DATA)] if row.data else []
+    found: Record = {}
+    if trains:
+        shutil.rmtree(run, ignore_errors=True)
+        words = [f"--{OPTION.get(word[2:], word[2:])}" if word.startswith("--") else word for word in row.words.split()]
+        forage("train", *words, *EVERY_RUN.split(), *data, "--directory", str(run))
+        found["trained"] = record(run)
+    with tempfile.TemporaryDirectory(prefix="same-") as folder:
+        copy = Path(shutil.copytree(run, Path(folder) / name))
         forage("evaluate", str(copy), *PLAY.split())
-        found: Record = {"evaluated": returns(copy)}
+        found["evaluated"] = returns(copy)
         if row.resume:
             shutil.rmtree(copy)
             shutil.copytree(run, copy)
-            data = ["--data", str(runs / DATA)] if row.data else []
             forage("resume", str(copy), "--steps", str(row.resume), "--anyway", "--quiet", *data)
             found["resumed"] = record(copy)
     return found
 
 
-def forage(*words: str) -> str:
-    """Run the command line in a process of its own and return its output; end the program if it fails."""
-    cache = Path(tempfile.gettempdir()) / f"forage-same-{os.getuid()}"
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XDG_CACHE_HOME": str(cache)}
-    done = subprocess.run([sys.executable, "-m", "forage", *words], env=environment, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"forage {' '.join(words)}\nended with {done.returncode}: {done.stderr.strip()}")
-    return done.stdout
+def forage(*words: str) -> None:
+    """Run the command line in this process, and raise `SystemExit` if it fails."""
+    sys.argv = ["forage", *words]
+    try:
+        runpy.run_module("forage", run_name="__main__", alter_sys=True)
+    except SystemExit as stopped:
+        if stopped.code:
+            raise SystemExit(stopped.code) from None
 
 
 def record(run: Path) -> Record:
@@ -278,4 +286,9 @@ def differences(old: dict[str, str], new: dict[str, str]) -> tuple[list[str], li
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:2] == [ONE]:
+        _, _, asked, folder, trains, target = sys.argv
+        sys.path.pop(0)  # the folder of this script
+        Path(target).write_text(json.dumps(one(asked, Path(folder), trains == "1")))
+    else:
+        sys.exit(main())
