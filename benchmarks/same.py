@@ -94,6 +94,9 @@ def main() -> int:
     parser.add_argument("runs", nargs="?", type=Path, help="a new folder for the runs, or with --check one with runs")
     parser.add_argument("--check", action="store_true", help="load, evaluate and resume the runs of an older version")
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="say what differs from this record")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep runs and records that are there, after an interruption"
+    )
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=ROWS, default=list(ROWS), help="these runs alone")
     parser.add_argument("--list", action="store_true", help="print the commands")
     arguments = parser.parse_args()
@@ -108,8 +111,7 @@ def main() -> int:
         new = old | {"made": about(), "runs": again(runs, old, arguments.only)}
         old = old | {"runs": {name: old["runs"][name] for name in new["runs"]}}
         return report(old, new, kinds=("evaluated", "resumed"))
-    new = train(runs, arguments.only)
-    (runs / "same.json").write_text(json.dumps(new, indent=1) + "\n")
+    new = train(runs, arguments.only, arguments.keep)
     if arguments.compare is None:
         return 0
     old = json.loads(arguments.compare.read_text())
@@ -117,18 +119,23 @@ def main() -> int:
     return report(old, new)
 
 
-def train(runs: Path, names: Iterable[str]) -> Record:
-    """Train the runs anew, each below `runs`, and return their record."""
+def train(runs: Path, names: Iterable[str], keep: bool) -> Record:
+    """Train the runs, each below `runs`, write and return their record; with `keep` those are left that are there."""
     runs.mkdir(parents=True, exist_ok=True)
     found: Record = {"made": about(), "runs": {}}
+    if keep and (runs / "same.json").exists():
+        found["runs"] = json.loads((runs / "same.json").read_text())["runs"]
     for name in names:
+        if keep and name in found["runs"]:
+            continue
         if ROWS[name].data and not (runs / DATA).exists():
             if not (runs / SOURCE / "agent.npz").exists():
                 apart(SOURCE, runs, trains=True)
             apart(DATA, runs, trains=True)
-        found["runs"][name] = apart(name, runs, trains=True)
-    if (runs / DATA).exists():
-        found["data"] = arrays(runs / DATA)
+        found["runs"][name] = apart(name, runs, trains=not (keep and (runs / name / "evaluation.json").exists()))
+        if (runs / DATA).exists():
+            found["data"] = arrays(runs / DATA)
+        (runs / "same.json").write_text(json.dumps(found, indent=1) + "\n")
     return found
 
 
@@ -164,7 +171,7 @@ def one(name: str, runs: Path, trains: bool) -> Record:
         shutil.rmtree(run, ignore_errors=True)
         words = [f"--{OPTION.get(word[2:], word[2:])}" if word.startswith("--") else word for word in row.words.split()]
         forage("train", *words, *EVERY_RUN.split(), *data, "--directory", str(run))
-        found["trained"] = record(run)
+    found["trained"] = record(run)
     with tempfile.TemporaryDirectory(prefix="same-") as folder:
         copy = Path(shutil.copytree(run, Path(folder) / name))
         forage("evaluate", str(copy), *PLAY.split())
