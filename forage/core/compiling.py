@@ -106,11 +106,11 @@ class Stop:
         if not core.trace_state_clean():
             self.heed()
 
-    def heed(self) -> None:
-        """Raise `InterruptedCompiling` once if a stop was requested."""
+    def heed(self, during: str = "a program was compiled") -> None:
+        """Raise `InterruptedCompiling` once if a stop was requested. `during`: what the run was doing."""
         if self.by:
             by, self.by = self.by, ""
-            raise InterruptedCompiling(f"Stopped by {by} while a program was compiled.")
+            raise InterruptedCompiling(f"Stopped by {by} while {during}.")
 
 
 stop = Stop()

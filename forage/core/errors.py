@@ -20,7 +20,7 @@ class Interrupted(ForageError):
 
 
 class InterruptedCompiling(Interrupted):
-    """A person stopped the run while a program was compiled; the caller saves the run so far."""
+    """A person stopped the run while a program was compiled or a worker began; the caller saves the run so far."""
 
 
 def words_of(error: BaseException) -> str:

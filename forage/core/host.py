@@ -191,8 +191,16 @@ class HostEnvironment(abc.ABC):
         """
         return None
 
+    @property
+    def left(self) -> bool:
+        """Return whether a stop of the run left something half done, so that nothing else can be asked."""
+        return False
+
     def measured(self) -> dict[str, np.ndarray]:
-        """Return numbers about the stepping itself, by name, for the metrics of a run."""
+        """Return numbers about the stepping itself, by name, for the metrics of a run.
+
+        Each counts something since the environments were made.
+        """
         return {}
 
     def seeds(self, seed: int) -> list[int]:

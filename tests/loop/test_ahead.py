@@ -503,6 +503,54 @@ def test_workers_end_with_whom_they_work_for(tmp_path: Path) -> None:
     assert not any(Path(f"/proc/{number}").exists() for number in ids)
 
 
+SLOWLY = """
+import pathlib, time
+
+from forage.core import compiling
+
+if __name__ == "__mp_main__":  # in workers
+
+    def slowly(*told, real=compiling._compile, **more):
+        module = more.get("module", told[1] if len(told) > 1 else None)
+        if "act_rows" in str(module.operation.attributes["sym_name"]):
+            pathlib.Path("compiles").touch()
+            time.sleep(100)
+        return real(*told, **more)
+
+    compiling._compile = slowly
+
+if __name__ == "__main__":
+    from forage.cli.entry import main
+
+    main()
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_does_not_wait_for_workers_that_compile(number: signal.Signals, tmp_path: Path) -> None:
+    (tmp_path / "slowly.py").write_text(SLOWLY)
+    words = ["train", "impala", CARTPOLE, "--workers", "2", "--ahead", "1", "--seeds", "1", "--num-envs", "4"]
+    words += ["--plain", "--directory", "run"]
+    run = subprocess.Popen(
+        [sys.executable, "slowly.py", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env=environment(JAX_ENABLE_COMPILATION_CACHE="false"), cwd=tmp_path,
+    )  # fmt: skip
+    try:
+        until = time.monotonic() + 120
+        while not (tmp_path / "compiles").exists() and run.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        began = time.monotonic()
+        run.send_signal(number)
+        said, _ = run.communicate(timeout=60)
+        assert time.monotonic() - began < 10  # two seconds, on a machine that is not busy
+        assert run.returncode == 130 and "while workers compiled or made their environments" in said
+        assert "forage resume run" in said
+    finally:
+        run.kill()
+        run.wait()
+
+
 def test_what_workers_cannot_play_is_said() -> None:
     spread: dict[str, Any] = {"workers": 2, "steps": 256, "display": "quiet"}
     with pytest.raises(ForageError, match=r"PPO takes every rollout for one of its newest policy, .* such as impala"):

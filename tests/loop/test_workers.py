@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import errno
+import functools
 import multiprocessing
 import os
 import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
+from unittest import mock
 
 import gymnasium
 import jax
@@ -25,16 +29,22 @@ import forage
 from forage.cli.entry import as_command
 from forage.config.setup import make_setup
 from forage.core import checkpoint
-from forage.core.errors import ForageError
+from forage.core.compiling import stop
+from forage.core.errors import ForageError, InterruptedCompiling
 from forage.core.types import GONE
 from forage.environments import HostFactory
+from forage.environments.text import worlds
+from forage.environments.text.environment import TextEnvironment
+from forage.environments.text.families.addition import Addition
 from forage.loop.cluster import reaper, worker
+from forage.loop.cluster.players import Players
 from forage.loop.cluster.pool import MOST_REPLACED, WITHIN, Pool
-from forage.loop.cluster.process import Gone, Guard, Worker
+from forage.loop.cluster.process import SECONDS_TO_STOP, Gone, Guard, Process, Worker
 from forage.loop.cluster.silence import Silence
 from forage.loop.cluster.slots import Slots
 from forage.loop.cluster.workers import Workers
 from forage.loop.host.loop import cut_before_lost
+from forage.loop.host.runner import HostRunner
 from tests.tiers import gated
 
 CARTPOLE = HostFactory("gymnasium:CartPole-v1")
@@ -445,7 +455,7 @@ def test_all_workers_die_at_once_and_one_dies_again_and_again(monkeypatch: pytes
         pool.close()
 
 
-def test_a_worker_that_owes_an_answer_is_killed_in_time() -> None:
+def test_a_worker_that_owes_an_answer_is_killed_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     killed: list[tuple[int, float]] = []
 
     class Owing(Worker):
@@ -474,6 +484,84 @@ def test_a_worker_that_owes_an_answer_is_killed_in_time() -> None:
     silence.look(10.0)
     silence.look(10.0)
     assert len(killed) == 1
+    patient = Silence([other], 600.0)
+    other.state = 7
+    for stopped, so_far in ((False, 1), (True, 2)):  # ten seconds are enough once the run was asked to stop
+        monkeypatch.setattr(stop, "by", "SIGTERM" if stopped else "")
+        for _ in range(12):
+            patient.look(1.0)
+        assert len(killed) == so_far
+    assert killed[-1] == (1, 10.0)
+
+
+def test_a_stop_is_heard_while_workers_begin_and_not_in_a_step() -> None:
+    one = Process(CARTPOLE.build, [1, 1], 0, True)
+    (near, far), (other, there) = multiprocessing.Pipe(), multiprocessing.Pipe()
+    one.pipes, one.due, one.came, one.starting = [near, other], [0, 1], [0, 0], True
+    later = threading.Timer(0.2, stop.ask, ["SIGTERM"])
+    try:
+        later.start()
+        began = time.monotonic()
+        with pytest.raises(InterruptedCompiling, match="Stopped by SIGTERM while workers compiled or made their envir"):
+            one.hear(1)
+        assert time.monotonic() - began < 1 and one.left and not stop.by
+        one.ask_to_end()
+        assert one.until - time.monotonic() <= SECONDS_TO_STOP  # nobody waits for what it is at
+        far.close(), there.close()
+        (near, far), (other, there) = multiprocessing.Pipe(), multiprocessing.Pipe()
+        one.pipes, one.due, one.came, one.starting = [near, other], [1, 1], [0, 0], False
+        stop.ask("SIGTERM")  # a step ends, and the run saves where it is then
+        far.send_bytes(b"done")
+        assert one.hear(0) == b"done" and stop.by
+        one.ask_to_end()
+        assert one.until - time.monotonic() > SECONDS_TO_STOP
+    finally:
+        stop.by = ""
+        later.cancel()
+        far.close(), there.close()
+    pool: Any = SimpleNamespace(workers=[one, SimpleNamespace(left=False)])
+    assert Pool.left.fget(pool)  # type: ignore[attr-defined]
+    for left in (True, False):  # what cannot be asked for its state is left out of a checkpoint
+        loop = SimpleNamespace(environment=SimpleNamespace(left=left), save=lambda whole: whole)
+        runner: Any = SimpleNamespace(failed=False, loops=[loop])
+        assert HostRunner.state.fget(runner) == (not left,)  # type: ignore[attr-defined]
+
+    def stopped(loop: Any) -> Any:
+        raise InterruptedCompiling("Stopped.")
+
+    with pytest.raises(InterruptedCompiling):  # it is no failure of a member of a population
+        HostRunner._each(runner, stopped, [False])
+    lane: Any = mock.Mock(**{"answer.side_effect": InterruptedCompiling("Stopped.")})
+    players: Any = SimpleNamespace(done={lane: 0}, failed={})
+    with pytest.raises(InterruptedCompiling):  # and none of an environment in a rollout
+        Players._next(players, lane)
+    assert not players.failed
+
+
+class Unjudged(Addition):
+    """Gives no verdicts."""
+
+    def verify(self, problem: Any, text: str) -> Any:
+        return "right"
+
+
+@pytest.mark.filterwarnings("ignore:An answer in")
+@pytest.mark.parametrize("kind", [MortalPool, MortalSlots])
+def test_what_environments_count_is_counted_in_workers_too(kind: type[Pool], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worlds, "family", lambda name: Unjudged())
+    pool = kind(functools.partial(TextEnvironment, "addition"), 5, 2, 2)
+    try:
+        action = pool.reset(0)["reference"]
+        assert pool.measured() == {"verifier_failures": 0, "workers_replaced": 0}
+        action = pool.step(action).observation["reference"]
+        assert pool.measured()["verifier_failures"] == 5
+        monkeypatch.setattr(Mortal, "fate", dies_once_of("step"))
+        action = pool.step(action).observation["reference"]  # that of the first worker's three is lost
+        assert pool.measured() == {"verifier_failures": 7, "workers_replaced": 1}
+        pool.step(action)
+        assert pool.measured()["verifier_failures"] == 12
+    finally:
+        pool.close()
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="only there are environments of others shown")

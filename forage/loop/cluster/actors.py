@@ -13,6 +13,7 @@ import os
 import pickle
 import re
 import socket
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -84,8 +85,15 @@ class RayWorker(Worker):
         """
         import ray
 
+        began = time.monotonic()
+
+        def came(seconds: float) -> bool:
+            late = not self.begun and time.monotonic() - began > SECONDS_TO_BEGIN
+            return late or bool(ray.wait(self.asked[:1], timeout=seconds)[0])
+
+        self.await_slow(0, came)
         try:
-            said = ray.get(self.asked[0], timeout=None if self.begun else SECONDS_TO_BEGIN)
+            said = ray.get(self.asked[0], timeout=None if self.begun else 0)
         except ray.exceptions.GetTimeoutError:
             raise ForageError(
                 f"The Ray cluster had no room for a worker within {SECONDS_TO_BEGIN:.0f} seconds; it takes {PER_CPU} "

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from forage.core.errors import ForageError
+from forage.core.errors import ForageError, Interrupted
 from forage.core.host import HostEnvironment
 from forage.loop.cluster.block import Block
 from forage.loop.cluster.player import LEARN, PLAY, REMEMBER, REMIND, Lesson, Order, Shelf, play_main
@@ -130,6 +130,8 @@ class Players(Pool):
         number = self.done[lane] + 1
         try:
             lane.answer()
+        except Interrupted:
+            raise
         except ForageError as error:
             self.failed.setdefault(number, str(error))
         self.done[lane] = number

@@ -108,7 +108,8 @@ class Pool(HostEnvironment):
                 spec.reward_names,
                 spec.num_agents,
             )
-            self.told, self.shapes = told, exchange(spec, num_envs)
+            self.told, self.shapes = told, exchange(spec, num_envs, told["measured"])
+            self.counted = dict.fromkeys(told["measured"], 0.0)  # by workers that are no more
             self.block = Block(self.shapes, what=f"A step of {num_envs} environments of {spec.name} in workers")
             for worker in self.workers:
                 self._opened(worker)
@@ -277,6 +278,9 @@ class Pool(HostEnvironment):
                     f"to {worker.rows.stop - 1} of {self.name} were doing is lost, and episodes begin there."
                 )
             worker.end()
+            for name, values in self.shared.measured.items():
+                self.counted[name] += values[worker.rows].sum()
+                values[worker.rows] = 0
             worker.start()
             with contextlib.suppress(Gone):
                 for lane in worker.lanes:
@@ -334,8 +338,14 @@ class Pool(HostEnvironment):
     def lost(self) -> Bool[np.ndarray, " env"] | None:
         return self._lost
 
+    @property
+    def left(self) -> bool:
+        return any(worker.left for worker in self.workers)
+
     def measured(self) -> dict[str, np.ndarray]:
-        return {"workers_replaced": np.float32(self.replaced)}  # type: ignore[dict-item]
+        counts = {name: self.counted[name] + values.sum() for name, values in self.shared.measured.items()}
+        found = counts | {"workers_replaced": self.replaced}
+        return {name: np.float32(number) for name, number in found.items()}  # type: ignore[misc]
 
     @property
     def places(self) -> tuple[int, ...] | None:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -20,14 +21,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from forage.core.compiling import Background
-from forage.core.errors import ForageError
+from forage.core.compiling import Background, stop
+from forage.core.errors import ForageError, InterruptedCompiling
 from forage.core.host import HostEnvironment
 from forage.loop.cluster import reaper
 from forage.loop.cluster.worker import CALL, CLOSE, FAILED, MAKE, NUMBER, Exchange, main
 
 SECONDS_TO_END = 5.0  # that a worker is given when all is over
-SECONDS_TO_STOP = 1.0  # the same where a person stopped the run while it compiled, and waits
+SECONDS_TO_STOP = 1.0  # the same where a worker, or the run that a person stopped, compiles or begins
+LOOKS_UP = 0.1  # seconds for which nobody looks whether the run was asked to stop, while a worker begins
+BEGINNING = "workers compiled or made their environments"
 
 
 class Gone(Exception):
@@ -54,6 +57,7 @@ class Worker:
         self.build, self.apart, self.guard = build, apart, guard
         self.starting = False  # until all lanes have made their environments
         self.gone = False  # found to have ended by itself
+        self.left = False  # nobody waits any more for what it was asked, so that nothing else can be asked
         self.overdue = 0.0  # the seconds within which it did not answer, so that it was killed
         self.sittings = 0  # times that it was started
         self.changing = threading.Lock()  # held while it is ended or started, and while it is killed for its silence
@@ -68,7 +72,7 @@ class Worker:
     def start(self) -> None:
         """Start it, whose lanes make their environments side by side, without waiting for it."""
         with self.changing:
-            self.heard, self.gone, self.overdue, self.starting = {}, False, 0.0, True
+            self.heard, self.gone, self.left, self.overdue, self.starting = {}, False, False, 0.0, True
             self.sittings += 1
             self.reach()
         with contextlib.suppress(Gone):  # which is heard when they are asked what they made
@@ -127,6 +131,19 @@ class Worker:
     def is_slow(self, line: int) -> bool:
         """Return whether an answer may take longer than a step, because its environments are being made."""
         return self.starting
+
+    def await_slow(self, line: int, came: Callable[[float], bool]) -> None:
+        """Wait for what may take long, until it `came` within so many seconds.
+
+        Raise `InterruptedCompiling` in the main thread where the run is asked to stop meanwhile.
+        """
+        while self.is_slow(line) and not came(LOOKS_UP):
+            if threading.current_thread() is threading.main_thread():
+                try:
+                    stop.heed(BEGINNING)
+                except InterruptedCompiling:
+                    self.left = True
+                    raise
 
     def fell_silent(self, sitting: int, seconds: float) -> None:
         """Kill the worker after `seconds` without an answer, unless it was restarted meanwhile."""
@@ -196,6 +213,7 @@ class Process(Worker):
         self.pipes: list[Connection] = []
         self.due: list[int] = []  # answers that have not come, by pipe
         self.came: list[int] = []  # answers that have
+        self.until = 0.0  # the time at which it is killed, once it is asked to end
         self.guard = self.guard or Guard()
 
     @property
@@ -239,6 +257,7 @@ class Process(Worker):
     def hear(self, place: int = 0) -> bytes:
         line = place if self.apart else 0
         try:
+            self.await_slow(line, self.pipes[line].poll)
             said = self.pipes[line].recv_bytes()
         except (EOFError, OSError):
             self.gone = True
@@ -282,6 +301,9 @@ class Process(Worker):
 
     def ask_to_end(self) -> None:
         """Ask it to end, without waiting for it."""
+        if self.pipes:
+            slow = Background.left or any(due and self.is_slow(line) for line, due in enumerate(self.due))
+            self.until = time.monotonic() + (SECONDS_TO_STOP if slow else SECONDS_TO_END)
         for place, pipe in enumerate(self.pipes):
             if not self.gone and not is_full(pipe):  # else it learns by the end of the pipe, once it listens
                 with contextlib.suppress(Gone):
@@ -296,7 +318,7 @@ class Process(Worker):
                 return
             number = self.process.pid
             if not self.gone:
-                self.process.join(SECONDS_TO_STOP if Background.left else SECONDS_TO_END)
+                self.process.join(max(0.0, self.until - time.monotonic()))
             if self.gone or self.process.exitcode != 0:  # it has not closed what its environments had started
                 self.kill()
             self.process.join()

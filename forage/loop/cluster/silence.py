@@ -10,9 +10,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from forage.core.compiling import stop
 from forage.loop.cluster.process import Worker
 
 BEGINNING = 600.0  # seconds for making environments, or compiling, at least
+STOPPING = 10.0  # seconds for any answer, at most, once the run was asked to stop
 LOOKS = 8  # in the time that a worker has
 
 
@@ -52,6 +54,7 @@ class Silence(threading.Thread):
                 silent = silent + passed if state == (sitting, came) else 0.0
                 self.since[number, line] = (sitting, came), silent
                 allowed = max(self.seconds, BEGINNING) if worker.is_slow(line) else self.seconds
+                allowed = min(allowed, STOPPING) if stop.by else allowed
                 if silent > allowed:
                     worker.fell_silent(sitting, allowed)
 

@@ -38,7 +38,7 @@ class Slot:
         """Take its rows of the shared arrays."""
         own = jax.tree.map(lambda x: x[self.rows], shared)
         self.actions, self.numbers = jax.tree.leaves(own.action), own.number
-        self.written, self.structure = jax.tree.flatten(own._replace(action=(), place=(), number=()))
+        self.written, self.structure = jax.tree.flatten(own._replace(action=(), place=(), number=(), measured=()))
 
     def copied(self) -> Exchange:
         """Return copies of its results."""

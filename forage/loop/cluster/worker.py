@@ -15,7 +15,7 @@ import signal
 import struct
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, NoReturn
@@ -57,10 +57,14 @@ class Exchange(NamedTuple):
     info: dict[str, Any]
     place: Any
     number: Any  # of the newest step that was taken
+    measured: dict[str, Any]  # what a lane has counted, in the first of its rows
 
 
-def exchange(spec: Spec, num_envs: int) -> Exchange:
-    """Return the shapes of the actions and results of a batch of environments."""
+def exchange(spec: Spec, num_envs: int, measured: Sequence[str] = ()) -> Exchange:
+    """Return the shapes of the actions and results of a batch of environments.
+
+    `measured`: names of the numbers that lanes count.
+    """
     rows = (num_envs,) if spec.num_agents == 1 else (num_envs, spec.num_agents)
 
     def batched(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
@@ -80,7 +84,10 @@ def exchange(spec: Spec, num_envs: int) -> Exchange:
     info = dict.fromkeys(spec.info_names, number)
     place = jax.ShapeDtypeStruct((num_envs,), np.dtype(np.int32))
     steps = jax.ShapeDtypeStruct((num_envs,), np.dtype(np.int64))
-    return Exchange(action, observation, observation, batched(reward, np.float32), flag, flag, info, place, steps)
+    counts = dict.fromkeys(measured, jax.ShapeDtypeStruct((num_envs,), np.dtype(np.float64)))
+    return Exchange(
+        action, observation, observation, batched(reward, np.float32), flag, flag, info, place, steps, counts
+    )
 
 
 class Lane:
@@ -135,7 +142,14 @@ class Lane:
             values[:] = step.info[name]
         if environment.places is not None:
             mine.place[:] = environment.place
+        self.count()
         mine.number[:] = number
+
+    def count(self) -> None:
+        """Write what the environments have counted."""
+        if self.mine.measured:
+            for name, number in self.environment.measured().items():
+                self.mine.measured[name][0] = number
 
     def close(self) -> None:
         environment = getattr(self, "environment", None)
@@ -258,7 +272,8 @@ def answered(lane: Lane, place: int, *asked: Any) -> bytes:
 def description(environment: HostEnvironment) -> dict[str, Any]:
     """Return the attributes of a batch that hold for all its environments, and its spec."""
     told = {name: getattr(environment, name) for name in TOLD}
-    return told | {"spec": environment.spec, "saved": type(environment)._snapshot is not HostEnvironment._snapshot}
+    told |= {"spec": environment.spec, "measured": tuple(environment.measured())}
+    return told | {"saved": type(environment)._snapshot is not HostEnvironment._snapshot}
 
 
 def sentence(error: BaseException) -> str:

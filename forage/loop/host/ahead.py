@@ -22,7 +22,7 @@ from jaxtyping import Array, Int, Key, PyTree, UInt32
 
 from forage.core import prng
 from forage.core.compiling import Flat, kind, on_device, on_host, shared
-from forage.core.errors import ForageError
+from forage.core.errors import ForageError, Interrupted
 from forage.core.mesh import bits, is_key
 from forage.core.types import Clock, Experience
 from forage.loop.cluster.player import Leaf, Lesson, Order, Shelf, act_rows, generator_name, keyed
@@ -253,6 +253,8 @@ class Ahead(HostLoop):
             try:
                 hidden, self.ended = self.environment.remembered()
                 self.hidden = keyed(hidden, self.first_hidden)
+            except Interrupted:
+                raise
             except ForageError:  # in a rollout that is not needed yet, and says so when it is
                 with_environment = False
         saved = super().save(with_environment)

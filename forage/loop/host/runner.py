@@ -15,6 +15,7 @@ from jaxtyping import Array, PyTree
 from forage.core import checkpoint, prng, team
 from forage.core.arrays import check_alike
 from forage.core.compiling import on_host
+from forage.core.errors import Interrupted
 from forage.core.host import Conversation, HostEnvironment
 from forage.core.mesh import Shape
 from forage.core.types import Clock, Experience, ForageError, Spec
@@ -120,7 +121,7 @@ class HostRunner:
 
     @property
     def state(self) -> tuple[HostState, ...]:
-        return tuple(loop.save(not self.failed) for loop in self.loops)
+        return tuple(loop.save(not (self.failed or loop.environment.left)) for loop in self.loops)
 
     def agent_states(self) -> PyTree[Array]:
         """Return the agents' states, leaves `seed ...`."""
@@ -310,6 +311,8 @@ class HostRunner:
             if not skip[index]:
                 try:
                     found[index] = work(loop)
+                except Interrupted:
+                    raise
                 except ForageError as error:
                     failed[index] = str(error)
         return found, failed
