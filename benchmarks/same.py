@@ -261,7 +261,7 @@ def report(old: Record, new: Record, kinds: Iterable[str] = ("trained", "evaluat
     """Print which numbers differ between two records. Return the exit code."""
     if old["made"] != new["made"]:
         print(f"made on {old['made']}\nnow on  {new['made']}")
-    if old.get("data") != new.get("data"):
+    if "data" in old and "data" in new and old["data"] != new["data"]:
         print("The data sets differ, and with them what is learned from them.")
     failed = 0
     for name, before in old["runs"].items():
