@@ -107,7 +107,7 @@ class Stop:
             self.heed()
 
     def heed(self, during: str = "a program was compiled") -> None:
-        """Raise `InterruptedCompiling` once if a stop was requested. `during`: what the run was doing."""
+        """Raise `InterruptedCompiling` once if a stop was requested. `during`: the run's activity, for the message."""
         if self.by:
             by, self.by = self.by, ""
             raise InterruptedCompiling(f"Stopped by {by} while {during}.")

@@ -193,7 +193,7 @@ class HostEnvironment(abc.ABC):
 
     @property
     def left(self) -> bool:
-        """Return whether a stop of the run left something half done, so that nothing else can be asked."""
+        """Return whether a stop of the run left a call unfinished, so that no further call can be made."""
         return False
 
     def measured(self) -> dict[str, np.ndarray]:

@@ -1,1 +1,1 @@
-"""Runs: train, save, resume, evaluate; what lies on disk."""
+"""Runs: train, save, resume and evaluate them, and their files on disk."""

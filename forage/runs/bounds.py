@@ -1,4 +1,4 @@
-"""Whether training sees what the environment's spaces declare."""
+"""A check of the observations of training against the bounds that the environment declares."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forage.runs.display import Progress
 
 
 class Bounds:
-    """A look at the newest observations after each report, until one is outside its box, which is said once.
+    """A check of the newest observations after each report, until the first one is outside its box.
 
     At first it looks at what was read from data sets.
     """
@@ -24,7 +24,7 @@ class Bounds:
         self.leaves, self.looked_at_data = bounded_leaves(self.space), False
 
     def look(self) -> None:
-        """Say where an observation is outside its box. Agents learn from it as it is."""
+        """Note the first observation outside its box. Agents learn from it unchanged."""
         if self.leaves and not self.looked_at_data:
             self.looked_at_data = True
             self.look_at_data()
@@ -43,7 +43,7 @@ class Bounds:
                 return
 
     def look_at_data(self) -> None:
-        """Say if a data set has observations of another scale."""
+        """Note a data set whose observations have another scale."""
         for file, data in self.runner.learner.memory.read_files.items():
             if said := data_outside(file, data.observation, self.space, self.name):
                 self.display.note(f"Note: {said}")

@@ -1,4 +1,4 @@
-"""What a person's own function sees of a run while it trains, and what it may do."""
+"""Callbacks: functions of the user that see a run while it trains, and may save or stop it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class View:
-    """A run while it trains, as a callback sees it."""
+    """A run in training, as a callback sees it."""
 
     def __init__(self, session: Session, row: dict[str, Any]):
         self._session = session
@@ -31,7 +31,7 @@ class View:
         self.members: list[dict[str, Any]] = session.setup.members
 
     def policy(self, seed: int | None = None) -> Policy:
-        """Return the agent as it is now: of a seed, or of the best in the newest evaluation, or the first."""
+        """Return the current agent: that of a seed, or the best of the newest evaluation, or the first."""
         setup, newest = self._session.setup, self._session.newest
         wanted = {} if seed is None else {"seed": seed}
         index = best("This run", self.members, newest["return"] if newest else None, wanted)
@@ -41,9 +41,9 @@ class View:
         return policy
 
     def evaluate(self, episodes: int | None = None) -> Score:
-        """Play episodes apart from training, whose course that does not touch. Return the best setting's score.
+        """Play evaluation episodes without touching training, and return the score of the best setting.
 
-        Each call plays other episodes: greedily, or as the run was told.
+        Each call plays other episodes, greedily unless the run samples its evaluation actions.
         """
         session = self._session
         episodes = session.settings["evaluation_episodes"] if episodes is None else episodes
@@ -59,7 +59,7 @@ class View:
         self._session.save()
 
     def stop(self, reason: str) -> None:
-        """End training after this report, evaluate and conclude the run; the reason stands in its record."""
+        """End training after this report, evaluate and conclude the run; the reason is kept in its history."""
         if not isinstance(reason, str) or not reason.strip():
             raise ForageError("A run is stopped with a reason, a text that stands in its record.")
         self._session.stopped = reason
@@ -69,7 +69,7 @@ Callback = Callable[[View], Any]
 
 
 class CallbackFailed(Exception):
-    """Carries what a callback raised past those who answer for the run's own errors."""
+    """A wrapper that carries the error of a callback past the handlers of the run's own errors."""
 
     def __init__(self, error: Exception):
         super().__init__(str(error))

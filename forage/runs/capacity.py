@@ -1,4 +1,4 @@
-"""Whether a run fits into memory, asked before anything is made or written."""
+"""The memory that a run takes, compared with the free memory before anything is allocated."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ PARTS = {
     "rollout": ("a rollout", "fewer environments (num_envs) or shorter rollouts (rollout_length)"),
     "visits": ("the map of visits", "a run without visits"),
 }
-"""What a run keeps: in words, and what would make it smaller."""
+"""For each part of a run's state: its description, and a change that makes it smaller."""
 
 
 def check_memory(runner: Runner) -> None:
-    """Raise `ForageError` if what a run keeps is more than the memory that is free. Where that is unknown, pass."""
+    """Raise `ForageError` if the state of a run is larger than the free memory; pass if that is unknown."""
     needed, devices = bytes_of(runner), runner.devices
     free, total = free_on(devices), sum(needed.values())
     if free is None or total <= free:
@@ -49,7 +49,7 @@ def check_memory(runner: Runner) -> None:
 
 
 def said(runner: Runner) -> list[str]:
-    """Say what a large memory takes; nothing of a small one: `memory: 7.5 GB, 7,475 bytes a transition`."""
+    """Return a line about a large memory, such as `memory: 7.5 GB, 7,475 bytes a transition`; empty for a small one."""
     needed = bytes_of(runner)["memory"]
     capacity = getattr(runner.learner.memory, "capacity", None)
     if capacity is None or needed < WORTH_SAYING:
@@ -60,7 +60,7 @@ def said(runner: Runner) -> list[str]:
 
 
 WORTH_SAYING = 10**8
-"""Bytes of a memory from which on the start of a run says how many they are."""
+"""The bytes from which the start of a run states a memory's size."""
 
 
 def bytes_of(runner: Runner) -> dict[str, int]:
@@ -75,14 +75,14 @@ def tree_bytes(tree: Any) -> int:
         if isinstance(leaf, Bytes):
             continue
         shape = jax.eval_shape(jax.random.key_data, leaf) if is_key(leaf) else leaf
-        # In whole numbers of Python's, which do not overflow.
+        # Python's integers do not overflow.
         one = int(np.prod([int(n) for n in shape.shape], dtype=object)) * np.dtype(shape.dtype).itemsize
         total += one * copies(getattr(leaf, "sharding", None))
     return total
 
 
 def copies(sharding: Any) -> int:
-    """Return how many devices have each number of what is laid out so: those that share a seed have what they do not
+    """Count the copies of each element across the devices. Devices of one seed copy every axis that they do not
     split.
     """
     if not isinstance(sharding, jax.sharding.NamedSharding):
@@ -92,7 +92,7 @@ def copies(sharding: Any) -> int:
 
 
 def free_on(devices: list[Any]) -> int | None:
-    """Return the bytes that are free on these devices together; `None` if nobody says."""
+    """Return the free bytes of these devices together; `None` if a device does not report them."""
     if devices[0].platform == "cpu":
         return free_here()
     free = 0
@@ -105,9 +105,7 @@ def free_on(devices: list[Any]) -> int | None:
 
 
 def free_here(root: Path = Path("/")) -> int | None:
-    """Return the bytes that this process may still take: what the machine has left, or the group it runs in, if
-    less.
-    """
+    """Return the bytes that this process may still take: those free on the machine or in its control group, if less."""
     found = [free for free in (_free_of_machine(root), _free_of_group(root)) if free is not None]
     return min(found, default=None)
 
@@ -119,14 +117,16 @@ def _free_of_machine(root: Path) -> int | None:
                 return int(line.split()[1]) * 1024
     except (OSError, ValueError, IndexError):
         pass
-    try:  # other systems say at least how much there is
+    try:  # other systems report the total at least
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return None
 
 
 def _free_of_group(root: Path) -> int | None:
-    """Return what a container leaves: its limit less what it uses and cannot give back (cgroup version 2, or 1)."""
+    """Return the bytes that a container has left: its limit, less the usage that it cannot reclaim (cgroup version 2,
+    or 1).
+    """
     for folder, limit, usage in (
         (root / "sys/fs/cgroup", "memory.max", "memory.current"),
         (root / "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
@@ -134,7 +134,7 @@ def _free_of_group(root: Path) -> int | None:
         try:
             most, used = int((folder / limit).read_text()), int((folder / usage).read_text())
             stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-        except (OSError, ValueError):  # not there, or `max`: no limit
+        except (OSError, ValueError):  # missing, or `max`: no limit
             continue
         return most - used + int(stat.get("inactive_file", stat.get("total_inactive_file", 0)))
     return None

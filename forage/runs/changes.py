@@ -1,4 +1,4 @@
-"""The history of a run: what happened to it beside training, at which step, and which run it came from."""
+"""The history of a run: extensions, stops and changed settings, each at its step, and the parent run."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from forage.runs.run import Run, write_json
 
 
 def changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[str | None]]:
-    """Return the settings that differ between two configurations, each as it was and as it is.
+    """Return the settings that differ between two configurations, as pairs of the old and the new value.
 
-    An option that only one of them has counts where its part is another: else the version of the library is.
+    An option that only one of them has counts only if its part was exchanged; otherwise the versions of the library
+    differ.
     """
     before, after = flattened(then), flattened(json.loads(dumps(now)))
     found: dict[str, list[str | None]] = {}
@@ -37,7 +38,7 @@ def other_part(name: str, before: Mapping[str, str], after: Mapping[str, str]) -
 
 
 def record(run: Run, event: str, steps: int, what: Mapping[str, Any], now: Mapping[str, Any] | None = None) -> None:
-    """Write what happened at a step into a run's history, and the settings as they are `now` into its configuration."""
+    """Append an event at a step to a run's history, and write the settings as of `now` into its configuration."""
     row = {"event": event, "steps": steps, "date": datetime.date.today().isoformat(), **what}
     Rows(run.directory / "history.jsonl").append(row)
     if now:
@@ -46,10 +47,10 @@ def record(run: Run, event: str, steps: int, what: Mapping[str, Any], now: Mappi
 
 
 def record_changes(run: Run, now: Mapping[str, Any], steps: int, versions: str = "") -> None:
-    """Record what is changed from `steps` on; without any difference nothing is written.
+    """Record the settings that changed at `steps`, if any did.
 
-    `now`: the configuration of a setup; what it does not say stays. `versions`: how code and versions differ from those
-    that the run began with.
+    `now`: the configuration of a setup; settings that it lacks stay. `versions`: the differences from the code and
+    versions that the run started with.
     """
     settings = changed({name: run.config.get(name) for name in now}, now)
     if settings or versions:
@@ -58,7 +59,7 @@ def record_changes(run: Run, now: Mapping[str, Any], steps: int, versions: str =
 
 
 def sentences(run: Run) -> list[str]:
-    """Say which run it came from, and what happened to it beside training, a line each."""
+    """Describe the parent run and each event of the history, in a line each."""
     said = []
     if parent := run.parent:
         said.append(f"begun from {parent['run']} as of its step {parent['steps']:,}")
@@ -91,5 +92,5 @@ def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def without_address(text: str) -> str:
-    """Return what Python says of an object, less the place in memory, which is another in each process."""
+    """Return Python's description of an object without its memory address, as that differs between processes."""
     return re.sub(r" at 0x[0-9a-f]*", "", text)

@@ -1,4 +1,4 @@
-"""A run's checkpoints: the newest, and the whole one before it."""
+"""A run's checkpoints: the newest, and the complete one before it."""
 
 from __future__ import annotations
 
@@ -18,32 +18,34 @@ from forage.runs.display import Progress
 from forage.runs.run import Run
 
 SHARE = 20
-"""Of the time, saving takes at most one part in so many."""
+"""Saving takes at most 1 / `SHARE` of the time."""
 
 
 class Interval:
-    """Says when a run saves: before training that is older than some seconds by the wall clock would be lost.
+    """The decision when to save: before more than some seconds of training, by the wall clock, could be lost.
 
-    The clock begins with the first training that no checkpoint holds, and goes on while the run is evaluated or a
-    callback works.
+    The clock starts with the first training that no checkpoint holds, and runs while the run is evaluated or a callback
+    works.
     """
 
     def __init__(self, seconds: float, now: float):
         self.seconds, self.saved, self.cost = seconds, now, 0.0
-        self.since: float | None = None  # when the training began that no checkpoint holds; `None` without any
+        self.since: float | None = None  # the start of the training that no checkpoint holds; `None` without any
 
     def train(self, now: float) -> None:
-        """Note that training goes on."""
+        """Note that training continues."""
         if self.since is None:
             self.since = now
 
     def save(self, began: float, ended: float, whole: bool) -> None:
-        """Note that a checkpoint was written; unless it is `whole`, the next is tried as late as after a whole one."""
+        """Note that a checkpoint was written. If it is not `whole`, the next one is tried after as long as after a
+        whole one.
+        """
         self.saved, self.cost = ended, ended - began
         self.since = None if whole else ended
 
     def due(self, now: float, ahead: float = 0.0) -> bool:
-        """Return whether to save now, where the next chance comes `ahead` seconds later."""
+        """Return whether to save now, given that the next chance comes `ahead` seconds later."""
         if self.since is None:
             return False
         then = now + ahead
@@ -51,12 +53,12 @@ class Interval:
 
 
 def is_full(error: ForageError) -> bool:
-    """Return whether something could not be saved for want of room."""
+    """Return whether saving failed because the disk is full."""
     return isinstance(cause := error.__cause__, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 OURS = re.compile(r"\d{12,}\.npz")
-"""What checkpoints are called; other files in their folder are left alone."""
+"""The names of checkpoints; other files in their folder are left alone."""
 
 
 class Checkpoints:
@@ -66,16 +68,18 @@ class Checkpoints:
         self.directory, self.runner, self.display = directory, runner, display
         self.kept: list[Path] = []  # oldest first
         self.steps: int | None = None  # at which the newest was made
-        self.seconds = 0.0  # in the loop, when that was
+        self.seconds = 0.0  # in the loop, at that time
 
     def save(self, header: dict[str, Any]) -> None:
-        """Write a checkpoint and the agents. Raise `NotFinite` if something is not, `ForageError` without room."""
+        """Write a checkpoint and the agents. Raise `NotFinite` if a number is not finite, `ForageError` if the disk is
+        full.
+        """
         path = self.directory / "checkpoints" / f"{header['steps']:012d}.npz"
         self.with_room(lambda: self.runner.save(path, header))
         self.steps, self.seconds = header["steps"], header["seconds"]
-        # This one and the one before stay. Names do not decide: one that was found damaged may name a later step.
+        # Keep this one and the one before, whatever their names: a damaged one may name a later step.
         self.kept = [*(kept for kept in self.kept if kept != path), path][-2:]
-        self.with_room(lambda: self._write_agents(header))  # what was looked at
+        self.with_room(lambda: self._write_agents(header))  # the agents that were checked
         for other in path.parent.glob("*.npz"):
             if other not in self.kept and OURS.fullmatch(other.name):
                 other.unlink()
@@ -84,7 +88,7 @@ class Checkpoints:
         checkpoint.save(self.directory / "agent.npz", self.runner.agent_states(), header)
 
     def with_room(self, write: Callable[[], None]) -> None:
-        """Write a file. On a full disk all checkpoints but the newest whole one make room for it."""
+        """Write a file. If the disk is full, delete all checkpoints but the newest whole one and try again."""
         try:
             write()
         except ForageError as error:
@@ -97,10 +101,10 @@ class Checkpoints:
             write()
 
     def save_agents(self, header: dict[str, Any]) -> str:
-        """Write the agents alone, where a disk has no room for a checkpoint. Return what is kept, in a sentence.
+        """Write the agents alone when the disk has no room for a checkpoint. Return a sentence about the files kept.
 
-        The only whole checkpoint makes room for them where there is no other way. Return nothing where that does not
-        help either, or nothing was saved before.
+        If need be, the only whole checkpoint is deleted to make room for them. Return an empty text if even that does
+        not help, or if nothing was saved before.
         """
         if not self.kept or self.steps in (None, header["steps"]):
             return ""
@@ -121,9 +125,9 @@ class Checkpoints:
         return f"{saved}; there was room for them only without the checkpoint of step {before:,}, so resuming is over."
 
     def load(self, run: Run) -> dict[str, Any] | None:
-        """Load the newest whole checkpoint and return its header, `None` if there was none yet. Change no file.
+        """Load the newest whole checkpoint and return its header; `None` if there is none yet. Change no file.
 
-        Raise `ForageError` if there is no whole one, or none is left.
+        Raise `ForageError` if all checkpoints are damaged or gone.
         """
         problems: list[str] = []
         for path in reversed(run.checkpoints):
@@ -146,6 +150,6 @@ class Checkpoints:
         return None
 
     def rewind(self, steps: int) -> None:
-        """Go back to a step between the newest checkpoint and now."""
+        """Reload the newest checkpoint, and train again up to a step between it and now."""
         self.runner.load(self.kept[-1])
         self.runner.advance((steps - self.runner.steps) // self.runner.steps_per_iteration)

@@ -1,4 +1,4 @@
-"""The points of the curve: what is summed between them, and the file that keeps them."""
+"""The learning curve: totals between its points, and the file of its points."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Curve(NamedTuple):
 
 
 class Totals:
-    """What happened since the last point, summed for each member.
+    """Totals since the last point of the curve, for each member.
 
-    A checkpoint keeps these sums, so that a point says the same whether or not the run stopped before it.
+    A checkpoint keeps these sums, so that a point is the same whether or not the run stopped before it.
     """
 
     def __init__(self, sums: dict[str, Any] | None = None):
@@ -61,7 +61,7 @@ class Totals:
         for name, (total, count) in report.infos.items():
             self._add(f"info {name}", total)
             self._add(f"infos {name}", count)
-        for name, value in report.metrics.items():  # means over the updates made
+        for name, value in report.metrics.items():  # means over the updates
             self._add(f"metric {name}", updates if name == "updates" else np.asarray(value, float) * updates)
 
     def _add(self, name: str, value: Any) -> None:
@@ -70,9 +70,9 @@ class Totals:
     def point(
         self, reward_names: tuple[str, ...], score: Callable[[np.ndarray], np.ndarray] | None = None
     ) -> dict[str, list[float | None]]:
-        """Means over episodes and updates; every value a list over members, `None` if there was nothing.
+        """Return the means over episodes and updates, each a list over members; `None` for a mean of none.
 
-        `score` says what returns in several rewards are worth together; see `Rewards.score`.
+        `score`: the combination of several rewards' returns into one; see `Rewards.score`.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             count, updates = self.sums["episodes"], self.sums["metric updates"]
@@ -97,15 +97,15 @@ class Totals:
 
 
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-"""A link in place of a run's file could lead to one of somebody's."""
-NEWEST = 100  # episodes of a member that a display shows the mean of
+"""A flag against links: in place of a run's file, one could lead to another user's file."""
+NEWEST = 100  # episodes of a member in the mean that displays show
 
 
 def newest(rows: Sequence[dict[str, Any]], least: int = NEWEST) -> list[float | None]:
-    """Return each member's mean return over its newest points with `least` episodes or more; over all, of fewer.
+    """Return each member's mean return over its newest points with `least` episodes or more, or over all of them.
 
-    `None` for a member of which no episode has ended. A point alone may be without episodes, or hold none but the short
-    ones between two time limits.
+    `None` for a member without a complete episode. A single point may have no episodes, or only the short ones between
+    two time limits.
     """
     count = total = np.zeros(len(rows[-1]["episodes"]))
     for row in reversed(rows):
@@ -120,9 +120,9 @@ def newest(rows: Sequence[dict[str, Any]], least: int = NEWEST) -> list[float | 
 
 
 def quiet_since(rows: Sequence[dict[str, Any]]) -> int | None:
-    """Return the step since which no episode has ended, where that is a whole point or more; else `None`.
+    """Return the step since which no episode has ended, if that spans a whole point or more; else `None`.
 
-    `rows`: the points of the curve, and what there is of the next.
+    `rows`: the points of the curve, and the unfinished next one.
     """
     ended = [number for number, row in enumerate(rows) if any(row["episodes"])]
     if ended and ended[-1] >= len(rows) - 2:
@@ -131,7 +131,9 @@ def quiet_since(rows: Sequence[dict[str, Any]]) -> int | None:
 
 
 def columns(evaluation: dict[str, Any]) -> dict[str, list[float | None]]:
-    """Return what an evaluation says of each member in one number: returns, and what the environment said itself."""
+    """Return the columns of an evaluation with one number for each member: returns, and the environment's own
+    measures.
+    """
     number = len(evaluation["members"])
     return {
         name: value
@@ -141,28 +143,28 @@ def columns(evaluation: dict[str, Any]) -> dict[str, list[float | None]]:
 
 
 def free(name: str, taken: Collection[str]) -> str:
-    """Return the name under which something of the environment's own is kept, beside names that are ours."""
+    """Return the column's name for a measure of the environment: with the prefix `info/` if the name is taken."""
     return f"info/{name}" if name in {*taken, "steps", "seconds", "steps_per_second"} else name
 
 
 class Rows:
-    """`metrics.jsonl`: a line for each point. What a full disk keeps out waits for the next try."""
+    """The file `metrics.jsonl`: a line for each point. Rows that did not fit onto a full disk wait for the next try."""
 
     def __init__(self, path: Path):
         self.path = path
         self.waiting: list[str] = []
 
     def append(self, row: dict[str, Any]) -> None:
-        """Write a row, and those that wait. Raise `ForageError` if that fails; then nothing is half written."""
+        """Write a row after those that wait. Raise `ForageError` if that fails, without leaving half a line."""
         self.extend([row])
 
     def extend(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Write rows as `append` does, all at once."""
+        """Write several rows at once, as `append` does."""
         self.waiting += [dumps(row) + "\n" for row in rows]
         self.flush()
 
     def flush(self, durable: bool = False) -> None:
-        """Write what waits; `durable` waits for the disk."""
+        """Write the waiting rows; `durable` also waits for the disk."""
         if not self.waiting and not (durable and self.path.exists()):
             return
         data = memoryview("".join(self.waiting).encode())
@@ -185,13 +187,13 @@ class Rows:
         self.waiting = []
 
     def drop_half(self) -> None:
-        """Forget half a line that a crash left, which the next one would be joined to."""
+        """Drop half a line left by a crash; the next row would be joined to it."""
         self.drop_after(math.inf)
 
     def drop_after(self, steps: float, by: str = "steps") -> list[int]:
-        """Forget points later than `steps`, or another number that they go `by`, and lines that are damaged.
+        """Drop points later than `steps`, by the number called `by`, and damaged lines.
 
-        Return the numbers of those lines.
+        Return the numbers of the damaged lines.
         """
         rows, damaged = records.read_lines(self.path, records.wrong_row)
         text = "".join(dumps(row) + "\n" for row in rows if row[by] <= steps).encode()
@@ -201,13 +203,13 @@ class Rows:
 
 
 def read_rows(path: Path, wrong: Callable[[dict[str, Any]], str] = records.wrong_row) -> list[dict[str, Any]]:
-    """Return the whole lines of a file of rows; a damaged line costs that line alone.
+    """Return the whole lines of a file of rows; a damaged line is skipped.
 
-    `wrong` says what is wrong with a row, or nothing.
+    `wrong` returns the fault of a row, or an empty text.
     """
     return records.read_lines(path, wrong)[0]
 
 
 def to_float(values: Any) -> list[float | None]:
-    """Numbers for JSON, one for each member; what is not a number becomes null."""
+    """Return numbers for JSON, one for each member, with `None` for those that are not finite."""
     return [float(v) if np.isfinite(v) else None for v in np.asarray(values, float).reshape(-1)]

@@ -1,4 +1,4 @@
-"""What a run shows while it learns: a live display, plain lines, JSON lines, or nothing."""
+"""Displays of a run in training: live, plain lines, JSON lines, or none."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from forage.evaluation.statistics import Ends, interquartile_mean, score
 
 
 class Progress:
-    """Shows nothing; the base of the others, and what `--quiet` gives."""
+    """A display without output (`--quiet`), and the base class of the others."""
 
     settings = 1
-    """How many settings a sweep has. What is a list over seeds has every seed of one setting after the other."""
+    """The number of settings of a sweep. Lists over seeds have all seeds of one setting, then those of the next."""
 
     def start(self, title: str, lines: list[str], total: int) -> None:
-        """Be called once, before the first step."""
+        """Start the display. Called once, before the first step."""
 
     def update(self, row: dict[str, Any], seconds_left: float) -> None:
-        """Be called about once a second with the newest numbers; each value is a list over seeds.
+        """Show the newest numbers, each a list over seeds. Called about once a second.
 
-        But in a run from a data set, `newest` has the mean return of each seed's last episodes, and `quiet_since` the
-        step since which none has ended, where that is long ago. Where episodes can be read, `sample` is the newest one
-        in words.
+        Unless the run learns from a data set, `newest` has the mean return of each seed's last episodes, and
+        `quiet_since` the step since which no episode has ended, if that is long ago. If episodes are text, `sample` is
+        the newest one.
         """
 
     def row(self, row: dict[str, Any]) -> None:
-        """Be called at each point of the curve."""
+        """Show a point of the curve. Called at each of them."""
 
     def note(self, text: str) -> None:
-        """Something the person should know, shown above the display."""
+        """Show a message to the user above the display."""
 
     def stop(self) -> None:
-        """Be called once, however the run ends."""
+        """Stop the display. Called once, however the run ends."""
 
     def finish(self, result: dict[str, Any], lines: list[str]) -> None:
-        """Be called after `stop` when the run is complete."""
+        """Show the result of a complete run. Called after `stop`."""
 
 
 class Notes(Progress):
-    """What the person should know and no more, beside the output: for scripts with output of their own."""
+    """A display of the notes alone, on standard error: for scripts with output of their own."""
 
     def note(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
@@ -112,11 +112,13 @@ def say(data: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def json_alone() -> Iterator[None]:
-    """Keep standard output for `say`: what others print, environments and their processes too, goes beside it."""
+    """Reserve standard output for `say`; the prints of others, environments and their processes too, go to standard
+    error.
+    """
     out, kept = sys.stdout, None
-    if out is sys.__stdout__:  # else somebody listens, as tests do, and only to this process
+    if out is sys.__stdout__:  # otherwise output is captured, as in tests, and only from this process
         kept = os.dup(1)
-        out = os.fdopen(os.dup(1), "w")  # the one that others have goes on, and ends, as they know it
+        out = os.fdopen(os.dup(1), "w")  # the copy that others hold stays open, and closes as they expect
         os.dup2(2, 1)
     _out.append(out)
     try:
@@ -198,13 +200,13 @@ class Live(Progress):
 
 
 class Steady(Progress):
-    """Another display, until standard output takes no more: then the run goes on without its lines, and says so."""
+    """A display that drops its lines once standard output fails, with a notice, so that the run continues."""
 
     def __init__(self, inner: Progress):
         self.inner, self.over = inner, False
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Tell the other display how many settings there are, too."""
+        """Set the number of settings of the inner display too."""
         super().__setattr__(name, value)
         if name == "settings":
             self.inner.settings = value
@@ -239,7 +241,7 @@ class Steady(Progress):
         if not self.over:
             self._call("note", text)
             return
-        with contextlib.suppress(OSError, ValueError):  # a note is worth knowing without the other lines
+        with contextlib.suppress(OSError, ValueError):  # a note is useful without the other lines
             print(text, file=sys.stderr, flush=True)
 
     def stop(self) -> None:
@@ -250,10 +252,10 @@ class Steady(Progress):
 
 
 class Waiting:
-    """Says on standard error how far a long command is: in a terminal one line that is written over, else a few.
+    """A progress message on standard error for a long command: one rewritten line on a terminal, else a few lines.
 
     >>> with Waiting() as tell:
-    ...     tell("100 of 5,000 updates")  # nothing yet: a short command is silent
+    ...     tell("100 of 5,000 updates")  # no output yet: a short command is silent
     """
 
     def __init__(self, kind: str = "auto"):
@@ -272,25 +274,25 @@ class Waiting:
         self._print(f"\r{said}\033[K" if self.live else f"{said}\n")
 
     def __exit__(self, *error: object) -> None:
-        """Wipe the line that is written over."""
+        """Clear the rewritten line."""
         if self.live and not self.silent:
             self._print("\r\033[K")
 
     def _print(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):  # the command matters more than how far it is
+        with contextlib.suppress(OSError, ValueError):  # the command matters more than its progress
             print(text, end="", file=sys.stderr, flush=True)
 
 
 SHOWN = {"newest", "quiet_since", "sample", "within"}
-"""What a row has for displays alone."""
+"""Columns of a row that only displays use."""
 
 NOT_METRICS = {"steps", "seconds", "steps_per_second", "return", "length", "episodes", "updates", *SHOWN}
 
 
 def make(kind: str | Progress) -> Progress:
-    """Return a display: `live`, `notebook`, `plain`, `json`, `notes` or `quiet`, or one's own.
+    """Return a display by its kind: `live`, `notebook`, `plain`, `json`, `notes`, `quiet`, or the user's own.
 
-    `auto` is a notebook's in a notebook, live on a terminal, else plain.
+    `auto` is `notebook` in a notebook, `live` on a terminal, else `plain`.
     """
     from forage.runs.notebook import Notebook, in_notebook
 
@@ -307,14 +309,14 @@ def make(kind: str | Progress) -> Progress:
 
 
 def steady(display: Progress) -> Progress:
-    """Return a display of `make` that outlives standard output; one's own as it is, as its errors are one's own."""
+    """Return a display of `make` that survives the loss of standard output. A user's own is returned unchanged."""
     from forage.runs.notebook import Notebook
 
     return Steady(display) if type(display) in (Live, Notebook, Plain, Json, Notes) else display
 
 
 def finite_values(values: Any) -> np.ndarray:
-    """Return the numbers of a list that may hold `None` for what is not there yet."""
+    """Return the finite numbers of a list that may hold `None` for missing values."""
     array = np.array([np.nan if v is None else v for v in np.atleast_1d(np.array(values, object))], float)
     return array[np.isfinite(array)]
 
@@ -341,13 +343,13 @@ def shown_return(values: Sequence[float | None], settings: int = 1, within: Ends
 
 
 def best_setting(values: Sequence[float | None], settings: int) -> np.ndarray:
-    """Return what the seeds of the best setting have, of those that have something; empty if none has."""
+    """Return the values of the best setting's seeds without the missing ones; empty if no setting has a value."""
     groups = [finite_values(group) for group in np.array_split(np.array(values, object), settings)]
     return max((group for group in groups if len(group)), key=interquartile_mean, default=np.zeros(0))
 
 
 def pace(row: dict[str, Any]) -> str:
-    """Step a second, all seeds together; none are timed yet in a chunk that compiled."""
+    """Return the steps a second over all seeds, or `compiled` for a chunk that compiled, which is not timed."""
     speed = row["steps_per_second"]
     return "compiled" if speed is None else f"{speed:,.0f} steps/s"
 

@@ -1,4 +1,4 @@
-"""More steps for a run than it was made with."""
+"""The extension of a run to more steps than it was made with."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from forage.runs.run import Run
 
 @dataclasses.dataclass
 class Extension:
-    """What changes where a run goes on to more steps than it was made with."""
+    """The changes to a run that continues to more steps than it was made with."""
 
     run: Run
-    before: int  # steps of each seed that the run was made with
-    capacity: int | None  # of a memory that stays as large as it is
+    before: int  # steps of each seed before the extension
+    capacity: int | None  # of a memory that keeps its size
 
     def lines(self, setup: Setup, steps: int) -> list[str]:
-        """Say what changes, at the step from which the run goes on."""
+        """Describe the changes from the current step on."""
         unit = "updates" if setup.offline else "steps"
         was, now = (100 * min(1, steps / total) for total in (self.before, setup.steps))
         lines = [
@@ -42,9 +42,9 @@ class Extension:
 
 
 def extended(run: Run, setup: Setup, steps: int | None) -> tuple[Setup, Extension | None]:
-    """Return the setup of a run that goes on to so many steps, and what of it is new, if anything is.
+    """Return the setup with `steps` as its new total, and the extension; `None` if the total is unchanged.
 
-    A memory's places are counted from the beginning of a run, so it keeps the size that the shorter run gave it.
+    A memory counts its places from the start of a run, so it keeps the size that the shorter run gave it.
     """
     if steps is None or steps == setup.steps:
         return setup, None

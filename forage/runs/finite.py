@@ -1,4 +1,4 @@
-"""Whether all numbers of a run are finite, and who turned bad where one is not."""
+"""The check that all numbers of a run are finite, and the search for the part that produced another one."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from forage.loop.soundness import NotFinite, Unsound, learned_sentence
 from forage.runs.checkpoints import Checkpoints
 from forage.runs.display import Progress
 
-PATIENCE = 120.0  # seconds of training that are played again at most, to find who turned bad
+PATIENCE = 120.0  # seconds of training to replay at most in the search for the cause
 
 
 class Traced(NamedTuple):
-    """The turn of the loop in which something was not finite any more."""
+    """The first iteration of the loop with a number that is not finite."""
 
-    before: int  # the step it began at
-    environment: np.ndarray  # whether each seed's was finite
-    learned: np.ndarray  # and what it has learned
+    before: int  # the step at its start
+    environment: np.ndarray  # whether each seed's environment was finite
+    learned: np.ndarray  # whether each seed's learned state was finite
 
 
 class Finite:
-    """Looks at what each turn of the loop reports."""
+    """A check of the reports of each iteration of the loop."""
 
     def __init__(self, setup: Setup, runner: Runner, checkpoints: Checkpoints, display: Progress):
         self.setup, self.runner, self.checkpoints, self.display = setup, runner, checkpoints, display
 
     def check(self, report: Report, before: int, seconds: float) -> None:
-        """Raise `Unsound` if something is not finite, before it is saved: who turned bad, where and when.
+        """Raise `Unsound` before a number that is not finite is saved: name the part, the place and the step.
 
-        `before`: the step at which the reported turns began; `seconds` in the loop until now.
+        `before`: the step at which the reported iterations started; `seconds`: those spent in the loop until now.
         """
         environment, learned = (np.atleast_1d(x) for x in (report.environment_finite, report.agent_finite))
         if environment.all() and learned.all():
@@ -57,10 +57,11 @@ class Finite:
         raise Unsound(learned_sentence(part, bad, where, seed))
 
     def trace(self, before: int, seconds: float) -> Traced | str | None:
-        """Play again from the newest checkpoint, turn by turn from step `before` on, until something is not finite.
+        """Train again from the newest checkpoint, iteration by iteration from step `before`, to the first non-finite
+        number.
 
-        Training is the same bit for bit, so the same turns bad again. Returns a sentence where it was seen in what was
-        experienced, else the turn, after which the runner stands; `None` if that takes too long or does not show it.
+        Training is bit for bit the same, so the same iteration fails again. Return a sentence if the rollout shows the
+        cause, else the iteration, with the runner after it; `None` if that takes too long or the fault does not recur.
         """
         if not self.checkpoints.kept or seconds - self.checkpoints.seconds > PATIENCE:
             return None
@@ -83,7 +84,7 @@ class Finite:
             rollout = jax.tree.map(lambda leaf: leaf[member], rollouts)
             runner.advance(1)
         except (ForageError, MemoryError, jax.errors.JaxRuntimeError):
-            return None  # what is known without it is said
+            return None  # report only the facts known without it
         found = soundness.search_rollout(rollout, self.setup.spec.num_agents)
         if found is None:
             return Traced(start, environment, learned)
@@ -96,7 +97,7 @@ class Finite:
         )
 
     def unsaved(self, error: NotFinite) -> str:
-        """Say what kept a state from being saved."""
+        """Describe the number that prevented a state from being saved."""
         seed, where = self.setup.members[error.member]["seed"], f"by step {self.runner.steps:,}"
         if error.part in soundness.LEARNED:
             return learned_sentence(error.part, error.bad, where, seed)

@@ -1,7 +1,7 @@
-"""The hand-over from an offline run: whether the score falls once the policy learns from what it does itself.
+"""The hand-over from an offline run: a comparison of the score before and during online learning.
 
-A policy that was learned from data is often lost in the first steps of learning online. So a run that goes on from an
-offline one evaluates what it was handed before it learns, and says when it scores more than a tenth below that.
+A policy that was learned from data is often lost in the first steps of learning online. So a run that starts from an
+offline one evaluates the policy before it learns, and warns if a later score is more than a tenth lower.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from forage.evaluation.statistics import Score
 from forage.runs.run import by_setting
 
 CHANCE = ", which may be chance, as their intervals overlap (--evaluation-episodes plays more)"
-MOST = 0.1  # share of the score at the hand-over that may be lost unsaid
+MOST = 0.1  # share of the score at the hand-over that may be lost without a warning
 
 
 def handed_over(members: list[dict[str, Any]], evaluations: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], str]:
-    """Compare each evaluation with the first, the hand-over's. Return a record, and what is new in a sentence.
+    """Compare each evaluation with the first, that of the hand-over. Return a record, and a sentence about the newest.
 
-    The score is what a run reports, the interquartile mean over seeds; of a sweep each setting has its own. The
-    sentence is about the newest evaluation, where its fall is the largest so far or the score has recovered; else it is
-    empty.
+    The score is that of a run, the interquartile mean over seeds; each setting of a sweep has its own. The sentence is
+    empty unless the newest fall is the largest so far or the score has recovered.
     """
     first, settings, said = by_setting(members, evaluations[0]["return"]), [], []
     later = [(row["steps"], by_setting(members, row["return"])) for row in evaluations[1:]]
@@ -48,7 +47,7 @@ def handed_over(members: list[dict[str, Any]], evaluations: Sequence[dict[str, A
 
 
 def apart(now: Score, before: Score) -> bool:
-    """Return whether a score's interval lies below another's; of scores without intervals, whether it is lower."""
+    """Return whether a score's interval is entirely below another's; without intervals, whether the score is lower."""
     ends = now.high, before.low
     if any(end is None or not math.isfinite(end) for end in ends):
         return now.value < before.value
@@ -56,7 +55,7 @@ def apart(now: Score, before: Score) -> bool:
 
 
 def fall(before: float, now: float) -> float:
-    """Compute what share of the size of a score is lost, negative where it rose; of 0, all or nothing is lost."""
+    """Compute the share of a score's size that is lost, negative if it rose; of 0, all or none is lost."""
     if before == 0:
         return 1.0 if now < 0 else 0.0
     return (before - now) / abs(before)

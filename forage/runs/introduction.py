@@ -1,4 +1,4 @@
-"""What the start of a run says: who learns where, and which settings decide most."""
+"""The introduction of a run: its agent and environment, and the settings that decide most."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from forage.runs.curve import NEWEST
 
 
 def title(setup: Setup) -> str:
-    """Name who learns where, and how often."""
+    """Return the title of a run: agent, environment, and the number of settings and seeds."""
     seeds, settings = len(setup.seeds), setup.settings
     each = f"{seeds} seed{'s' if seeds > 1 else ''}"
     many = f"{settings} settings with {each} each" if settings > 1 else each
@@ -27,7 +27,9 @@ def title(setup: Setup) -> str:
 
 
 def introduction(setup: Setup, directory: Path, steps: int, spread: str = "") -> list[str]:
-    """Say at the start of a run of so many steps what decides most of it. `spread`: how devices share its members."""
+    """Describe the decisive settings at the start of a run of `steps`. `spread`: the division of members among
+    devices.
+    """
     lines = [f"in {directory}"]
     if wrapped := setup.environment_config.get("wrap"):
         lines.append(f"{setup.name} in {', '.join(wrapped)}")
@@ -58,12 +60,12 @@ def introduction(setup: Setup, directory: Path, steps: int, spread: str = "") ->
 
 
 def shared(share: Any) -> str:
-    """Say what share of each batch is from data."""
+    """Describe the share of data in each batch."""
     return f"a share that follows {share}" if is_schedule(share) else f"{share:.0%}"
 
 
 def sizes(setup: Setup) -> str:
-    """Return the settings that decide most, as the start of a run says them."""
+    """Return the settings that decide most, in a line."""
     agent = setup.agent
     names = ("learning_rate", "epochs", "minibatches", "entropy_coefficient", "normalise_observation", "batch_size")
     own = {field.name: getattr(agent, field.name) for field in dataclasses.fields(agent)}

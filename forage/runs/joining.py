@@ -1,4 +1,4 @@
-"""Lead a run on several hosts, or join one that another host leads (`loop/cluster/hosts.py`)."""
+"""Lead a run on several hosts, or join the run of another host (`loop/cluster/hosts.py`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from forage.runs.display import Progress
 
 
 def lead(count: int, address: str, note: Callable[[str], None] = lambda text: None) -> Channel | None:
-    """Wait for the other hosts, if there are to be any. Must precede JAX's first use."""
+    """Wait for the other hosts, if there are any. Call it before JAX's first use."""
     if count < 1:
         raise ForageError(f"A run is on 1 host or more, not {count}.")
     if count == 1:
@@ -34,7 +34,7 @@ def lead(count: int, address: str, note: Callable[[str], None] = lambda text: No
 
 
 def runner_on(channel: Channel | None, setup: Setup, devices: Devices, workers: Workers = NO_WORKERS) -> Runner:
-    """Build what runs the loop, here alone or on all hosts."""
+    """Build the runner: here alone, or on all hosts."""
     if channel is None:
         return setup.runner(devices, workers=workers)
     config = setup.config()
@@ -46,7 +46,7 @@ def runner_on(channel: Channel | None, setup: Setup, devices: Devices, workers: 
 
 
 def join(address: str, number: int, count: int, display: Progress) -> None:
-    """Do as the first host does, until its run is over."""
+    """Follow the first host until its run is over."""
     if count < 2:
         raise ForageError(f"Several hosts are 2 or more, not {count}.")
     if number == 0:
@@ -58,9 +58,9 @@ def join(address: str, number: int, count: int, display: Progress) -> None:
         display.note("The first host ended before it began to train.")
         return
     config, shape, is_shape, folder = told
-    with contextlib.suppress(OSError):  # where machines differ, what a run names by a path of its own is not found
+    with contextlib.suppress(OSError):  # on machines that differ, the run's relative paths may not exist
         os.chdir(folder)
-    setup = from_config(config, where=None)  # whom a person joins is of their own choice
+    setup = from_config(config, where=None)  # the user chose the leading host
     display.note(f"Host {number} of {count} trains {setup.name} with the first, at {address}.")
     runner = setup.runner(Shape(*shape) if is_shape else shape, hosts=count)
     follow(cast(DeviceRunner, runner), channel, number, display.note)

@@ -1,4 +1,4 @@
-"""The agents that a run keeps beside its newest: those of the best evaluation, and those of every N steps."""
+"""The agents that a run keeps besides its newest: those of the best evaluation, and those of every N steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from forage.runs.run import Run, by_setting
 def check_keeping(
     stop_at: float | None, keep: str | None, keep_every: int | None, evaluation_every: int | None
 ) -> dict[str, Any]:
-    """Return what was asked for, as a run's configuration has it. Raise `ForageError` for what cannot be."""
+    """Return these options as entries of a run's configuration. Raise `ForageError` if they are invalid."""
     if keep not in (None, "best"):
         raise ForageError(f"A run can keep the best of its evaluations (best), not {keep!r}.")
     if keep_every is not None and keep_every < 1:
@@ -35,7 +35,7 @@ def check_keeping(
 
 
 class Keeping:
-    """Writes the agents that a run keeps, and says when an evaluation is good enough to stop."""
+    """The writer of the agents to keep. It also ends training after a sufficient evaluation."""
 
     def __init__(self, directory: Path, setup: Setup, runner: Runner, settings: dict[str, Any], display: Progress):
         self.folder, self.setup, self.runner, self.display = directory / KEPT, setup, runner, display
@@ -45,7 +45,7 @@ class Keeping:
         self.best = self.read_best() if (self.folder / "best.npz").exists() else None
 
     def read_best(self) -> float | None:
-        """Return the score of the best agents so far. Say so and return nothing where their file is damaged."""
+        """Return the score of the best agents so far. Note a damaged file and return `None`."""
         path = self.folder / "best.npz"
         try:
             return float(checkpoint.read_header(path)["score"])
@@ -55,18 +55,19 @@ class Keeping:
             return None
 
     def ahead(self, done: int, count: int) -> int:
-        """Return how many of the next `count` iterations come before the next agents to keep."""
+        """Return the number of the next `count` iterations that come before the next agents to keep."""
         return min(count, self.every - done % self.every) if self.every else count
 
     def reach(self, done: int) -> None:
-        """Keep the agents after so many iterations, where that is asked for."""
+        """Keep the agents after `done` iterations, if that is a multiple of `keep_every`."""
         if self.every and done % self.every == 0:
             self.write(f"{self.runner.steps:012d}", {})
 
     def evaluated(self, evaluation: dict[str, Any]) -> str:
-        """Keep the agents of the best evaluation. Return why training is to stop, or nothing.
+        """Keep the agents of the best evaluation. Return the reason for stopping, empty to continue.
 
-        Of a sweep the score that counts is the best setting's; training stops once every setting is good enough.
+        In a sweep the best setting's score decides which agents are best; training stops once every setting is good
+        enough.
         """
         scores = [one.value for one in by_setting(self.setup.members, evaluation["return"]).values()]
         if self.keeps_best and (self.best is None or max(scores) > self.best):
@@ -77,7 +78,7 @@ class Keeping:
         return f"an evaluation scored {min(scores):.6g}, and {self.stop_at:.6g} was to be reached"
 
     def write(self, name: str, header: dict[str, Any]) -> None:
-        """Write the agents as they are. A full disk does not stop the run."""
+        """Write the current agents. A full disk does not stop the run."""
         try:
             path = self.folder / f"{name}.npz"
             checkpoint.save(path, self.runner.agent_states(), {"steps": self.runner.steps, **header})
@@ -86,7 +87,7 @@ class Keeping:
 
 
 def take_kept(run: Run, setup: Setup, runner: Runner, kept: str | int) -> int:
-    """Give a runner the agents that a run has kept, to evaluate them. Return the step that they are of."""
+    """Load the kept agents of a run into a runner, to evaluate them. Return the step that they are of."""
     states, header = agent_states(run.directory, setup.agent, setup.spec, len(setup.members), kept)
     runner.use_agents(states)
     return header["steps"]

@@ -1,4 +1,4 @@
-"""One process at a time for each run's directory, and none left behind by a start that failed."""
+"""Locks that let one process at a time use a run's directory, and the removal of directories after a failed start."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from forage.core.errors import Interrupted
 from forage.core.types import ForageError
 
 LOCK = ".lock"
-"""A file in a run's directory that is locked where the file system has no locks for directories, as network disks."""
+"""A locked file in a run's directory, for file systems without locks of directories, such as network disks."""
 OURS = re.compile(r"\..+\.\d+\.tmp")
-"""What a file is called while it is written: its name and the number of the process."""
+"""The temporary name of a file being written: its name and the number of the process."""
 held: set[Path] = set()
-"""Directories that this process holds: locks of files do not keep a process out of its own."""
+"""Directories that this process holds. Locks of files do not exclude the process that took them."""
 
 
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Hold a run's directory, which is made if need be. The system lets go when the process ends, however it ends.
+    """Hold the lock of a run's directory, made if it is missing. The system releases it when the process ends.
 
-    Also takes away what a process that was killed while it wrote left behind.
-    Raises `ForageError` if another process holds it or it cannot be made.
+    Files that a process killed while writing left in it are deleted. Raise `ForageError` if another process holds it or
+    it cannot be made.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -50,13 +50,13 @@ def in_use(directory: Path) -> str:
 
 
 def lock(directory: Path, stack: contextlib.ExitStack) -> bool:
-    """Lock a directory, or a file in it, until `stack` is closed. Return whether nobody else can hold it now.
+    """Lock a directory, or a file in it, until `stack` is closed. Return whether it is safely locked.
 
     Raise `ForageError` if another process holds it.
     """
     try:
         import fcntl
-    except ImportError:  # Windows: nothing is held, and nothing is swept away
+    except ImportError:  # Windows: there is no lock, and nothing is deleted
         return False
     descriptor = os.open(directory, os.O_RDONLY)
     stack.callback(os.close, descriptor)
@@ -65,7 +65,7 @@ def lock(directory: Path, stack: contextlib.ExitStack) -> bool:
         return True
     except BlockingIOError:
         raise ForageError(in_use(directory)) from None
-    except OSError:  # a file system that locks files alone, or nothing
+    except OSError:  # a file system that locks only files, or not at all
         pass
     try:
         descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
@@ -84,9 +84,9 @@ def lock(directory: Path, stack: contextlib.ExitStack) -> bool:
 
 @contextlib.contextmanager
 def removed_if_failed(directory: Path, left_nothing: Callable[[], bool]) -> Iterator[None]:
-    """Remove what a failed start leaves in a directory that was empty, and the directory.
+    """Remove the files of a failed start from a directory that was empty, and the directory.
 
-    What has come to something stays, as `left_nothing` says, and so does what a person interrupted, who can resume it.
+    They stay unless `left_nothing()` is true, and after an interruption, as the run can be resumed.
     """
     fresh = {path.name for path in directory.iterdir()} <= {LOCK}
     try:

@@ -1,4 +1,4 @@
-"""Runs in a notebook: what the last line of a cell shows, and progress that stays in place."""
+"""Runs in a notebook: their HTML as the value of a cell, and progress that stays in place."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def in_notebook() -> bool:
-    """Return whether a notebook's kernel runs this, without importing what knows it."""
+    """Return whether this runs in a notebook's kernel, without importing IPython."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell is not None and getattr(shell, "kernel", None) is not None
 
 
 def shown(run: Run) -> str:
-    """Return a run in HTML: what it is, its scores, and its curve as a picture within."""
+    """Return a run in HTML: its title, its scores, and its curve as an embedded picture."""
     lines = [f"<b>{html.escape(run.title)}</b>, {len(run.config['seeds'])} seeds, {html.escape(run._state)}"]
     lines += [html.escape(line) for line in run._results]
     lines.append(f"<code>{html.escape(str(run.directory))}</code>")

@@ -1,4 +1,4 @@
-"""What a run was made with, and how that differs from what is here."""
+"""The code and versions that a run was made with, and their differences from the present ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium")
 
 
 def versions() -> dict[str, Any]:
-    """Versions of Python and packages, the state of the code, and the machine."""
+    """Return the versions of Python and packages, the state of the code, and the machine."""
     return {
         "forage": own_version(),
         "code": code_hash(),
@@ -41,7 +41,7 @@ def versions() -> dict[str, Any]:
 
 
 def own_version() -> str:
-    """Return Forage's version; of a checkout that is on the path and not installed, that it is one."""
+    """Return Forage's version, or `a checkout` if it is not installed."""
     try:
         return importlib.metadata.version("forage-rl")
     except importlib.metadata.PackageNotFoundError:
@@ -49,7 +49,7 @@ def own_version() -> str:
 
 
 def differences(then: dict[str, Any]) -> str:
-    """`jax 0.10.1 (here 0.10.2) and other code of forage`, or nothing."""
+    """Describe the differences from stored versions, such as `jax 0.10.1 (here 0.10.2)`; empty if there are none."""
     now = versions()
     found = []
     for name in ("forage", *PACKAGES):
@@ -66,15 +66,15 @@ DOORS = (
     *("runs/", "studies/", "cli/", "evaluation/", "__init__.py", "__main__.py"),
     *("config/options.py", "environments/drawing.py", "loop/soundness.py"),
 )
-"""Files and folders of the package that show, draw and keep, but decide nothing of what a run computes."""
+"""Files and folders of the package that display or save, but do not affect the numbers of a run."""
 
 DECIDES = "runs/scoring.py"
-"""What lies in such a folder and decides something: with which seeds a run is evaluated."""
+"""The file in such a folder that does affect numbers: the seeds of evaluations."""
 
 
 @functools.cache
 def code_hash(root: Path = Path(__file__).parents[1]) -> str:
-    """Return a short fingerprint of the library's source files that decide what a run computes."""
+    """Return a short fingerprint of the library's source files that affect the numbers of a run."""
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         name = path.relative_to(root).as_posix()
@@ -85,7 +85,7 @@ def code_hash(root: Path = Path(__file__).parents[1]) -> str:
 
 
 def git_state() -> dict[str, Any] | None:
-    """Return the commit and whether files differ from it, of the folder the run was started in; `None` outside git."""
+    """Return the commit of the working directory, and whether its files differ from it; `None` outside git."""
     try:
         commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5)
         if commit.returncode:
@@ -100,14 +100,14 @@ INSTALLED = (
     *(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     Path(__file__).resolve().parents[1],
 )
-"""Folders whose code has a version, and is not a person's own."""
+"""Folders of code that has a version and is not the user's own."""
 
 
 def own_code(setup: Setup) -> dict[str, str]:
-    """Return a fingerprint of each file of a person's own that a run uses, by its name.
+    """Return a fingerprint of each file of the user's code that a run uses, by its name.
 
-    These are the files of environments, parts and functions, and what of the same folders they have imported. Of a
-    script that trains what it defines, the class or function counts alone, as such scripts are edited for the next run.
+    These are the files of environments, parts and functions, and the modules imported from their folders. Of a script
+    that trains its own classes or functions, only those count, as such scripts are edited for the next run.
     """
     found: dict[str, str] = {}
     files = {Path(file).resolve() for file in named_files(parts_of(setup))}
@@ -135,7 +135,7 @@ def own_code(setup: Setup) -> dict[str, str]:
 
 
 def changed_code(then: Mapping[str, Any], setup: Setup) -> str:
-    """Return how a person's own code is not that of `versions.json`, such as `another my_env.py`, or nothing."""
+    """Describe the differences of the user's code from that in `versions.json`, such as `another my_env.py`."""
     stored = then.get("own") or {}
     now = own_code(setup) if stored else {}
     differing = [name for name in stored if name in now and now[name] != stored[name]]
@@ -144,13 +144,13 @@ def changed_code(then: Mapping[str, Any], setup: Setup) -> str:
 
 
 def folder_lacks(name: str, setup: Setup) -> bool:
-    """Return whether a file, which nobody has imported this time, is gone from the folders of a person's own code."""
+    """Return whether a file that was not imported this time is missing from the folders of the user's code."""
     folders = {Path(file).resolve().parent for file in named_files(parts_of(setup))}
     return bool(folders) and not any((folder / name).is_file() for folder in folders)
 
 
 def said_of_code(directory: Path, setup: Setup) -> str:
-    """Say that a run was made with other code of a person's own, or return nothing."""
+    """Return a note if a run was made with other code of the user, else an empty text."""
     try:
         then = json.loads((directory / "versions.json").read_text())
     except (OSError, ValueError):
@@ -166,7 +166,7 @@ def fingerprint(data: bytes) -> str:
 
 
 def parts_of(setup: Setup) -> dict[str, Any]:
-    """Return what a run's configuration says of its environment and parts, without descriptions such as a name."""
+    """Return the environment and parts of a run's configuration, without descriptions such as a name."""
     return {name: value for name, value in setup.config().items() if name in ("environment", "agent", *PORTS)}
 
 
@@ -189,7 +189,7 @@ def named_files(config: Any) -> Iterator[str]:
 
 
 def file_of(module: Any) -> Path | None:
-    """Return the file of a module of a person's own; nothing of what is installed, part of Python or the script."""
+    """Return the file of a module of the user; `None` if it is installed, part of Python or the script itself."""
     file, name = getattr(module, "__file__", None), getattr(module, "__name__", "")
     if not isinstance(file, str) or not file.endswith(".py") or name == "__main__":
         return None
@@ -218,7 +218,7 @@ def made_of(setup: Setup) -> Iterator[Any]:
 
 
 def types_in(thing: Any) -> Iterator[type]:
-    """Return the class of an object, and of what it holds that is made of parts: wrappers and parts within parts."""
+    """Yield the class of an object, and those of the parts it holds, such as wrapped ones."""
     yield type(thing)
     for value in getattr(thing, "__dict__", {}).values():
         if dataclass_like(value):

@@ -1,4 +1,4 @@
-"""The least and the most that an episode can bring, where that is sure: no interval of a mean leaves it."""
+"""The guaranteed range of an episode's return, which bounds every interval of a mean."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ GYMNASIUM: dict[str, tuple[float, float]] = {
 }
 """The rewards of each step of Gymnasium's environments."""
 ONCE: dict[str, tuple[float, float]] = {"FrozenLake": (0.0, 1.0), "Blackjack": (-1.5, 1.5)}
-"""The one reward of an episode of those that pay once."""
+"""The only reward of an episode, for environments with one reward an episode."""
 HARMLESS = ("frame-stack", "time-limit", "sticky-actions", "delay")
-"""Wrappers around Gymnasium's environments that pay what is paid inside."""
+"""Wrappers around Gymnasium's environments that keep the rewards unchanged."""
 
 
 def return_range(setup: Setup, limit: int) -> tuple[float, float] | None:
-    """Return the range of an episode's return in evaluation, which cuts episodes after `limit` steps."""
+    """Return the range of an episode's return in evaluation, with episodes cut after `limit` steps."""
     if setup.spec.reward_names or not isinstance(setup.tasks, Same):
         return None
     environment = setup.environment
@@ -50,7 +50,7 @@ def return_range(setup: Setup, limit: int) -> tuple[float, float] | None:
 
 
 def pays_as_declared(environment: Environment) -> bool:
-    """Return whether no class of one's own changes the steps of an environment that says what those can pay."""
+    """Return whether no class of the user overrides the steps of an environment that declares their rewards."""
     layer: Any = environment
     while layer is not None:
         for cls in type(layer).__mro__:
@@ -63,7 +63,7 @@ def pays_as_declared(environment: Environment) -> bool:
 
 
 def holding(found: tuple[float, float] | None, returns: np.ndarray) -> list[float | None] | None:
-    """Return a range for JSON, its infinite ends as `None`; `None` if a return is outside, whatever was declared."""
+    """Return a range for JSON, with `None` for infinite ends; `None` if a return is outside the declared range."""
     if found is None:
         return None
     slack = 1e-4 * max(1.0, float(np.abs(returns).max()))

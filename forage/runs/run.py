@@ -1,19 +1,19 @@
 """A run on disk: configuration, progress, metrics, checkpoints, resume.
 
-DIRECTORY/config.json        what was asked for: parts, settings, steps, seeds; and the run it began from
-DIRECTORY/history.jsonl      what happened beside training, at which step: it was extended, stopped, resumed with others
+DIRECTORY/config.json        parts, settings, steps, seeds; and the parent run
+DIRECTORY/history.jsonl      events, each at its step: extended, stopped, changed settings
 DIRECTORY/versions.json      versions, git state and machine
 DIRECTORY/metrics.jsonl      a line for each point of the curve; every value a list over members
 DIRECTORY/checkpoints/       the two newest checkpoints: everything to continue from
-DIRECTORY/agent.npz          the agents alone, to act with
-DIRECTORY/kept/              those of the best evaluation and of every N steps, where that was asked for
+DIRECTORY/agent.npz          the agents alone
+DIRECTORY/kept/              agents of the best evaluation and of every N steps, if requested
 DIRECTORY/evaluation.json    episodes played apart from training, and the score
-DIRECTORY/evaluations.jsonl  the same at points during training, where that was asked for
-DIRECTORY/texts.jsonl        of a run on text, conversations of these evaluations in words
+DIRECTORY/evaluations.jsonl  evaluations during training, if requested
+DIRECTORY/texts.jsonl        conversations of these evaluations, in a run on text
 DIRECTORY/curve.png
-DIRECTORY/visits.npy         how often steps led to each place of the environment's map, where that was asked for
-DIRECTORY/begun.npy          how many episodes began there
-DIRECTORY/sweep.png          of a sweep: the score of each setting against its value
+DIRECTORY/visits.npy         steps into each cell of the environment's map, if requested
+DIRECTORY/begun.npy          episodes started in each cell
+DIRECTORY/sweep.png          in a sweep, the score of each setting against its value
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """A run's directory, seen from outside."""
+    """A run's directory, for reading."""
 
     def __init__(self, directory: str | os.PathLike[str]):
         if not isinstance(directory, str | os.PathLike):
@@ -67,40 +67,40 @@ class Run:
         return "\n".join([*lines, *(f"  {line}" for line in self._results)])
 
     def _repr_html_(self) -> str:
-        """Show a run in a notebook: what it is, its scores, and its curve."""
+        """Return HTML for a notebook: the title, the scores and the curve."""
         from forage.runs.notebook import shown
 
         return shown(self)
 
     @property
     def _state(self) -> str:
-        """Return how far it is."""
+        """Describe the progress of the run."""
         rows, asked = self.rows, self.config["steps"]
         steps = rows[-1]["steps"] if rows else 0
         return f"{steps:,} steps each" if self.evaluation else f"{steps:,} of {asked:,} steps each, not evaluated"
 
     @property
     def _results(self) -> list[str]:
-        """Return the score of each setting, in words."""
+        """Return the score of each setting as text."""
         found = self.scores if self.evaluation else {}
         return [f"{f'{label}: ' if label else ''}return {one}" for label, one in found.items()]
 
     def __fspath__(self) -> str:
-        """Return the directory, so that a run can be given wherever a directory can."""
+        """Return the directory, so that a run can be used as a path."""
         return str(self.directory)
 
     @staticmethod
     def begun(directory: Path) -> bool:
-        """Return whether a directory holds a run that has saved something, or what is left of one that is over."""
+        """Return whether a directory holds a run that has saved a checkpoint or an evaluation."""
         if not (directory / "config.json").exists():
             return False
         return (directory / "evaluation.json").exists() or any((directory / "checkpoints").glob("*.npz"))
 
     @staticmethod
     def check_free(directory: Path) -> None:
-        """Raise `ForageError` if a new run cannot have a directory: another run, or somebody's files lie there.
+        """Raise `ForageError` if a directory is not free for a new run: it holds a run, or other files.
 
-        What is left of a run that has saved nothing yet is no obstacle.
+        A run that has saved nothing yet does not count.
         """
         if Run.begun(directory):
             raise ForageError(
@@ -128,8 +128,8 @@ class Run:
     def to_pandas(self, evaluated: bool = False) -> DataFrame:
         """Return the points of the curve as a table in long form: a row for each point and member of the run.
 
-        Its columns are `steps`, `seed`, the settings of a sweep, and what was measured, such as `return`; numbers of
-        the whole run, such as `seconds`, are the same for each member. `evaluated`: of the evaluations during training
+        Its columns are `steps`, `seed`, the settings of a sweep, and measures such as `return`; numbers of the whole
+        run, such as `seconds`, are the same for each member. `evaluated`: return the evaluations during training
         instead.
         """
         try:
@@ -146,9 +146,10 @@ class Run:
         return pandas.DataFrame(rows, columns=None if rows else ["steps", *members[0]])
 
     def curve(self, evaluated: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Return the steps of each point, and each member's mean return there, NaN where no episode ended.
+        """Return the steps of each point, and each member's mean return there, NaN if no episode ended.
 
-        Of training's own episodes, or `evaluated`, of those played apart from it. The second array is `member point`.
+        The returns are those of training episodes or, if `evaluated`, of evaluations. The second array is `member
+        point`.
         """
         rows = self.evaluations if evaluated else self.rows
         returns = [[np.nan if v is None else v for v in row["return"]] for row in rows]
@@ -159,13 +160,13 @@ class Run:
     def evaluations(self) -> list[dict[str, Any]]:
         """Evaluations during training, oldest first: `steps`, and each member's mean `return` and other columns.
 
-        The columns are those of `evaluation` with one number for each member, such as what `--env.info` names.
+        The columns are those of `evaluation` with one number for each member, such as the names given in `--env.info`.
         """
         return self._points("evaluations.jsonl")
 
     @property
     def counted(self) -> str:
-        """Return what its steps are: environment steps, or updates where it learns from a data set alone."""
+        """Return the unit of its steps: environment steps, or updates if it learns from a data set alone."""
         memory = self.config["memory"]
         while isinstance(memory.get("inner"), dict):
             memory = memory["inner"]
@@ -175,12 +176,12 @@ class Run:
 
     @property
     def texts(self) -> list[Texts]:
-        """Return what the policy said in evaluations, oldest first; empty if episodes are not in words."""
+        """Return the texts of the policy in evaluations, oldest first; empty if episodes are not text."""
         return read_texts(self.directory)
 
     @property
     def parent(self) -> dict[str, Any] | None:
-        """Return the directory of the `run` that this one began from, its `steps` then and more; `None` without one."""
+        """Return the parent run: its directory `run`, its `steps` at that time and more; `None` without one."""
         return self.config.get("parent")
 
     @property
@@ -189,8 +190,8 @@ class Run:
 
     @property
     def final(self) -> tuple[int, Score] | None:
-        """Return the step of the final evaluation, and its score; nothing before it, and for a sweep, which has
-        several.
+        """Return the step and the score of the final evaluation; `None` before it, and for a sweep, with its several
+        scores.
         """
         evaluation = self.evaluation
         if evaluation is None or self.config["sweep"]:
@@ -200,11 +201,11 @@ class Run:
 
     @property
     def kept(self) -> dict[str, dict[str, Any]]:
-        """Evaluations of checkpoints that the run has kept: `best`, or a step."""
+        """Evaluations of kept checkpoints, by `best` or step."""
         return self._evaluations_by_name("checkpoints.json")
 
     def _evaluations_by_name(self, file: str) -> dict[str, dict[str, Any]]:
-        """Return the evaluations that a file holds under a name each; none if it is not there, or empty."""
+        """Return the evaluations in a file, by name; none if it is missing or empty."""
 
         def wrong(found: dict[str, Any]) -> str:
             each = [records.wrong_evaluation(one) if isinstance(one, dict) else "one is none" for one in found.values()]
@@ -215,12 +216,13 @@ class Run:
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """Return what happened to the run beside training, oldest first: each an `event`, the `steps` then, and more.
+        """Return the events of the run, oldest first: each with its `event`, its `steps`, and more.
 
-        Events are `extended` (`from` and `to` a total), `stopped` (a `reason`), and `changed`: `settings` by name, as
-        they were and as they are from then on, and `versions`, where the code or they are not what the run began with.
+        Events are `extended` (`from` and `to` a total), `stopped` (a `reason`), and `changed`: `settings` by name, each
+        with the old and the new value, and `versions`, if the code or the versions are not those that the run started
+        with.
         """
-        # Runs made before there was a history.jsonl have extensions and stops in config.json, changes in a file.
+        # Older runs have extensions and stops in config.json, and changes in a file of their own.
         before = [{"event": "changed"} | row for row in read_rows(self.directory / "changes.jsonl")]
         before += [row for row in self.config.get("history", []) if isinstance(row, dict)]
         before = sorted((row for row in before if not records.wrong_event(row)), key=lambda row: row["steps"])
@@ -228,30 +230,28 @@ class Run:
 
     @property
     def opponents(self) -> dict[str, dict[str, Any]]:
-        """Evaluations against other opponents than the run's own, by their names."""
+        """Evaluations against other opponents than the run's own, by name."""
         return self._evaluations_by_name("opponents.json")
 
     @property
     def actions(self) -> str:
-        """Return how the agent plays unless told otherwise: `greedy` or `sampled`."""
+        """Return the kind of evaluation actions, unless overridden: `greedy` or `sampled`."""
         return actions_of(self.config, self.evaluation)
 
     @property
     def choice(self) -> dict[str, Any] | None:
-        """Return which of greedy and sampled actions did better, where that was left to the run, and both means."""
+        """Return the choice between greedy and sampled actions with both means; `None` if the run did not choose."""
         return (self.evaluation or {}).get("choice")
 
     @property
     def evaluated_how(self) -> str:
-        """Return what sets the evaluations during training apart from that of the score: they are greedy unless
-        told.
-        """
+        """Return `, greedily` if the evaluations during training were greedy, but that of the score sampled actions."""
         return ", greedily" if self.config.get("evaluation_actions") == AUTO and self.actions == "sampled" else ""
 
     @property
     def visits(self) -> np.ndarray | None:
-        """Return how many steps led to each place of the environment's map: `[member, ...]`, in a run that
-        measured it.
+        """Return the number of steps into each cell of the environment's map, `[member, ...]`, if the run counted
+        them.
         """
         path = self.directory / "visits.npy"
         if not path.exists():
@@ -268,7 +268,7 @@ class Run:
     def score(self) -> Score:
         """Return the interquartile mean over seeds of the mean evaluation return, with its 95 % interval.
 
-        Raises `ForageError` for a sweep, whose settings are different agents; see `scores`.
+        Raise `ForageError` for a sweep, whose settings are different agents; see `scores`.
         """
         found = self.scores
         if len(found) > 1:
@@ -279,8 +279,8 @@ class Run:
 
     @property
     def scores(self) -> dict[str, Score]:
-        """Return the score of each setting of a sweep, such as `learning_rate=0.001`; of a run without one
-        under `""`.
+        """Return the score of each setting of a sweep, such as `learning_rate=0.001`; without a sweep, one under
+        `""`.
         """
         if self.evaluation is None:
             raise ForageError(f"{self.directory} has not been evaluated; forage evaluate {self.directory} does it.")
@@ -295,21 +295,22 @@ class Run:
 
     @property
     def normalised(self) -> dict[str, Score] | None:
-        """Return the scores on the scale from random actions (0) to the expert (1) of the data set it learned from.
+        """Return the scores on the scale from random actions (0) to the expert (1) of the data set that it learned
+        from.
 
-        `None` if the run has no data set, or its file does not say what these two return.
+        `None` if the run has no data set, or its file lacks these two returns.
         """
         ends = self.config.get("ends")
         return None if ends is None else {label: normalised(one, ends) for label, one in self.scores.items()}
 
     def part(self, port: str) -> Any:
-        """Return a part as the run was asked for it. Raise `ForageError` if its code is not known here."""
+        """Return a part as configured. Raise `ForageError` if its code is not known here."""
         with stored(self.directory, {port: self.config[port]}):
             return registry.from_config(self.config[port])
 
     @property
     def checkpoints(self) -> list[Path]:
-        """Oldest first."""
+        """Return the checkpoints, oldest first."""
         return sorted(path for path in (self.directory / "checkpoints").glob("*.npz") if path.stem.isdecimal())
 
     @property
@@ -318,14 +319,14 @@ class Run:
         return load_policy(self.directory)
 
     def act(self, observation: Any) -> Any:
-        """Return the evaluation policy's action; for agents with memory keep one `agent` instead and `reset` it."""
+        """Return the evaluation policy's action. For agents with memory, keep one `agent` and `reset` it instead."""
         return self.agent.act(observation)
 
 
 def check_no_others(directory: Path, ours: Sequence[str], is_ours: Callable[[dict[str, Any]], bool]) -> None:
-    """Raise `ForageError` if a directory holds files, and none of those called `ours` says that they are Forage's.
+    """Raise `ForageError` if a directory holds files that are not Forage's, as shown by the files called `ours`.
 
-    Hidden files do not count: nothing of Forage's has their names.
+    Hidden files do not count: no file of Forage has such a name.
     """
     try:
         there = sorted(path.name for path in directory.iterdir() if not path.name.startswith("."))
@@ -350,7 +351,7 @@ def is_of_run(found: dict[str, Any]) -> bool:
 
 
 def label_of(member: dict[str, Any]) -> str:
-    """Return what sets a member of a sweep apart from those of other settings: `learning_rate=0.001`; else nothing."""
+    """Return the settings of a member, without its seed: `learning_rate=0.001`; empty without a sweep."""
     return ", ".join(f"{name}={value:g}" for name, value in member.items() if name != "seed")
 
 
@@ -360,7 +361,7 @@ def by_setting(
     statistic: Statistic = interquartile_mean,
     within: Ends | None = None,
 ) -> dict[str, Score]:
-    """Return the score of each setting, over its seeds. `within`: the least and the most that a value can be."""
+    """Return the score of each setting over its seeds. `within`: the smallest and the largest possible value."""
     groups: dict[str, list[float | None]] = {}
     for member, value in zip(members, values, strict=True):
         groups.setdefault(label_of(member), []).append(value)
@@ -368,7 +369,7 @@ def by_setting(
 
 
 def range_in(evaluation: dict[str, Any] | None) -> Ends | None:
-    """Return the least and the most that a return can be, where an evaluation says."""
+    """Return the range of the return, if the evaluation holds it."""
     found = (evaluation or {}).get("return_range")
     known = isinstance(found, list) and len(found) == 2 and all(isinstance(end, int | float | None) for end in found)
     if not known:
@@ -393,9 +394,9 @@ def plain(one: Score) -> dict[str, Any]:
 def scored(
     scores: dict[str, Score], evaluation: dict[str, Any], ends: dict[str, float] | None = None
 ) -> dict[str, Any]:
-    """Return a score as data, with what it is a score of; of a sweep, every setting's.
+    """Return a score as data, with the evaluation's details; for a sweep, the scores of all settings.
 
-    `ends`: the returns that a normalised score is 0 and 1 at, where they are known.
+    `ends`: the returns of the normalised scores 0 and 1, if known.
     """
 
     each: dict[str, Any] = plain(next(iter(scores.values()))) if len(scores) == 1 else {}
@@ -430,15 +431,15 @@ def draw_curve(run: Run) -> Path:
 
 
 def counted_in(runs: Iterable[Run]) -> str:
-    """Return what the steps of several runs are."""
+    """Return the unit of the steps of several runs."""
     found = {run.counted for run in runs}
     return found.pop() if len(found) == 1 else "environment steps, or updates"
 
 
 def draw_sweep(run: Run) -> Path | None:
-    """Draw the score of each setting of a sweep against its value (`sweep.png`); nothing for a run without one.
+    """Draw the score of each setting of a sweep against its value (`sweep.png`); return `None` without a sweep.
 
-    Of a sweep over several numbers, against the first; the others' values are lines.
+    In a sweep over several numbers, the first is the axis, and each combination of the others a line.
     """
     if not run.config["sweep"]:
         return None

@@ -28,7 +28,7 @@ MOST_EPISODE_SEED = 1_000_000
 
 
 def check_episodes(episodes: int) -> None:
-    """Raise `ForageError` for a number of episodes that no score can be of."""
+    """Raise `ForageError` for a number of episodes that a score cannot have."""
     if episodes < 1:
         raise ForageError(f"A score takes 1 evaluation episode or more, not {episodes:,}.")
     if episodes > MOST_EPISODES:
@@ -36,17 +36,19 @@ def check_episodes(episodes: int) -> None:
 
 
 def step_limit(setup: Setup) -> int:
-    """Step after which an evaluation episode is cut, where the environment itself has no limit: Atari's."""
+    """Return the step after which an evaluation episode is cut: Atari's if the environment has no limit."""
     return 27_000 if setup.spec.horizon is None else int(setup.spec.horizon)
 
 
 LONG = 5.0
-"""Seconds of an evaluation after which a line says what is played."""
+"""Seconds of an evaluation after which a note describes it."""
 
 
 @contextlib.contextmanager
 def said_if_long(note: Callable[[str], None], setup: Setup, episodes: int, scored: bool = True) -> Iterator[None]:
-    """Say what an evaluation plays, once it takes longer than a moment. `scored`: it is that of the run's score."""
+    """Note the episodes of an evaluation once it takes longer than `LONG`. `scored`: the run's score is computed from
+    it.
+    """
     timer = threading.Timer(LONG, lambda: note(what_is_played(setup, episodes, scored)))
     timer.daemon = True
     timer.start()
@@ -57,7 +59,7 @@ def said_if_long(note: Callable[[str], None], setup: Setup, episodes: int, score
 
 
 def what_is_played(setup: Setup, episodes: int, scored: bool = True) -> str:
-    """Say how many episodes an evaluation plays and how long they can be, and what would make them shorter."""
+    """Describe the number and maximal length of an evaluation's episodes, and an option to shorten them."""
     twice = scored and setup.evaluation_actions == AUTO and setup.agent.stochastic
     before = ", and as many before with each kind of action, to choose how to play" if twice else ""
     said = f"Evaluating: {episodes:,} episode{'s' * (episodes > 1)} of each seed{before}"
@@ -71,10 +73,10 @@ def what_is_played(setup: Setup, episodes: int, scored: bool = True) -> str:
 
 
 def load_agents(run: Run, runner: Runner) -> int:
-    """Load the newest agents of a run, and nothing else. Return the step that they are of.
+    """Load only the newest agents of a run. Return the step that they are of.
 
-    They are those of the newest whole checkpoint, but where a full disk left room for later agents alone. Raise
-    `ForageError` where there are none.
+    They are those of the newest whole checkpoint, unless a full disk left room for later agents alone. Raise
+    `ForageError` if there are none.
     """
     problems: list[ForageError] = []
     if has_later_agents(run):
@@ -98,7 +100,7 @@ def load_agents(run: Run, runner: Runner) -> int:
 
 
 def has_later_agents(run: Run) -> bool:
-    """Return whether a run's agent.npz is of a later step than all of its whole checkpoints."""
+    """Return whether a run's agent.npz is from a later step than every whole checkpoint."""
 
     def step(path: Path) -> int:
         try:
@@ -112,7 +114,7 @@ def has_later_agents(run: Run) -> bool:
 def score_agents(
     runner: Runner, setup: Setup, episodes: int, seed: int = prng.EVALUATION, choice: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Play the episodes of a score. Return what evaluation.json holds. `choice`: one made earlier; see `acting`."""
+    """Play the episodes of a score and return the data of evaluation.json. `choice`: an earlier one; see `acting`."""
     actions, choice = acting(runner, setup, episodes, choice)
     evaluation = evaluate_agents(runner, setup, episodes, seed, actions)
     return evaluation | {"asked": setup.evaluation_actions, "choice": choice}
@@ -121,10 +123,10 @@ def score_agents(
 def acting(
     runner: Runner, setup: Setup, episodes: int, choice: dict[str, Any] | None = None
 ) -> tuple[str, dict[str, Any] | None]:
-    """Return whether a score is of `greedy` or of `sampled` actions, as the setup says, and the choice behind it.
+    """Return whether a score uses `greedy` or `sampled` actions, and the choice behind it.
 
-    Where the setup leaves it to what was learned (`auto`), and the policy is one that draws its actions, a choice is
-    made, unless `choice` is one of the same agents.
+    If the setup leaves it open (`auto`) and the policy is stochastic, the two are compared, unless `choice` is of the
+    same agents.
     """
     if setup.evaluation_actions != AUTO:
         return setup.evaluation_actions, choice
@@ -136,10 +138,10 @@ def acting(
 
 
 def choose(runner: Runner, setup: Setup, episodes: int) -> dict[str, Any]:
-    """Play episodes greedily and with sampled actions. Return which of both has the higher mean, and both means.
+    """Play episodes greedily and with sampled actions. Return the better of the two, and both means.
 
-    One way for all seeds and settings, the greedy one of equals. Both begin alike, in episodes that no score counts:
-    those of the score would flatter the way that they chose.
+    The choice is one for all seeds and settings; a tie is greedy. Both play the same starts, in episodes that no score
+    counts: a choice by the scored episodes would bias the score upwards.
     """
     played = {actions: evaluate_agents(runner, setup, episodes, prng.CHOICE, actions) for actions in ACTIONS}
     means = {actions: np.mean(found["return"]) for actions, found in played.items()}
@@ -157,7 +159,7 @@ def choose(runner: Runner, setup: Setup, episodes: int) -> dict[str, Any]:
 
 
 def means_of(setup: Setup, evaluation: dict[str, Any]) -> dict[str, Score]:
-    """Return each setting's mean return over seeds, with its interval; of a single seed that of its episodes."""
+    """Return each setting's mean return over seeds, with its interval; with one seed, the interval over episodes."""
     within = range_in(evaluation)
     found = by_setting(setup.members, evaluation["return"], mean, within)
     if len(setup.seeds) == 1 and evaluation["episodes"] > 1:
@@ -168,7 +170,7 @@ def means_of(setup: Setup, evaluation: dict[str, Any]) -> dict[str, Score]:
 
 
 def choice_sentences(evaluation: dict[str, Any]) -> list[str]:
-    """Say how the agent did greedily and with sampled actions, where the two differ by more than their intervals."""
+    """Describe the scores of greedy and sampled actions, if they differ by more than their intervals."""
     said = []
     for one in (evaluation.get("choice") or {}).get("settings", ()):
         intervals = [one[actions]["interval"] for actions in ACTIONS]
@@ -190,7 +192,7 @@ def shown(one: dict[str, Any]) -> str:
 
 
 def how_scored(evaluation: dict[str, Any]) -> list[str]:
-    """Say what a score is made of, in lines."""
+    """Return the normalised score in one line; no line if the data set lacks its scale."""
     how = f", played {ACTIONS[evaluation['actions']]}"
     of = f", of the reward {evaluation['reward']}" if evaluation["reward"] else ""
     how += f" against {opponent}" if (opponent := evaluation.get("opponent")) else ""
@@ -203,7 +205,7 @@ def how_scored(evaluation: dict[str, Any]) -> list[str]:
 
 
 def normalised_words(score: Score, ends: dict[str, float] | None) -> list[str]:
-    """Say what a score is on the scale of its data set, in one line; in none where the data set does not say."""
+    """Return the normalised score in one line; no line if the data set lacks its scale."""
     if ends is None:
         return []
     scale = f"0 is random actions ({ends['random']:.5g}), 1 the data's expert ({ends['expert']:.5g})"
@@ -213,9 +215,9 @@ def normalised_words(score: Score, ends: dict[str, float] | None) -> list[str]:
 def evaluate_agents(
     runner: Runner, setup: Setup, episodes: int, seed: int = prng.EVALUATION, actions: str = "greedy"
 ) -> dict[str, Any]:
-    """Play evaluation episodes, greedily or with sampled actions. Return what they brought.
+    """Play evaluation episodes, greedily or with sampled actions. Return their returns, lengths and other measures.
 
-    Raises `ForageError` if a return is not finite.
+    Raise `ForageError` if a return is not finite.
     """
     limit = step_limit(setup)
     played = runner.evaluate(episodes, limit, seed, actions == "sampled")
@@ -243,19 +245,19 @@ def evaluate_agents(
 
 
 def mean_of(values: np.ndarray) -> float | None:
-    """Return the mean of the numbers among values, `None` if there are none."""
+    """Return the mean of the finite values, `None` if there are none."""
     said = values[np.isfinite(values)]
     return float(said.mean(dtype=float)) if len(said) else None
 
 
 def cut_sentence(evaluation: dict[str, Any]) -> str:
-    """Say how many episodes of an evaluation were cut; nothing where none was, or an older version did not count."""
+    """Describe the cut episodes of an evaluation; empty if there are none, or an older version did not count them."""
     cut = evaluation.get("cut", 0)
     return cut_words(cut, np.size(evaluation["episode_lengths"]), evaluation["cut_after"]) if cut else ""
 
 
 def cut_words(cut: int, episodes: int, after: int) -> str:
-    """Say how many episodes were cut, and what that means for a score."""
+    """Describe the cut episodes and their effect on the score."""
     return (
         f"{cut:,} of {episodes:,} episodes were cut after {after:,} steps; the score counts what they had brought by "
         f"then"

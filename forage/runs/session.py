@@ -1,4 +1,4 @@
-"""A sitting of a run: the loop that trains, shows, records and saves, from a beginning or a checkpoint to an end."""
+"""A session of a run: the loop that trains, displays, records and saves, from its start or a checkpoint."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ POINTS = 100  # on the curve
 
 
 class Session:
-    """One sitting of a run: from its beginning or a checkpoint to its end or an interruption."""
+    """One session of a run: from its start or a checkpoint to its end or an interruption."""
 
     def __init__(
         self,
@@ -61,27 +61,27 @@ class Session:
         every = settings.get("evaluation_every")
         self.evaluate_every = every and -(-every // runner.steps_per_iteration)  # iterations between evaluations
         self.rows, self.evaluations = Rows(directory / "metrics.jsonl"), Rows(directory / "evaluations.jsonl")
-        self.texts = Rows(directory / FILE)  # what evaluations said, where there are words
+        self.texts = Rows(directory / FILE)  # texts of the policy in evaluations, in a run on text
         self.totals = Totals()  # since the last point
         self.points: list[dict[str, Any]] = []  # of the curve, so far
-        self.earlier = 0.0  # seconds of earlier sittings
-        self.started: float | None = None  # when this one's loop began
-        self.sat_down = time.monotonic()  # likewise, by a clock that never stands still
+        self.earlier = 0.0  # seconds of earlier sessions
+        self.started: float | None = None  # when the loop of this session started
+        self.sat_down = time.monotonic()  # likewise, by a clock that never stops
         self.interrupted: str | None = None
-        self.stopped = ""  # why training ends before its last step
-        self.said: list[str] = []  # more for the introduction
-        self.begun: Callable[[], None] = lambda: None  # called after a beginning that is not a resumption
-        self.began_at: int | None = None  # the step of its beginning, if that was in this sitting
-        self.newest: dict[str, Any] | None = None  # evaluation of this sitting
+        self.stopped = ""  # the reason to end training before its last step
+        self.said: list[str] = []  # further lines of the introduction
+        self.begun: Callable[[], None] = lambda: None  # called after a new start, not after a resumption
+        self.began_at: int | None = None  # the step at its start, if that was in this session
+        self.newest: dict[str, Any] | None = None  # evaluation of this session
         self.within = return_range(setup, step_limit(setup))
         self.scoring_took = 0.0  # seconds of the episodes of the score
-        self.asked = 0  # evaluations that callbacks asked for
-        self.watch = Watch()  # of what is beside training
-        self.before: dict[str, float] = {}  # what the runner had spent when compiling was over
-        self.missed: set[str] = set()  # names of the environment's own that it does not say
+        self.asked = 0  # evaluations that callbacks requested
+        self.watch = Watch()  # of the time outside training
+        self.before: dict[str, float] = {}  # seconds of the runner at the end of compiling
+        self.missed: set[str] = set()  # names of the environment's info that do not occur
         self.interval = Interval(settings["checkpoint_seconds"], self.sat_down)  # between checkpoints
-        self.evaluating = float("inf")  # seconds that the newest evaluation took; nobody knows before the first
-        self.calling = 0.0  # seconds that the callbacks have taken at most
+        self.evaluating = float("inf")  # seconds of the newest evaluation; unknown before the first
+        self.calling = 0.0  # longest time of the callbacks in seconds
         self.checkpoints = Checkpoints(directory, runner, display)
         self.finite = Finite(setup, runner, self.checkpoints, display)
         self.bounds = Bounds(setup, runner, display)
@@ -89,16 +89,18 @@ class Session:
 
     @property
     def seconds(self) -> float:
-        """Spent in the loop, in earlier sittings too."""
+        """Return the seconds spent in the loop, including earlier sessions."""
         return self.earlier + (0.0 if self.started is None else time.monotonic() - self.started)
 
     @property
     def learned_nothing(self) -> bool:
-        """Return whether the run is where it began, in this sitting."""
+        """Return whether the run is still at the step of its start, in this session."""
         return self.checkpoints.steps is None if self.began_at is None else self.runner.steps == self.began_at
 
     def scored_already(self) -> dict[str, Any] | None:
-        """Return the evaluation of a run that has finished, if it has as many episodes as are asked for, so played."""
+        """Return the stored evaluation of a finished run, if it has enough episodes and the requested kind of
+        actions.
+        """
         found = Run(self.directory).evaluation
         if found is None or found.get("steps") != self.runner.steps:
             return None
@@ -106,7 +108,7 @@ class Session:
         return found if alike and found["episodes"] >= self.settings["evaluation_episodes"] else None
 
     def run(self) -> Run:
-        """Train to the end; from the beginning unless a checkpoint was restored."""
+        """Train to the end, from the start unless a checkpoint was restored."""
         self.display.settings = self.setup.settings
         steps = self.iterations * self.runner.steps_per_iteration
         said = introduction(self.setup, self.directory, steps, self.runner.spread)
@@ -153,7 +155,7 @@ class Session:
             raise ForageError(f"{str(error).rstrip('.')}.{self.what_is_kept()}") from error
         except jax.errors.JaxRuntimeError as error:
             raise ForageError(f"{device_failure(error, self.runner.steps)}{self.what_is_kept()}") from error
-        except BrokenPipeError:  # nobody reads what is shown any more
+        except BrokenPipeError:  # the reader of the output is gone
             raise
         except OSError as error:
             what = f"{error.strerror or error}: {error.filename or self.directory}"
@@ -170,7 +172,7 @@ class Session:
         return Run(self.directory)
 
     def score_agents(self) -> dict[str, Any]:
-        """Play the episodes of the score, and count the seconds that they take."""
+        """Play the episodes of the score, and measure the seconds that they take."""
         began, episodes = time.monotonic(), self.settings["evaluation_episodes"]
         with said_if_long(self.display.note, self.setup, episodes):
             found = score_agents(self.runner, self.setup, episodes)
@@ -178,12 +180,12 @@ class Session:
         return found
 
     def inherit(self, inheritance: Inheritance) -> None:
-        """Begin with what another run has learned."""
+        """Start with the weights and the memory of another run."""
         self.begun = lambda: inheritance.begin(self.runner)
         self.said += inheritance.lines()
 
     def score(self, returns: np.ndarray) -> np.ndarray:
-        """Return what returns in several rewards are worth together."""
+        """Return the combination of several rewards' returns into one."""
         return self.setup.rewards.score(returns, self.setup.spec)
 
     def loop(self) -> None:
@@ -195,8 +197,8 @@ class Session:
             evaluated = [row["steps"] for row in read_rows(self.evaluations.path)]
             if not evaluated:
                 self.evaluate(0)
-                self.heed()  # before the first step there is nothing to stop
-            elif done % self.evaluate_every == 0 and self.runner.steps not in evaluated:  # it was interrupted
+                self.heed()  # before the first step there is no training to stop
+            elif done % self.evaluate_every == 0 and self.runner.steps not in evaluated:  # interrupted
                 self.evaluate(done // self.evaluate_every)
                 self.stopped = self.heed()
         self.started = last_row = learning = time.monotonic()
@@ -213,11 +215,11 @@ class Session:
             self.bounds.look()
             now = time.monotonic()
             done += count
-            if compiled_at is None:  # the first call compiles, which says nothing about speed
+            if compiled_at is None:  # the first call compiles, so its speed means nothing
                 self.watch.spent["compile"], self.before = now - start, self.runner.spent
                 compiled_at, learning, last_row, row_from = done, now, now, done
             else:
-                # A report about every second, and never one whose length depends on the clock alone in its results.
+                # Report about every second; the results must not depend on the clock.
                 batch = max(1, min(self.every, int(count * 1.0 / max(now - start, 1e-3)) or 1, 4 * batch))
             self.totals.add(report)
             timed = len(self.setup.members) * (done - row_from) * spi
@@ -235,22 +237,22 @@ class Session:
             took = 0.0
             number = done // self.evaluate_every if self.evaluate_every and done % self.evaluate_every == 0 else None
             aside = self.calling + (0.0 if number is None else self.evaluating)
-            # What takes long is not to be waited for with training unsaved.
+            # Save before a long pause, so that no training is lost during it.
             if aside and self.interval.due(time.monotonic(), aside):
                 self.save(unevaluated=number is not None)
             if number is not None:
                 took = self.evaluate(number)
                 self.stopped = self.stopped or self.heed()
             took += self.call_back(row)
-            # The clock of training stands still meanwhile.
+            # Leave the pause out of training time.
             self.started, learning, last_row = self.started + took, learning + took, last_row + took
-            if self.stopped and done != mark:  # the curve ends where training does
+            if self.stopped and done != mark:  # the curve ends with training
                 self.write_row(row)
                 self.totals = Totals()
             stopping = self.interrupted is not None
             ending = stopping or self.stopped or done == self.iterations
             if stopping:
-                compiling.stop.by = ""  # what saving compiles is small
+                compiling.stop.by = ""  # saving compiles only small programs
             if ending or self.interval.due(time.monotonic()):
                 self.save()
             if stopping:
@@ -261,15 +263,15 @@ class Session:
         self.earlier, self.started = self.seconds, None
 
     def spent(self) -> dict[str, float]:
-        """Return the seconds of this sitting, by what they were spent on."""
+        """Return the seconds of this session by activity."""
         training = {name: seconds - self.before.get(name, 0.0) for name, seconds in self.runner.spent.items()}
         found = together([self.watch.spent, training])
         return found | {"rest": max(0.0, time.monotonic() - self.sat_down - sum(found.values()))}
 
     def evaluate(self, number: int) -> float:
-        """Play episodes apart from training, others at each point, and write what they brought. Return seconds.
+        """Play evaluation episodes, new ones at each point, and write their results. Return the seconds.
 
-        Greedily unless the run was told to sample: what suits the policy is only asked of the one that is scored.
+        Actions are greedy unless the run samples them; the choice between both is made only for the score.
         """
         began = time.monotonic()
         self.watch.start()
@@ -291,14 +293,14 @@ class Session:
         return self.evaluating
 
     def keep_texts(self) -> None:
-        """Write what the newest evaluation said, where there are words."""
+        """Write the texts of the newest evaluation, if there are any."""
         if self.runner.conversations:
             self.append(self.texts, row_of(self.runner.steps, self.runner.conversations))
 
     def compare_with_handover(self) -> None:
-        """Record how evaluations compare with the first one, of an offline run's policy, and say when they fall."""
+        """Record the evaluations against the first one, of the offline run's policy, and note a fall."""
         rows = read_rows(self.evaluations.path)
-        if not rows:  # a full disk kept it out
+        if not rows:  # a full disk kept it from being written
             return
         found, said = handed_over(self.setup.members, rows)
         try:
@@ -309,11 +311,13 @@ class Session:
             self.display.note(said)
 
     def heed(self) -> str:
-        """Keep the agents of the newest evaluation if it is the best. Return why it ends training, or nothing."""
+        """Keep the agents of the newest evaluation if it is the best. Return its reason to end training, or an empty
+        text.
+        """
         return self.keeping.evaluated(self.newest) if self.newest else ""
 
     def call_back(self, row: dict[str, Any]) -> float:
-        """Call the callbacks. What one raises is raised once everything is saved. Return seconds."""
+        """Call the callbacks. If one fails, save the run before raising its error. Return the seconds."""
         began = time.monotonic()
         for callback in self.callbacks:
             try:
@@ -328,7 +332,7 @@ class Session:
         return took
 
     def note_missing(self) -> None:
-        """Say once which names of the environment's own information have not occurred."""
+        """Note each requested name that the environment's info lacks, once."""
         for name, known in self.runner.missing().items():
             if name not in self.missed:
                 self.missed.add(name)
@@ -336,17 +340,17 @@ class Session:
                 self.display.note(f"No episode so far ended with {name} in {self.setup.name}'s info; {there}.")
 
     def track(self, row: dict[str, Any]) -> None:
-        """Hand the numbers of a step to the trackers."""
+        """Write the numbers of a step to the trackers."""
         for tracker in self.trackers:
             tracker.write(row)
 
     def track_evaluation(self, evaluation: dict[str, Any]) -> None:
-        """Hand what an evaluation found to the trackers."""
+        """Write the results of an evaluation to the trackers."""
         found = {f"evaluation/{name}": value for name, value in columns(evaluation).items()}
         self.track({"steps": evaluation["steps"]} | found)
 
     def track_again(self, run: Run) -> None:
-        """Hand the points of a run that goes on to the trackers, in the order in which they were made."""
+        """Write all points of a resumed run to the trackers, in the order of their steps."""
         points: list[tuple[int, Any, Any]] = [(row["steps"], self.track, row) for row in run.rows]
         for row in run.evaluations:
             points.append((row["steps"], self.track_evaluation, row | {"members": self.setup.members}))
@@ -359,7 +363,7 @@ class Session:
         except Unsound:
             raise
         except ForageError as error:
-            # An environment or a person failed, and the agent is whole. Without progress the checkpoint says more.
+            # An environment or a person failed, and the agent is intact. Without progress the checkpoint holds more.
             if self.runner.steps != self.checkpoints.steps:
                 self.save(quietly=True)
             if isinstance(error, Interrupted):
@@ -370,13 +374,14 @@ class Session:
         try:
             rows.append(row)
         except ForageError as error:
-            if len(rows.waiting) == 1:  # said once
+            if len(rows.waiting) == 1:  # noted once
                 self.display.note(f"{error} Training goes on and will try again.")
 
     def shown(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return a row as displays get it: with each member's newest episodes, and since when none has ended.
+        """Return a row with the columns that displays add: the newest episodes, and the step since which none has
+        ended.
 
-        Where episodes can be read, with the newest one in words.
+        If episodes are text, the newest one is added too.
         """
         if self.setup.offline:
             return row
@@ -392,10 +397,10 @@ class Session:
         self.points.append(row)
 
     def save(self, quietly: bool = False, unevaluated: bool = False) -> None:
-        """Write a checkpoint and the agents. A full disk does not stop the run while it can go on and try again.
+        """Write a checkpoint and the agents. A full disk does not stop the run while it can try again later.
 
-        Where that is the last chance, the agents alone are written. `unevaluated`: an evaluation of this very step is
-        still to come.
+        At the last chance, the agents are written alone. `unevaluated`: an evaluation of this very step is still to
+        come.
         """
         steps, began = self.runner.steps, time.monotonic()
         header: dict[str, Any] = {"steps": steps, "seconds": self.seconds, "since": self.totals.plain()}
@@ -404,7 +409,7 @@ class Session:
         self.watch.start()
         try:
             for rows in (self.rows, self.evaluations, self.texts):
-                # A checkpoint never knows of points that the curve lacks.
+                # Write the curve first: a checkpoint must not be ahead of it.
                 self.checkpoints.with_room(functools.partial(rows.flush, durable=True))
             self.checkpoints.save(header)
         except NotFinite as error:
@@ -424,11 +429,11 @@ class Session:
     def restore(self, run: Run) -> None:
         """Load the newest whole checkpoint, and drop points of the curve after it.
 
-        A run that was stopped before its first checkpoint is left to begin.
+        A run that was stopped before its first checkpoint starts from scratch.
         """
         header = self.checkpoints.load(run)
         steps = -1 if header is None else header["steps"]
-        # An evaluation that came after the checkpoint of the same step is made again, and heeded then.
+        # An evaluation due after the checkpoint of the same step is repeated, and acted on then.
         played = steps - 1 if header is not None and header.get("unevaluated") else steps
         for rows, last in ((self.rows, steps), (self.evaluations, played), (self.texts, played)):
             for line in rows.drop_after(last):
@@ -446,8 +451,8 @@ class Session:
     def catch_signals(self) -> dict[int, Any]:
         """Make the first Ctrl-C, SIGTERM or SIGHUP save and stop at the next report, and a second one stop at once.
 
-        A closed terminal sends SIGHUP, often twice, which `nohup` has ignored. While a program is compiled, which may
-        take long, the first signal stops too. Return the handlers until now.
+        A closed terminal sends SIGHUP, often twice, unless `nohup` ignores it. The first signal also stops a
+        compilation, which may take long. Return the previous handlers.
         """
         previous: dict[int, Any] = {}
         hangup = getattr(signal, "SIGHUP", None)  # Windows has none
@@ -456,7 +461,7 @@ class Session:
             if number == hangup:
                 streams.leave_closed_terminal()
             if self.interrupted is not None:
-                if number == hangup:  # nobody is impatient
+                if number == hangup:  # a second one is no sign of impatience
                     return
                 raise KeyboardInterrupt
             self.interrupted = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
@@ -468,6 +473,6 @@ class Session:
         try:
             for number in heard:
                 previous[number] = signal.signal(number, handle)
-        except ValueError:  # not in the main thread: whoever started the thread handles signals
+        except ValueError:  # not in the main thread: the owner of the thread handles signals
             pass
         return previous

@@ -1,4 +1,4 @@
-"""A run that begins with what another has learned: its agents' weights, and what it has collected."""
+"""Runs that start from another run: from its agents' weights, and optionally its memory."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from forage.runs.run import Run
 NETWORKS = ("hidden_sizes", "value_sizes", "activation", "layer_norm", "encoder", "optimiser", "state_dependent_noise")
 NETWORKS += ("critics", "critic_norm", "bins", "lowest_value", "highest_value", "quantiles", "discount")
 NETWORKS += ("torso", "normalise_observation", "squash_deviation")
-"""Fields of an agent that decide what its networks are and what they mean."""
+"""Fields of an agent that decide the shape and the meaning of its networks."""
 
 
 def as_parent_unless_said(parent: Run, given: dict[str, Any], with_memory: bool = False) -> dict[str, Any]:
-    """Return the arguments of a run that begins with another one's weights: what is not given is as in that one.
+    """Return the arguments of a run that starts from another's weights: those not given are the parent's.
 
-    A memory that it takes over keeps its size, as places are counted from the beginning. Another agent than the
-    parent's has its own usual memory and behaviour, and of the parent's options those that decide what networks are.
+    A memory taken over keeps its size, as its places are counted from the start. An agent of another kind has its own
+    usual memory and behaviour, and only the parent's options that decide the networks.
     """
     decisive = {"agent", "environment", "opponent", *PORTS, *DECISIVE}
     said = {name for name, value in given.items() if value is not None}
@@ -58,44 +58,44 @@ def as_parent_unless_said(parent: Run, given: dict[str, Any], with_memory: bool 
 
 
 def networks(parent: Run, agent: str) -> dict[str, Any]:
-    """Return the options of a run's agent that decide what its networks are, as far as another agent has them."""
+    """Return the options of a run's agent that decide its networks, as far as another agent has them."""
     of_parent = parent.part("agent")
     theirs = {field.name for field in registry.fields(registry.part_class("agent", agent))}
     return {name: getattr(of_parent, name) for name in NETWORKS if name in theirs and hasattr(of_parent, name)}
 
 
 def without_random_start(setup: Setup) -> Setup:
-    """Return a setup whose agent acts by itself from the first step on: it has learned already."""
+    """Return a setup without random steps at the start, as its agent has learned already."""
     if not isinstance(setup.behaviour, Own):
         return setup
     return dataclasses.replace(setup, behaviour=from_first_on(setup.behaviour))
 
 
 def from_first_on(behaviour: Own) -> Own:
-    """Return the same behaviour without steps at random at the beginning."""
+    """Return the same behaviour without random steps at the start."""
     return dataclasses.replace(behaviour, random_steps=0)
 
 
 @dataclasses.dataclass
 class Inheritance:
-    """What the members of a new run begin with."""
+    """The weights and the memory that the members of a new run start with."""
 
     parent: Run
-    rows: list[int]  # the parent's member that each member of the run goes on from
-    each: bool  # each seed goes on from the same seed
+    rows: list[int]  # the parent's member for each member of the run
+    each: bool  # each seed continues the same seed
     agents: Any  # leaves `member ...`
-    left: list[str]  # fields of the parent's agents that those of this run have not
-    memory: Any = None  # likewise, where it is taken
+    left: list[str]  # fields of the parent's agents that those of this run lack
+    memory: Any = None  # likewise, if it is taken over
     capacity: int = 0  # of that memory
-    steps: int = 0  # at which the run begins, where it is: a memory counts from there
+    steps: int = 0  # at the start of the run: a memory counts from there
     offline: bool = False  # the parent learned from a data set alone, and the run itself does not
 
     def begin(self, runner: Runner) -> None:
-        """Give a runner that has just begun what it inherits."""
+        """Load the inheritance into a runner that has just started."""
         runner.inherit(self.agents, self.memory, self.steps)
 
     def lines(self) -> list[str]:
-        """Say what a run begins with."""
+        """Describe the weights and the memory that a run starts with."""
         task = self.parent.config["spec"]["name"]
         which = "seed by seed" if self.each else f"every seed with those of {told(members(self.parent)[self.rows[0]])}"
         without = f", without {', '.join(self.left)}" if self.left else ""
@@ -108,7 +108,7 @@ class Inheritance:
         return lines
 
     def record(self) -> dict[str, Any]:
-        """Return what the run's configuration says of its parent."""
+        """Return the configuration's entry on the parent."""
         found = members(self.parent)
         return {
             "run": os.path.abspath(self.parent.directory),
@@ -120,15 +120,15 @@ class Inheritance:
 
 
 def members(run: Run) -> list[dict[str, Any]]:
-    """Return what sets each member of a run apart."""
+    """Return the settings and the seed of each member of a run."""
     return members_of(run.config["sweep"], run.config["seeds"])
 
 
 def inherited(parent: Run, setup: Setup, runner: Runner, with_memory: bool) -> Inheritance:
-    """Return what a run begins with. Raise `ForageError` if that does not fit, naming the first leaf.
+    """Return the inheritance of a run. Raise `ForageError` if it does not fit, naming the first leaf.
 
-    Each seed goes on from the same seed of the parent, from its best setting where that is a sweep; where the parent
-    has not all of the seeds, every one from its best in evaluation.
+    Each seed continues the same seed of the parent, with its best setting in a sweep; if the parent lacks one of the
+    seeds, every seed continues the parent's best in evaluation.
     """
     check_scales(parent, setup)
     there, evaluation = members(parent), parent.evaluation
@@ -162,12 +162,12 @@ def inherited(parent: Run, setup: Setup, runner: Runner, with_memory: bool) -> I
 
 
 def field(name: str) -> str:
-    """Return which field of an agent's state a leaf belongs to: `.critics.body.weight` to `critics`."""
+    """Return the field of an agent's state that a leaf belongs to: `.critics.body.weight` to `critics`."""
     return re.split(r"[.\[]", name.lstrip("."))[0]
 
 
 def check_scales(parent: Run, setup: Setup) -> None:
-    """Raise `ForageError` if a run would read whole numbers otherwise than its parent learned to."""
+    """Raise `ForageError` if a run would scale whole numbers differently from its parent."""
     there, here = parent.config["spec"], setup.config()["spec"]
     if there["observation_space"] == here["observation_space"] and there.get("scales") != here.get("scales"):
         raise ForageError(
@@ -177,7 +177,7 @@ def check_scales(parent: Run, setup: Setup) -> None:
 
 
 def check_spaces(parent: Run, setup: Setup) -> None:
-    """Raise `ForageError` if a run sees other observations or takes other actions than its parent."""
+    """Raise `ForageError` if a run has other observations or actions than its parent."""
     there, here = parent.config["spec"], setup.config()["spec"]
     for space, verb in (("observation_space", "shows"), ("action_space", "takes")):
         if there[space] != here[space]:
@@ -189,7 +189,7 @@ def check_spaces(parent: Run, setup: Setup) -> None:
 
 
 def collected(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, Leaf], int]:
-    """Return what a run's newest checkpoint remembers for each of these members, by leaf, and the steps it holds."""
+    """Return the memory of these members in a run's newest checkpoint, by leaf, and its steps. Check that it fits."""
     if setup.memory.on_policy or setup.memory.offline:
         raise ForageError("with_memory takes a replay memory over, and this run keeps none; leave it out.")
     if not parent.checkpoints:
@@ -205,7 +205,7 @@ def collected(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, Lea
 
 
 def remembered(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, Leaf], int]:
-    """Return what memory the newest checkpoint holds for each of these members, by leaf, and after how many steps."""
+    """Return the memory of these members in the newest checkpoint, by leaf, and the steps it holds."""
     path = parent.checkpoints[-1]
     saved, steps = checkpoint.leaves(path), checkpoint.read_header(path)["steps"]
     if not any(name.startswith("[0]") for name in saved):  # made on the device

@@ -1,4 +1,4 @@
-"""What the end of a run says and leaves behind."""
+"""The conclusion of a run: its result, its last lines and its pictures."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def conclude(
 ) -> tuple[dict[str, Any], list[str]]:
     """Write the evaluation and the pictures of a run. Return its result as data, and as lines to show.
 
-    `took`: the seconds of training, and those of the evaluation that the score is of. `spent`: seconds of this
-    sitting, by what they were spent on; empty if nothing was left to do. `stopped`: why training ended before its
-    last step; that is recorded.
+    `took`: the seconds of training, and of the evaluation behind the score. `spent`: seconds of this session by
+    activity; empty if nothing was left to do. `stopped`: the reason why training ended before its last step, which is
+    recorded.
     """
     if stopped:
         record(Run(directory), "stopped", runner.steps, {"reason": stopped})
@@ -77,9 +77,9 @@ def conclude(
 
 
 def write_visits(directory: Path, setup: Setup, runner: Runner) -> Path | None:
-    """Write how often steps led to each place of the map, and episodes began there, and draw both in one picture.
+    """Write the steps into each cell of the map and the episodes started there, and draw both in one picture.
 
-    They are `visits.npy` and `begun.npy`, `[member, ...]`; of a run that does not count them there is none.
+    They are `visits.npy` and `begun.npy`, `[member, ...]`; return `None` if the run does not count them.
     """
     counts = runner.visits
     if counts is None:
@@ -96,7 +96,7 @@ def write_visits(directory: Path, setup: Setup, runner: Runner) -> Path | None:
 
 
 def device_failure(error: Exception, steps: int) -> str:
-    """Say in one sentence what JAX raised while a compiled program ran."""
+    """Describe an error that JAX raised while a compiled program ran, in one sentence."""
     text = str(error)
     if "RESOURCE_EXHAUSTED" in text or "out of memory" in text.lower():
         return f"There was not enough memory after step {steps:,}; fewer seeds, a smaller memory or network takes less."
@@ -105,7 +105,7 @@ def device_failure(error: Exception, steps: int) -> str:
 
 
 def described(run: Run) -> list[str]:
-    """Say what a run is and what it scores, which run it came from, what changed on the way, and all its settings."""
+    """Describe a run in lines: its scores, its parent, its history and all its settings."""
     config, evaluation = run.config, run.evaluation
     directory = printable(str(run.directory))
     seeds = ", ".join(map(str, config["seeds"]))

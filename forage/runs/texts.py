@@ -1,6 +1,6 @@
-"""Conversations that a run keeps in words, so that people can read what its policy says as it learns.
+"""Conversations that a run keeps, so that people can read the policy's texts as it learns.
 
-Each evaluation leaves a line in texts.jsonl: its `steps`, and of each member the first few of its episodes.
+Each evaluation leaves a line in texts.jsonl: its `steps`, and the first few episodes of each member.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from forage.core.host import Conversation
 from forage.core.records import wrong_texts
 from forage.runs.curve import read_rows
 
-KEPT = 5  # episodes of each member that an evaluation leaves
+KEPT = 5  # episodes of each member that are kept of an evaluation
 FILE = "texts.jsonl"
 
 
 class Texts(NamedTuple):
-    """What a run said in one evaluation."""
+    """The conversations of one evaluation."""
 
-    steps: int  # that each member had taken
+    steps: int  # of each member at that time
     members: list[list[Conversation]]  # each member's episodes
 
 
 def row_of(steps: int, conversations: list[list[Conversation]]) -> dict[str, Any]:
-    """Return the line that an evaluation leaves."""
+    """Return the line of an evaluation."""
     return {"steps": steps, "members": [[one._asdict() for one in each[:KEPT]] for each in conversations]}
 
 
 def read_texts(directory: Path) -> list[Texts]:
-    """Return what a run has kept, oldest first; of several evaluations at one step the newest."""
+    """Return the stored texts, oldest first; only the newest of several evaluations at one step."""
 
     def told(one: dict[str, Any]) -> Conversation:
         said = tuple((who, what) for who, what in one["said"])
@@ -40,5 +40,5 @@ def read_texts(directory: Path) -> list[Texts]:
 
 
 def first_middle_last(texts: list[Texts]) -> list[Texts]:
-    """Return the first, the middle and the last of them; all where there are no more than three."""
+    """Return the first, the middle and the last of them; all if there are no more than three."""
     return texts if len(texts) < 4 else [texts[0], texts[(len(texts) - 1) // 2], texts[-1]]

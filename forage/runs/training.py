@@ -1,4 +1,4 @@
-"""Train, resume, evaluate: what the command line does, in Python."""
+"""Train, resume and evaluate: the commands as Python functions."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from forage.runs.starting import as_parent_unless_said, inherited, without_rando
 from forage.runs.trackers import Names, open_trackers, tracker_names
 
 CHECKED_APART = ("environment", "steps", "seeds", "evaluation_every", "callbacks", "options")
-"""Arguments of `train` that are more than a type, and have sentences of their own."""
+"""Arguments of `train` that are checked by more than their type, with sentences of their own."""
 CHANGEABLE = ("agent", *PORTS, "evaluation_actions", "opponent")
-"""What a run may be resumed with that is other than it was."""
+"""The settings of a run that may change on resuming."""
 
 
 def train(
@@ -98,35 +98,40 @@ def train(
     a class, a function that makes one `gymnasium.Env`, or one that builds a batch on the host from a number of
     environments. `steps` are of each seed: `500_000` or `"500k"`. `behaviour`, `rewards`, `memory`, `tasks`, `starts`:
     parts for the ports, or their names. `options`: those of the agent, such as `learning_rate=1e-3`, as in
-    `agent_options`. `sweep={"learning_rate": [...]}`, `wrap=["frame-stack:4", "time-limit:200"]` (the first innermost).
-    `data`: the file of a data set to learn from, without environment steps; `steps` are then updates, and unless
-    `evaluation_every` says otherwise there are ten evaluations.
-    `evaluation_actions="sampled"`, as in training, or `"greedy"`, the best guess; unless said, the score is of what did
-    better in episodes played for that.
-    `evaluation_every` steps of each seed, and before the first, the agent plays `evaluation_episodes` apart from
-    training, whose course and clock that does not touch; see `Run.evaluations`.
-    `devices`: how many share the run, of a native environment; unless said all accelerators, and on the CPU one for
-    each seed. Where they are more than the seeds divide among them, several share the environments of one.
-    `workers`: processes of each seed that step its environments, where those are stepped on the host; each may have
-    several `worker_threads`, for environments that wait, or compute outside of Python. `"ray:4"`: actors of a Ray
-    cluster, which may be on other machines. With `first_come` none of them waits for others within a rollout, and what
-    comes out is the same. With `ahead=N` they choose actions too and play whole rollouts, with parameters that are
-    always N updates old once there have been N, so that with N of 1 or more they play while the learner learns.
-    `step_timeout`: the seconds that a worker may take over one step, 600 unless said; one that takes longer is said to,
-    killed and replaced, and its step is lost.
-    `hosts`: processes that share the run with all their devices, of a native environment. This one leads; `coordinator`
-    is where it listens (`"machine:4711"`), and `forage join` is called on the others.
-    `display`: `auto`, `live`, `plain`, `json`, `notes`, `quiet` or a `Progress`.
-    `track`: trackers that the numbers also go to, such as `"wandb"` or `["csv", MyTracker]` (`extras` is its old name).
-    `callbacks` are called once a report, about every second, with a `forage.runs.callbacks.View` of the run, which may
-    stop it. `stop_at`: train until an evaluation scores so much. `keep="best"` and `keep_every=N` keep the agents of
-    the best evaluation and of every N steps, for `forage.load(run, checkpoint="best")`.
+    `agent_options`. `sweep={"learning_rate": [...]}`, `wrap=["frame-stack:4", "time-limit:200"]` (the first is
+    innermost).
 
-    `start_from`: a run with whose weights this one begins, seed by seed where it has the seeds, else every seed with
-    those of its best; `with_memory`: with what it has collected too, from the step that it counts. What is not said of
-    agent, environment, parts, steps and seeds is as in that run; another agent has its own usual memory and behaviour,
-    and that run's networks. A run that acts and goes on from one that learned from data alone is evaluated at the
-    hand-over, and says when it falls more than a tenth below that.
+    `data`: the file of a data set to learn from, without environment steps; `steps` then count updates, and without
+    `evaluation_every` there are ten evaluations. `evaluation_actions`: `"sampled"`, as in training, or `"greedy"`, the
+    most likely action; `"auto"` takes the one with the higher return in separate episodes. `evaluation_every`: the
+    steps of each seed between evaluations of `evaluation_episodes` episodes; the first precedes training. They affect
+    neither the course of training nor its clock; see `Run.evaluations`.
+
+    `devices`: the number that share the run of a native environment; by default all accelerators, and on the CPU one
+    for each seed. If there are more devices than the seeds can use, several share the environments of one seed.
+
+    `workers`: processes of each seed that step its environments, if those run on the host; each may have several
+    `worker_threads`, for environments that wait, or compute outside of Python. `"ray:4"`: actors of a Ray cluster,
+    which may be on other machines. With `first_come` no worker waits for the others within a rollout; the result is the
+    same. With `ahead=N` workers also choose the actions and play whole rollouts, with parameters that are N updates
+    old, so that with N of 1 or more they play while the learner learns. `step_timeout`: the seconds that a worker may
+    take for one step, 600 by default; a slower one is reported, killed and replaced, and its step is lost.
+
+    `hosts`: processes that share the run of a native environment with all their devices. This one leads; `coordinator`
+    is its address (`"machine:4711"`), and the others call `forage join`.
+
+    `display`: `auto`, `live`, `notebook`, `plain`, `json`, `notes`, `quiet` or a `Progress`.
+
+    `track`: trackers that also receive the numbers, such as `"wandb"` or `["csv", MyTracker]` (`extras` is its old
+    name). `callbacks` are called at each report, about every second, with a `forage.runs.callbacks.View` of the run;
+    they may stop it. `stop_at`: train until an evaluation reaches this score. `keep="best"` and `keep_every=N` keep the
+    agents of the best evaluation and of every N steps, for `forage.load(run, checkpoint="best")`.
+
+    `start_from`: a run whose weights this one starts with, seed by seed if it has the seeds, else every seed with those
+    of its best; `with_memory`: take over its memory too, and count steps on from there. Agent, environment, parts,
+    steps and seeds are those of that run unless they are given; another agent has its own usual memory and behaviour,
+    and that run's networks. A run that fine-tunes an offline run is evaluated before its first update, and warns if a
+    later score is more than a tenth lower.
 
     Examples:
         >>> import forage
@@ -192,7 +197,7 @@ def train(
     check_memory(runner)
     inheritance = None if parent is None else inherited(parent, setup, runner, with_memory)
     handed_over = inheritance is not None and inheritance.offline
-    # Offline no episodes of training make a curve, and after it a fall is to be noticed.
+    # Offline, no training episodes make a curve; after a hand-over, a fall has to be noticed.
     if (setup.offline or handed_over) and evaluation_every is None:
         evaluation_every = -(-setup.steps // 10)
     if runner.in_words and evaluation_every is None:  # so that people can read how answers change
@@ -216,16 +221,16 @@ def train(
     path = Path(directory) if directory is not None else new_directory(setup)
     session: Session | None = None
     with locked(path), removed_if_failed(path, lambda: session is None or session.learned_nothing):
-        if directory is not None:  # again, as others may have trained there while this one was made
+        if directory is not None:  # once more: another process may have trained there meanwhile
             Run.check_free(path)
         config = setup.config() | settings
         keep_own(config, None if parent is None else parent.config)
         made: dict[str, Any] = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count()}
         if own := own_code(setup):
             made["own"] = own
-        write_json(path / "versions.json", versions() | made)  # first: it says whose directory this is
+        write_json(path / "versions.json", versions() | made)  # first, as it marks the directory as ours
         tracking = open_trackers(trackers, path, config, note=shown.note)
-        write_json(path / "config.json", config)  # last: it is what makes a directory a run
+        write_json(path / "config.json", config)  # last, as it makes the directory a run
         session = Session(path, setup, runner, settings, shown, tracking, called)
         if inheritance is not None:
             session.inherit(inheritance)
@@ -247,14 +252,13 @@ def resume(
 ) -> Run:
     """Continue a run from its newest whole checkpoint, as if it had never stopped.
 
-    `steps`: a new, larger total for each seed, of a run that is over too. What is scheduled follows it from then on,
-    and the run's history keeps both totals. `callbacks`: as in `train`; a run does not remember its own.
-    An environment that was a Python object must be given again, as it was before `wrap`, and so must a part that holds
-    one (`behaviour=`, ...). What is given otherwise than it was holds from here on: config.json says what is, and
-    history.jsonl what was before which step. `data`: where a run's data set lies now, if it was moved. `hosts` and
-    `coordinator`: as in `train`; all hosts need to see the run's directory. Where there are fewer devices than when it
-    began, it takes those that are there, and says so. Raise `ForageError` when code or versions differ from those it
-    was made with, unless `anyway`.
+    `steps`: a new, larger total for each seed, also for a finished run. Schedules follow it from then on, and the run's
+    history keeps both totals. `callbacks`: as in `train`; a run does not store its own. An environment that was a
+    Python object must be given again, as it was before `wrap`, and so must a part that holds one (`behaviour=`, ...).
+    Changed settings apply from here on: config.json has the new ones, and history.jsonl the earlier ones with the step
+    of the change. `data`: the new path of the run's data set, if it was moved. `hosts` and `coordinator`: as in
+    `train`; all hosts need to see the run's directory. If there are fewer devices than at the start, the run uses those
+    and notes it. Raise `ForageError` if code or versions differ from those of the run, unless `anyway`.
     """
     given = {"directory": directory, "display": display, "anyway": anyway, "data": data}
     check_call(resume, given | {"hosts": hosts, "coordinator": coordinator})
@@ -277,7 +281,7 @@ def resume(
     split = run.config.get("devices_per_seed", 1)
     shape = Shape(then // split, split) if then else None
     leading = lead(hosts, coordinator, shown.note)
-    if leading is None:  # before anything, even a look at the versions, makes JAX settle on its devices
+    if leading is None:  # before all else: even a look at the versions makes JAX settle on its devices
         prepare_devices(then or 1)
     other = differences(read_json(run.directory / "versions.json"))
     differs(other)
@@ -297,7 +301,7 @@ def resume(
     with locked(run.directory):
         session = Session(run.directory, setup, runner, run.config, shown, callbacks=called)
         session.restore(run)
-        if (parent := run.config.get("parent")) and session.checkpoints.steps is None:  # stopped before it had begun
+        if (parent := run.config.get("parent")) and session.checkpoints.steps is None:  # stopped before it began
             inheritance = inherited(Run(parent["run"]), setup, runner, parent["with_memory"])
             if inheritance.record() != parent:
                 raise ForageError(f"{parent['run']} has changed since {directory} began with it; train anew from it.")
@@ -307,7 +311,7 @@ def resume(
         if extension:
             session.said += extension.lines(setup, runner.steps)
             extension.record(setup, runner.steps)
-        tracked = run.config.get("track", run.config.get("extras", ()))  # as it was called before
+        tracked = run.config.get("track", run.config.get("extras", ()))  # the option's former name
         with stored(run.directory, run.config):
             session.trackers = open_trackers(tracked, run.directory, run.config, again=True, note=shown.note)
         session.track_again(run)
@@ -316,10 +320,10 @@ def resume(
 
 
 def finished(agent: Any, environment: Any, *, directory: Path, display: str, **options: Any) -> Run:
-    """Return the run that `train` would make: as it lies in `directory`, gone on with where it was stopped, or begun.
+    """Return the run that `train` would make: load it if it is in `directory`, else resume it or train it.
 
-    What was evaluated before its end, or with other actions than its own, is gone on with as well, and evaluated anew.
-    That what lies there was asked for in the same words is for the caller to know.
+    A run that was evaluated before its end, or with other actions than its own, is resumed and evaluated again. The
+    caller must check that a run in `directory` has the same settings.
     """
     if not Run.begun(directory):
         return train(agent, environment, directory=directory, display=progress.make(display), **options)
@@ -329,7 +333,7 @@ def finished(agent: Any, environment: Any, *, directory: Path, display: str, **o
         how = run.evaluation.get("asked", run.evaluation.get("actions", own))
         if run.evaluation.get("steps", 0) >= run.config["steps"] and how == own:
             return run
-    # Python objects are not kept in a run's configuration; named parts and environments are.
+    # A run's configuration holds named parts and environments, but no Python objects.
     given = {port: part for port, part in options.items() if port in PORTS and not isinstance(part, str | None)}
     return resume(
         directory, display=display, environment=None if isinstance(environment, str) else environment, **given
@@ -348,15 +352,13 @@ def evaluate(
 ) -> Score:
     """Evaluate a run's newest checkpoint again, on episodes chosen by `seed`. Return the score; writes it too.
 
-    None of the episodes is one that the run itself was evaluated on. Of a sweep the score is the best setting's:
-    `Run.scores` has every one's. `actions`: `greedy`, `sampled`, or `auto`, which chooses between them anew; unless
-    said, as the run was told, or chose when it was evaluated.
-    `opponent`: who plays the other seats; where that is not the run's own opponent, its score stays as it is, and what
-    was found goes into opponents.json.
-    `checkpoint`: `best`, or the step of one that the run has kept, instead of its newest; the run's score stays as it
-    is, and what was found goes into checkpoints.json.
-    `note` is told what is played, where that takes longer than a moment.
-    Only the agents are read, and what is played is not saved: no code in the run's files is executed.
+    No episode is one of the run's own evaluation. The score of a sweep is the best setting's: `Run.scores` has all of
+    them. `actions`: `greedy`, `sampled`, or `auto`, which chooses between them anew; by default as configured, or as
+    chosen when the run was evaluated. `opponent`: the player of the other seats. Against another opponent than the
+    run's own, its score is unchanged, and the results are written to opponents.json. `checkpoint`: `best`, or the step
+    of a kept checkpoint, instead of the newest; the run's score is unchanged, and the results are written to
+    checkpoints.json. `note` receives a description of an evaluation that takes longer than a moment. Only the agents
+    are read, and the episodes are not saved: no code in the run's files is executed.
     """
     check_call(evaluate, locals())
     check_episodes(episodes)
@@ -368,7 +370,7 @@ def evaluate(
         progress.Notes().note(changed)
     if checkpoint is not None and setup.opponent != run.config.get("opponent"):
         raise ForageError("A kept checkpoint plays against the run's own opponent; leave out the other one.")
-    known = run.evaluation  # before anything is played: what is damaged is said at once
+    known = run.evaluation  # read first, so that damage is reported before anything is played
     runner, score = setup.runner(learns=False), None
     try:
         at = load_agents(run, runner) if checkpoint is None else take_kept(run, setup, runner, checkpoint)
@@ -399,7 +401,7 @@ def evaluate(
 
 
 def new_directory(setup: Setup, suffix: str = "") -> Path:
-    """Make `runs/AGENT-ENVIRONMENT-TIME`, one that nobody else has, even if they begin in the same second."""
+    """Make a new directory `runs/AGENT-ENVIRONMENT-TIME`, unique even for runs that start in the same second."""
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     safe = setup.name.replace(":", "-").replace("/", "-")[:100]  # file systems take 255 bytes
     base = Path("runs") / f"{short_name(setup.agent)}-{safe}-{stamp}".replace(":", "-")
@@ -416,20 +418,20 @@ def new_directory(setup: Setup, suffix: str = "") -> Path:
 
 
 CACHE_BYTES = 2 << 30
-"""What compiled programs take on disk at most, between one command and the next."""
+"""The most bytes that compiled programs may take on disk between two commands."""
 
 
 def use_compilation_cache() -> None:
-    """Keep compiled programs on disk between processes, unless the person has set this up already.
+    """Keep compiled programs on disk between processes, unless the user has configured this already.
 
-    Those used least recently go where they take more than `JAX_COMPILATION_CACHE_MAX_SIZE` bytes, or 2 GiB.
+    The least recently used are deleted if all take more than `JAX_COMPILATION_CACHE_MAX_SIZE` bytes, or 2 GiB.
     """
     if getattr(jax.config, "jax_compilation_cache_dir", None) is not None:
         return
     most = getattr(jax.config, "jax_compilation_cache_max_size", -1)
     if most == 0:
         return
-    # JAX's own limit needs another package, and fails where programs were kept without one before.
+    # JAX's own limit needs another package, and fails on programs that were kept without it.
     jax.config.update("jax_compilation_cache_max_size", -1)
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     folder = os.path.join(cache, "forage", "compiled")
@@ -441,9 +443,9 @@ def use_compilation_cache() -> None:
 
 
 def keep_within(folder: str, most: int) -> None:
-    """Delete the files of a folder that were used least recently, where all take more than `most` bytes.
+    """Delete the least recently used files of a folder if all together take more than `most` bytes.
 
-    A quarter is left free then. Other processes may write, read and delete there meanwhile.
+    A quarter is free afterwards. Other processes may write, read and delete there meanwhile.
     """
     found: list[tuple[float, int, str]] = []
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
@@ -451,7 +453,7 @@ def keep_within(folder: str, most: int) -> None:
             with contextlib.suppress(OSError):  # another process has deleted it
                 one = entry.stat(follow_symlinks=False)
                 if stat.S_ISREG(one.st_mode):
-                    # Where a disk does not note reading, the oldest go.
+                    # On disks that do not record access, the oldest files go.
                     found.append((max(one.st_atime, one.st_mtime), one.st_size, entry.path))
     total = sum(size for _, size, _ in found)
     if total <= most:

@@ -526,11 +526,11 @@ def test_a_stop_is_heard_while_workers_begin_and_not_in_a_step() -> None:
         runner: Any = SimpleNamespace(failed=False, loops=[loop])
         assert HostRunner.state.fget(runner) == (not left,)  # type: ignore[attr-defined]
 
-    def stopped(loop: Any) -> Any:
+    def stop_at_once(loop: Any) -> Any:
         raise InterruptedCompiling("Stopped.")
 
     with pytest.raises(InterruptedCompiling):  # it is no failure of a member of a population
-        HostRunner._each(runner, stopped, [False])
+        HostRunner._each(runner, stop_at_once, [False])
     lane: Any = mock.Mock(**{"answer.side_effect": InterruptedCompiling("Stopped.")})
     players: Any = SimpleNamespace(done={lane: 0}, failed={})
     with pytest.raises(InterruptedCompiling):  # and none of an environment in a rollout
@@ -538,7 +538,7 @@ def test_a_stop_is_heard_while_workers_begin_and_not_in_a_step() -> None:
     assert not players.failed
 
 
-class Unjudged(Addition):
+class WrongVerdicts(Addition):
     """Gives no verdicts."""
 
     def verify(self, problem: Any, text: str) -> Any:
@@ -548,7 +548,7 @@ class Unjudged(Addition):
 @pytest.mark.filterwarnings("ignore:An answer in")
 @pytest.mark.parametrize("kind", [MortalPool, MortalSlots])
 def test_what_environments_count_is_counted_in_workers_too(kind: type[Pool], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worlds, "family", lambda name: Unjudged())
+    monkeypatch.setattr(worlds, "family", lambda name: WrongVerdicts())
     pool = kind(functools.partial(TextEnvironment, "addition"), 5, 2, 2)
     try:
         action = pool.reset(0)["reference"]

@@ -172,7 +172,7 @@ class Player(Lane):
                 self.progress += 1
                 result = self.environment.step(executed)
                 self.progress += 1
-                self.count()
+                self.write_counts()
                 step, self.shown = result.step, result.observation
             self.ended = step.terminated | step.truncated
             self.keep(order.place, time, (seen, action, aux, source, memo), step)

@@ -133,9 +133,10 @@ class Worker:
         return self.starting
 
     def await_slow(self, line: int, came: Callable[[float], bool]) -> None:
-        """Wait for what may take long, until it `came` within so many seconds.
+        """Wait for an answer that may take long. `came(seconds)` waits for it that long, and returns whether it is
+        there.
 
-        Raise `InterruptedCompiling` in the main thread where the run is asked to stop meanwhile.
+        Raise `InterruptedCompiling` in the main thread if a stop of the run is requested meanwhile.
         """
         while self.is_slow(line) and not came(LOOKS_UP):
             if threading.current_thread() is threading.main_thread():

@@ -142,11 +142,11 @@ class Lane:
             values[:] = step.info[name]
         if environment.places is not None:
             mine.place[:] = environment.place
-        self.count()
+        self.write_counts()
         mine.number[:] = number
 
-    def count(self) -> None:
-        """Write what the environments have counted."""
+    def write_counts(self) -> None:
+        """Write the counts of the environments into shared memory."""
         if self.mine.measured:
             for name, number in self.environment.measured().items():
                 self.mine.measured[name][0] = number

@@ -1,4 +1,4 @@
-"""Trackers: other places that a run's numbers go to while it learns. The run's own metrics.jsonl stays the source."""
+"""Trackers: further destinations of a run's numbers during training. The run's own metrics.jsonl stays the source."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ Names = str | type | Sequence[str | type]
 
 
 def register_tracker(name: str, tracker: type[Tracker]) -> None:
-    """Give a tracker class of one's own a name for `track=`; a run that is resumed asks for the same name again."""
+    """Register a tracker class of the user under a name for `track=`; a resumed run looks the same name up again."""
     check_class(name, tracker)
     REGISTERED[name] = tracker
 
 
 def tracker_names(asked: Names) -> list[str]:
-    """Return the names of the trackers asked for, each once. Raise `ForageError` for what cannot track.
+    """Return the requested trackers' names, each once. Raise `ForageError` for an invalid tracker.
 
-    A class of one's own goes by its registered name, or by its file.
+    A class of the user is named by its registered name, or by its file.
     """
     names = []
     for one in [asked] if isinstance(asked, str | type) or not isinstance(asked, Iterable) else asked:
@@ -59,7 +59,7 @@ def tracker_names(asked: Names) -> list[str]:
 
 
 def tracker_class(name: str) -> type[Tracker]:
-    """Return the class of a tracker: ours, a registered one, or `module:Class` or `file.py:Class`."""
+    """Return the class of a tracker: a built-in or registered name, or `module:Class` or `file.py:Class`."""
     if name in REGISTERED:
         return REGISTERED[name]
     if name not in TRACKERS and ":" not in name:
@@ -87,8 +87,8 @@ def open_trackers(
     again: bool = False,
     note: Callable[[str], None] = print,
 ) -> list[Told]:
-    """Open the trackers called `names`, `again` for a run that is resumed. `note` says which one failed."""
-    tracker_names(names)  # resumed where a package is missing
+    """Open the trackers called `names`; `again` if the run is resumed. `note` reports a failing one."""
+    tracker_names(names)  # a package may be missing on resuming
     record = directory / "tracked.json"
     known: dict[str, Any] = read_json(record) if again and record.exists() else {}
     opened: list[Told] = []
@@ -107,10 +107,10 @@ def open_trackers(
 
 
 class Told:
-    """A tracker, and how far it has been told: each point once, whatever is played again after a kill.
+    """A tracker with a record of the steps it has received, so that it gets each point once, even after a kill.
 
-    The points' steps are kept in `RUN/tracked.json`. A tracker that `rewrites` begins anew and is told everything
-    again. One that fails is left out from then on, and training goes on.
+    The record is `RUN/tracked.json`. A tracker that `rewrites` starts over and gets all points again. One that fails is
+    left out from then on, and training continues.
     """
 
     def __init__(
@@ -122,13 +122,13 @@ class Told:
             known[name] = {}
 
     def write(self, row: dict[str, Any]) -> None:
-        """Tell the numbers of a point of the curve or of an evaluation, unless that is known already."""
+        """Write the numbers of a point of the curve or of an evaluation, unless the tracker has them."""
         kind = "evaluated" if any(key.startswith("evaluation/") for key in row) else "trained"
         if row["steps"] > self.known[self.name].get(kind, -1) and (numbers := flat(row)):
             self.tell(lambda: self.tracker.write(row["steps"], numbers), kind, row["steps"])
 
     def finish(self, result: dict[str, Any]) -> None:
-        """Tell the final score."""
+        """Write the final score."""
         numbers = final(result)
         if numbers != self.known[self.name].get("score"):
             finish = getattr(self.tracker, "finish", self.tracker.write)
@@ -139,7 +139,7 @@ class Told:
         self.tell(self.tracker.close)
 
     def tell(self, do: Callable[[], None], kind: str = "", reached: Any = None) -> None:
-        """Do something with the tracker, and keep that it was done."""
+        """Call the tracker, and record that it succeeded."""
         if self.failed:
             return
         try:

@@ -11,40 +11,40 @@ import numpy as np
 
 
 class Tracker(Protocol):
-    """A place that the numbers of a run go to while it learns. `write` and `close` are enough for one's own.
+    """A destination of a run's numbers during training. A tracker of the user needs only `write` and `close`.
 
-    Each number has a name. One that every seed has is there as its mean (`return`) and, of several seeds, for each
-    (`return/0`); evaluations are `evaluation/return`, what the whole run has is `run/steps_per_second`.
+    Each number has a name. A number of every seed is present as the mean (`return`) and, with several seeds, for each
+    (`return/0`); evaluations are `evaluation/return`, numbers of the whole run `run/steps_per_second`.
     """
 
     package: ClassVar[str] = ""
-    """The module it needs, which the extra of the tracker's name installs."""
+    """The module it needs; the extra with the tracker's name installs it."""
 
     rewrites: ClassVar[bool] = False
-    """Whether a resumed run begins it anew and tells it everything again; otherwise it keeps what it has."""
+    """Whether a resumed run starts it over and sends all points again; otherwise it keeps its points."""
 
     def __init__(self, directory: Path, config: dict[str, Any], again: bool) -> None:
-        """Begin for the run in `directory`, with its whole configuration; `again` for one that is resumed."""
-        return  # or mypy would take it to be abstract
+        """Start for the run in `directory`, with its whole configuration; `again` if the run is resumed."""
+        return  # otherwise mypy takes it to be abstract
 
     def write(self, steps: int, numbers: dict[str, float]) -> None:
-        """Take the numbers of a point of the curve, or of an evaluation."""
+        """Write the numbers of a point of the curve, or of an evaluation."""
         raise NotImplementedError
 
     def finish(self, steps: int, numbers: dict[str, float]) -> None:
-        """Take the final `score` and the ends of its interval, `score/low` and `score/high`."""
+        """Write the final `score` and the ends of its interval, `score/low` and `score/high`."""
         self.write(steps, numbers)
 
     def close(self) -> None:
-        """End, whether the run is over or was stopped."""
+        """Close the tracker, whether the run is over or was stopped."""
         return
 
 
 def flat(row: Mapping[str, Any]) -> dict[str, float]:
-    """Return the finite numbers of a row by name: means over seeds, and each seed's where there are several."""
+    """Return the finite numbers of a row by name: means over seeds, and with several seeds, each of them."""
     numbers: dict[str, float] = {}
     for name, value in row.items():
-        if name == "steps":  # every number has its step beside it
+        if name == "steps":  # every number is written with its step
             continue
         if not isinstance(value, list):
             numbers |= {} if value is None else {f"run/{name}": float(value)}
@@ -58,7 +58,7 @@ def flat(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 def final(result: Mapping[str, Any]) -> dict[str, float]:
-    """Return the score of a run, or of each setting of a sweep, with its interval where there is one."""
+    """Return the score of a run, or of each setting of a sweep, with the interval if there is one."""
     numbers: dict[str, float] = {}
     for one in result.get("settings") or [result]:
         name = f"score/{one['setting']}" if "setting" in one else "score"
@@ -77,7 +77,7 @@ def flat_config(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def identity(directory: Path, name: str, again: bool, new: str | None = None) -> str:
-    """Return the id under which a tracker's service knows the run: the one it began with, or a new one."""
+    """Return the run's id in a tracker's service: the stored one if `again`, or a new one."""
     path = directory / f"{name}.id"
     if again and path.exists():
         return path.read_text().strip()

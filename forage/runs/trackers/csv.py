@@ -13,7 +13,7 @@ from forage.runs.trackers.base import Tracker
 
 
 class Csv(Tracker):
-    """The curve, evaluations and score in one table; the configuration is beside it in metrics.config.json."""
+    """A table of the curve, the evaluations and the score. The configuration is in metrics.config.json next to it."""
 
     rewrites: ClassVar[bool] = True
 
@@ -23,7 +23,7 @@ class Csv(Tracker):
         (directory / "metrics.config.json").write_text(dumps(config, indent=1) + "\n")
 
     def write(self, steps: int, numbers: dict[str, float]) -> None:
-        """Write the table again, as numbers of a step may come apart and new ones bring columns."""
+        """Rewrite the table, as numbers of one step may come separately and add columns."""
         self.rows.setdefault(steps, {}).update(numbers)
         text = io.StringIO(newline="")
         names = dict.fromkeys(name for row in self.rows.values() for name in row)

@@ -1,4 +1,4 @@
-"""MLflow: a run of the experiment `forage`, in `mlflow.db` beside the run or where MLFLOW_TRACKING_URI says.
+"""MLflow: a run of the experiment `forage`, in `mlflow.db` next to the run, or at MLFLOW_TRACKING_URI.
 
 `mlflow ui --backend-store-uri sqlite:///runs/mlflow.db` shows it.
 """
@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 from forage.runs.trackers.base import Tracker, flat_config, identity
 
-MOST_PARAMETERS, MOST_METRICS = 100, 1000  # that MLflow takes at once
-LONGEST = 500  # letters that every version of it takes in a parameter
+MOST_PARAMETERS, MOST_METRICS = 100, 1000  # that MLflow accepts at once
+LONGEST = 500  # letters that every version accepts in a parameter
 
 
 class MLflow(Tracker):
-    """A run of MLflow: the configuration as its parameters, the numbers as its metrics. A resumed run goes on in it."""
+    """A run of MLflow: the configuration as parameters, the numbers as metrics. A resumed run continues it."""
 
     package: ClassVar[str] = "mlflow"
 
@@ -30,7 +30,7 @@ class MLflow(Tracker):
         here = f"sqlite:///{(directory.resolve().parent / 'mlflow.db').as_posix()}"
         self.client = MlflowClient(os.environ.get("MLFLOW_TRACKING_URI", here))
         self.over = "KILLED"
-        logging.getLogger("mlflow").setLevel(logging.WARNING)  # it tells of each table that it makes
+        logging.getLogger("mlflow").setLevel(logging.WARNING)  # it logs each table that it makes
         if again and (directory / "mlflow.id").exists():
             self.run = identity(directory, "mlflow", again)
             self.client.update_run(self.run, status="RUNNING")
@@ -54,15 +54,15 @@ class MLflow(Tracker):
             self.client.log_batch(self.run, metrics=metrics[first : first + MOST_METRICS])
 
     def finish(self, steps: int, numbers: dict[str, float]) -> None:
-        """Log the score; the run is over."""
+        """Log the score; after it the run is over."""
         self.write(steps, numbers)
         self.over = "FINISHED"
 
     def close(self) -> None:
-        """Say how the run ended."""
+        """Report the status of the run's end."""
         self.client.set_terminated(self.run, status=self.over)
 
 
 def named(key: str) -> str:
-    """Return a name with the letters that MLflow takes."""
+    """Return a name with only the characters that MLflow accepts."""
     return re.sub(r"[^\w.\- /]", "_", key)

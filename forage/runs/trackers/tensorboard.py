@@ -12,8 +12,8 @@ from forage.runs.trackers.base import Tracker
 class TensorBoard(Tracker):
     """Events under RUN/tensorboard.
 
-    A run that is resumed tells TensorBoard to forget all that it has, and is told everything anew: a kill may have left
-    points that are played again, and lost others on their way to the disk.
+    A resumed run makes TensorBoard forget its points and sends all of them again: a kill may have left points that are
+    trained again, and lost others before they were on the disk.
     """
 
     package: ClassVar[str] = "tensorboardX"
@@ -23,8 +23,8 @@ class TensorBoard(Tracker):
         from tensorboardX import SummaryWriter
 
         folder = directory / "tensorboard"
-        # Files are read in the order of their names, which hold whole seconds: one of the same second would be
-        # written over.
+        # Files are read in the order of their names, which hold whole seconds: another file of the same second would be
+        # overwritten.
         suffix = f".{len(list(folder.glob('*')))}"
         self.writer = SummaryWriter(str(folder), purge_step=0 if again else None, filename_suffix=suffix)
         text = dumps(config, indent=1)
@@ -36,5 +36,5 @@ class TensorBoard(Tracker):
             self.writer.add_scalar(name, value, steps)
 
     def close(self) -> None:
-        """Write what waits."""
+        """Write the pending events."""
         self.writer.close()

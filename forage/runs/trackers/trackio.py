@@ -12,7 +12,7 @@ from forage.runs.trackers.base import Tracker, flat_config, identity
 
 
 class Trackio(Tracker):
-    """A run of Trackio, called as the run's directory with a few letters of its own. A resumed run goes on in it."""
+    """A run of Trackio, named after the run's directory and a few letters of its id. A resumed run continues it."""
 
     package: ClassVar[str] = "trackio"
 
@@ -20,7 +20,7 @@ class Trackio(Tracker):
         import trackio
 
         own = identity(directory, "trackio", again)
-        with contextlib.redirect_stdout(io.StringIO()):  # it greets
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints a greeting
             self.run = trackio.init(
                 project=os.environ.get("TRACKIO_PROJECT", "forage"),
                 name=f"{directory.name}-{own[:6]}",
@@ -33,7 +33,7 @@ class Trackio(Tracker):
         self.run.log(dict(numbers), step=steps)
 
     def close(self) -> None:
-        """Wait for what is being written."""
+        """Wait for pending writes."""
         import trackio
 
         with contextlib.redirect_stdout(io.StringIO()):

@@ -10,9 +10,9 @@ from forage.runs.trackers.base import Tracker, identity
 
 
 class WandB(Tracker):
-    """A run of Weights & Biases, whose x-axis is the number of environment steps; the score is in its summary.
+    """A run of Weights & Biases with environment steps as the x-axis; the score is in its summary.
 
-    A resumed run goes on under the same id. `wandb sync --append` joins the parts of one that was stopped offline.
+    A resumed run continues under the same id. `wandb sync --append` joins the parts of one that was stopped offline.
     """
 
     package: ClassVar[str] = "wandb"
@@ -27,7 +27,7 @@ class WandB(Tracker):
             resume="allow",
             dir=str(directory),
             config=config,
-            # It would say much of its own amid the display, and take what is printed.
+            # It would print into the display, and capture prints.
             settings=wandb.Settings(silent=True, console="off"),
         )
         self.run.define_metric("*", step_metric="steps")
@@ -41,5 +41,5 @@ class WandB(Tracker):
         self.run.summary.update(numbers)
 
     def close(self) -> None:
-        """Wait for what is being sent."""
+        """Wait for pending uploads."""
         self.run.finish()
