@@ -1,4 +1,4 @@
-"""What several commands read of the command line. Loads no JAX."""
+"""Options that several commands share. Loads no JAX."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def say(data: dict[str, Any]) -> None:
 
 
 def named_options(text: str) -> dict[str, tuple[str, str]]:
-    """Return the options that a help text lists, each with what its value is called and its meaning."""
+    """Return the options in a help text, each with the name of its value and its meaning."""
     found: dict[str, tuple[str, str]] = {}
     for names, meaning in re.findall(r"^  (--[a-z].*?)  +(\S.*)$", text, re.MULTILINE):
         value = re.sub(r"--[a-z][a-z.-]*|,", "", names).strip()
@@ -49,7 +49,9 @@ def named_options(text: str) -> dict[str, tuple[str, str]]:
 
 
 def port_part(port: str, words: options.Words, part: Any = None) -> Any:
-    """Return the part that `--port NAME --port.option value` describe, or `None`. Without a name they change `part`."""
+    """Return the part that `--port NAME --port.option value` describe, or `None`. Without a name, the options change
+    `part`.
+    """
     given = [word for word in words if word.startswith(port + ".")]
     if port not in words:
         if given and part is not None:
@@ -65,7 +67,7 @@ def port_part(port: str, words: options.Words, part: Any = None) -> Any:
 
 
 def seeds(words: options.Words, option: str = "seeds") -> int | tuple[int, ...]:
-    """Take out how many seeds are asked for, or which: `5`, or `0,1,2`, or `3,` for number 3 alone."""
+    """Take out the number of seeds or a list of them: `5`, or `0,1,2`, or `3,` for seed 3 alone."""
     text = str(words.pop(option))
     try:
         return options.parse(option, text, tuple[int, ...] if "," in text else int)
@@ -76,7 +78,7 @@ def seeds(words: options.Words, option: str = "seeds") -> int | tuple[int, ...]:
 
 
 def wrappers(words: options.Words, option: str) -> list[str]:
-    """Return what `--wrap NAME:VALUE ...` names; an unknown name is answered at once."""
+    """Return the values of `--wrap NAME:VALUE ...`. Raise `ForageError` at once for an unknown name."""
     given = options.many(words, option)
     words.pop(option, None)
     for wrapper in given:
@@ -85,7 +87,7 @@ def wrappers(words: options.Words, option: str) -> list[str]:
 
 
 def checkpoint_of(words: options.Words) -> str | int | None:
-    """Return which of the checkpoints that a run has kept was asked for: `best`, a step or none."""
+    """Return the requested checkpoint: `best`, a step or none."""
     if "checkpoint" not in words:
         return None
     text = str(words.pop("checkpoint"))
@@ -93,7 +95,7 @@ def checkpoint_of(words: options.Words) -> str | int | None:
 
 
 def display(words: options.Words) -> str:
-    """Return the one display that was asked for. Raise `ForageError` for two, which cannot both be had."""
+    """Return the requested display. Raise `ForageError` if there are two."""
     asked = [kind for kind in ("quiet", "json", "plain") if words.pop(kind, False)]
     if len(asked) > 1:
         raise ForageError(f"--{asked[0]} and --{asked[1]} are two ways to show a run; give one of them.")
@@ -101,14 +103,14 @@ def display(words: options.Words) -> str:
 
 
 def one_run(positional: list[str], command: str) -> str:
-    """Return the one directory that was named."""
+    """Return the only positional argument, a run's directory."""
     if len(positional) != 1:
         raise ForageError(f"forage {command} takes one run's directory: forage {command} runs/NAME.")
     return positional[0]
 
 
 def nothing_left(words: options.Words, command: str, known: list[str]) -> None:
-    """Raise `ForageError` if an option is left that the command does not know."""
+    """Raise `ForageError` if an unknown option is left."""
     if words:
         unknown = options.hyphens(next(iter(words)))
         raise ForageError(f"forage {command} has no option '--{unknown}'{nearest(unknown, known, '--')}")

@@ -14,18 +14,18 @@ from forage.core.records import printable
 HELP = """\
 forage chat RUN | forage | DIRECTORY [ENVIRONMENT] [OPTIONS]
 
-Talks to the policy of a run on text, to the base model `forage`, or to a model in a Hugging Face directory: a line is a
-prompt, and the answer follows. An empty line begins a new conversation; the end of input, Ctrl-D, ends. With an
-environment, or --problem, it poses problems that training has not seen, and shows answer and verdict.
+Talks to the policy of a run on text, to the base model `forage`, or to a model in a Hugging Face directory. Each line
+is a prompt, and the answer follows. An empty line starts a new conversation, and Ctrl-D ends the command. With an
+environment, or --problem, it poses problems held out from training, and shows the answer and the verdict.
 
   --problem              pose the run's own problems
-  --env.OPTION VALUE     any option of the environment whose problems are posed
-  --number N             how many; otherwise one after each Enter, and one where input is no terminal
-  --temperature X        what logits are divided by, 0 for the most probable tokens; otherwise as the run is evaluated
-  --tokens N             the longest answer
-  --seed N               which seed's policy; the best
-  --checkpoint best|N    the policy that the run has kept, of its best evaluation or of step N; otherwise its newest
-  --trust                use the code of its maker's own, and the addresses, that the run names: shown, and remembered
+  --env.OPTION VALUE     any option of the problems' environment
+  --number N             number of problems; by default one after each Enter, or a single one without a terminal
+  --temperature X        divisor of the logits, 0 for the most probable tokens; by default as in the run's evaluation
+  --tokens N             maximal length of an answer
+  --seed N               the seed of the policy; by default the best
+  --checkpoint best|N    a kept policy, of the best evaluation or of step N; by default the newest
+  --trust                use the maker's code and addresses named in the run; they are shown and remembered
 
 Examples
   forage chat runs/NAME
@@ -37,7 +37,7 @@ Examples
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage chat` ask for."""
+    """Run `forage chat`."""
     if not 1 <= len(positional) <= 2:
         raise ForageError("forage chat takes a run or a model, and perhaps an environment: forage chat runs/NAME.")
     source, environment = positional[0], positional[1] if len(positional) > 1 else None
@@ -80,7 +80,7 @@ def run(positional: list[str], words: options.Words) -> None:
 
 
 def lines() -> Iterator[str]:
-    """Return what is typed, line by line, until input ends."""
+    """Yield the typed lines until the input ends."""
     while True:
         try:
             yield (input("> ") if sys.stdin.isatty() else input()).strip()
@@ -89,7 +89,7 @@ def lines() -> Iterator[str]:
 
 
 def rounds(number: int | None) -> Iterator[int]:
-    """Count problems: so many, or, in a terminal, one more after each Enter; else a single one."""
+    """Count the problems: `number`, or, in a terminal, another one after each Enter; else one."""
     if number is not None:
         yield from range(number)
         return

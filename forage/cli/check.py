@@ -1,4 +1,4 @@
-"""`forage check`: say what is right and wrong with an environment, before anything is trained in it."""
+"""`forage check`: test an environment before any training, and report its faults."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from forage.core.errors import ForageError
 HELP = """\
 forage check ENVIRONMENT [OPTIONS]
 
-Plays an environment with random actions and says, a line each, what is right, what is wrong and how to mend it:
-observations against their space, rewards, ends and lengths of episodes, seeds, copies side by side, drawing, saving,
-speed, in JAX also compiling, and which agents can learn it. Exits with 1 where something is wrong, else with 0.
+Plays an environment with random actions and reports, a line each, what is right, what is wrong and how to mend it:
+observations against their space, rewards, ends and lengths of episodes, seeds, copies side by side, rendering, saving,
+speed, compiling in JAX, and the agents that can learn it. The exit code is 1 if there is a fault, else 0.
 
-  --steps N              steps that are played, at most for ten seconds; 1,000
-  --seed N               seed of the environment and of the actions; 0
+  --steps N              steps to play, for ten seconds at most; default 1,000
+  --seed N               seed of the environment and of the actions; default 0
   --env.OPTION VALUE     any field or option of the environment
-  --wrap NAME:VALUE      put a wrapper around the environment; again for one around that (forage list wrappers)
+  --wrap NAME:VALUE      wrap the environment; repeat for further, outer wrappers (forage list wrappers)
   --json                 print one JSON object instead
 
 Examples
@@ -27,7 +27,7 @@ Examples
 
 
 def run(positional: list[str], words: options.Words) -> int:
-    """Do what the words after `forage check` ask for. Return 1 where something is wrong."""
+    """Run `forage check`. Return 1 if the environment has a fault."""
     wrap = wrappers(words, "wrap")
     json = bool(words.pop("json", False))
     numbers = {name: options.parse(name, words.pop(name), int) for name in ("steps", "seed") if name in words}

@@ -1,4 +1,4 @@
-"""`forage cite`: print how to cite Forage, and a run made with it."""
+"""`forage cite`: print the citation of Forage, and of a run made with it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from forage.core.errors import ForageError
 HELP = """\
 forage cite [RUN]
 
-Prints a BibTeX entry for Forage; of a run, at the version that made it, and beside it the sentence that a paper would
-print and the papers of the parts that it used.
+Prints a BibTeX entry for Forage. For a run, the entry has the version that made it, and is followed by a sentence for a
+paper and the papers of the run's parts.
 
 Examples
   forage cite
@@ -19,7 +19,7 @@ Examples
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage cite` ask for."""
+    """Run `forage cite`."""
     nothing_left(words, "cite", [])
     if len(positional) > 1:
         raise ForageError("forage cite takes one run's directory, or none: forage cite runs/NAME.")

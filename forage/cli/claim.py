@@ -9,12 +9,12 @@ from forage.core.errors import ForageError
 HELP = """\
 forage claim [NAME] [OPTIONS]
 
-Without a name: every claim, in a sentence. With one: its arms are trained, measured and judged by its rule; a claim
-that was stopped goes on where it was.
+Without a name, lists every claim with a sentence. With a name, trains the claim's arms and judges them by its rule; a
+claim that was stopped continues where it stopped.
 
-  --scale laptop | smoke | paper   minutes to an hour on two cores; seconds; the paper's own setting
-  --directory PATH       where its runs are kept; runs/claims/NAME-SCALE
-  --anyway               start the paper's setting without an accelerator, too
+  --scale laptop | smoke | paper   minutes to an hour on two cores (the default); seconds; the paper's own setting
+  --directory PATH       folder of its runs; default runs/claims/NAME-SCALE
+  --anyway               start the paper's setting even without an accelerator
   --quiet | --json | --plain   show nothing; one JSON object a line; lines
 
 Examples
@@ -25,7 +25,7 @@ Examples
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage claim` ask for."""
+    """Run `forage claim`."""
     from forage.studies.claims import running
 
     if len(positional) > 1:

@@ -1,4 +1,4 @@
-"""`forage compare`: hold runs against each other."""
+"""`forage compare`: compare runs with each other."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from forage.core.errors import ForageError
 HELP = """\
 forage compare RUN RUN ... [OPTIONS]
 
-Draws the curves of all runs into one picture, and says which is better, by how much and how surely.
+Draws the curves of all runs into one picture, and reports which is better, by how much and how surely.
 
-  --output FILE          the picture, .png, .svg or .pdf; comparison.png
+  --output FILE          the picture, .png, .svg or .pdf; default comparison.png
 
 Examples
   forage compare runs/A runs/B
@@ -20,7 +20,7 @@ Examples
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage compare` ask for."""
+    """Run `forage compare`."""
     if len(positional) < 2:
         raise ForageError("forage compare takes two runs or more: forage compare runs/A runs/B.")
     output = options.parse("output", words.pop("output", "comparison.png"), str)

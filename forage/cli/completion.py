@@ -1,7 +1,7 @@
-"""`forage completion`: print what makes a shell complete the words of the command line. Loads no JAX.
+"""`forage completion`: print a shell's completion of the command line. Loads no JAX.
 
-The shell's function calls `forage completion --line "what was typed"`, which prints a candidate a line, each with a tab
-and its meaning.
+The shell's function calls `forage completion --line "typed text"`, which prints a candidate a line, each with a tab and
+its meaning.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from forage.core.errors import ForageError, nearest
 HELP = """\
 forage completion SHELL
 
-Prints what makes a shell complete commands, agents, parts, environments, runs and options: bash, zsh or fish.
+Prints a script that lets bash, zsh or fish complete commands, agents, parts, environments, runs and options.
 
-  --line TEXT            print what could follow this text instead; the shells ask with it
+  --line TEXT            print the completions of this text instead; used by the shells
 
 Examples
   echo 'source <(forage completion bash)' >> ~/.bashrc
@@ -70,7 +70,7 @@ OF_RUNS = ("resume", "evaluate", "watch", "chat", "compare", "report", "export")
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage completion` ask for."""
+    """Run `forage completion`."""
     line = words.pop("line", None)
     nothing_left(words, "completion", ["line"])
     if line is not None:
@@ -84,7 +84,7 @@ def run(positional: list[str], words: options.Words) -> None:
 
 
 def candidates(line: str) -> dict[str, str]:
-    """Return what the last word of a line may become, each with its meaning; a line that cannot be has none."""
+    """Return the completions of the last word of a line, each with its meaning; none if the line is invalid."""
     from forage.cli import entry
 
     typed = line.split()
@@ -102,13 +102,13 @@ def candidates(line: str) -> dict[str, str]:
 
 
 def first_line(command: str) -> str:
-    """Return what a command does, as the module's first line says it."""
+    """Return the meaning of a command, from the first line of its module."""
     text = importlib.import_module(f"forage.cli.{command}").__doc__ or ""
     return text.partition(": ")[2].partition(".")[0].replace("\n", " ")
 
 
 def after(command: str, typed: list[str], current: str) -> dict[str, str]:
-    """Return what may stand after a command and the words that were typed."""
+    """Return the completions after a command and the words typed so far."""
     own = named_options(importlib.import_module(f"forage.cli.{command}").HELP)
     if typed and typed[-1].startswith("--") and "=" not in typed[-1]:
         name = typed[-1][2:]
@@ -124,7 +124,7 @@ def after(command: str, typed: list[str], current: str) -> dict[str, str]:
 
 
 def values(name: str, shown: str) -> dict[str, str]:
-    """Return the values of an option: the parts of a port, wrappers, or the words that help separates by strokes."""
+    """Return the values of an option: the parts of a port, wrappers, or the alternatives in its help."""
     if name in registry.PORTS:
         return summaries(registry.PORTS[name])
     if name in ("wrap", "under"):
@@ -133,7 +133,7 @@ def values(name: str, shown: str) -> dict[str, str]:
 
 
 def places(command: str, positional: list[str]) -> dict[str, str]:
-    """Return what may stand where a command takes a name."""
+    """Return the completions of a command's positional argument."""
     from forage.cli.list import KINDS
     from forage.studies import claims
     from forage.studies.ledger.rows import ROWS
@@ -163,7 +163,7 @@ def summaries(table: dict[str, str]) -> dict[str, str]:
 
 
 def environments() -> dict[str, str]:
-    """Return every native environment, and what begins the names of others."""
+    """Return every native environment, and an example of each other suite, by name."""
     from forage.environments.catalogue import NATIVE, SUITES
 
     native = {name: entry.description for name, entry in NATIVE.items()}
@@ -171,7 +171,7 @@ def environments() -> dict[str, str]:
 
 
 def training_options(positional: list[str], words: options.Words) -> dict[str, str]:
-    """Return the options of the agent, the environment and the parts that were typed."""
+    """Return the options of the typed agent, environment and parts."""
     from forage.environments.catalogue import NATIVE
 
     agents = [registry.PORTS["agent"][name] for name in positional[:1] if name in registry.PORTS["agent"]]

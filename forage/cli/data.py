@@ -1,4 +1,4 @@
-"""`forage data`: make data sets, record a run's transitions, convert others', label what lacks labels, show one."""
+"""`forage data`: make data sets, record a run's transitions, convert or label others, show one."""
 
 from __future__ import annotations
 
@@ -15,59 +15,59 @@ forage data record RUN --steps N --output FILE [OPTIONS]
 forage data label FILE --output FILE [OPTIONS]
 forage data show FILE [OPTIONS]
 
-make: train an agent and make named data sets of it; what lies there already is not made again
-  --tiers NAME,...       random, medium, medium-replay, expert, mixed; all
-  --steps N              transitions of each data set; 50k
-  --seed N               of training and of the episodes; 0
-  --output DIR           the folder; data/ENVIRONMENT
-  --agent NAME           who is trained; one that suits, and --agent.OPTION VALUE is an option of its own
+make: train an agent and make named data sets of it; existing ones are not made again
+  --tiers NAME,...       random, medium, medium-replay, expert, mixed; default all
+  --steps N              transitions of each data set; default 50k
+  --seed N               seed of training and of the episodes; default 0
+  --output DIR           the folder; default data/ENVIRONMENT
+  --agent NAME           the agent to train, with --agent.OPTION VALUE for its options; by default one that suits
   --env.OPTION VALUE     an option of the environment
-  --train-steps N        how long the agent is trained; as forage train would
-  --narrow               greedy actions but for a few, and a validation part, as data of the real world
-  --noise SHARE          with --narrow the share of actions that the policy draws; 0.2
-  --validation SHARE     other episodes beside each data set, as a share of its transitions; 0, with --narrow 0.1
+  --train-steps N        steps of training; by default as for forage train
+  --narrow               mostly greedy actions, and a validation part, like data of the real world
+  --noise SHARE          with --narrow, the share of sampled actions; default 0.2
+  --validation SHARE     validation episodes, as a share of the transitions; default 0, with --narrow 0.1
 
 record: write transitions of a trained run
   --steps N              transitions to record
   --output FILE          the data set, a NumPy archive (.npz): forage train iql ENVIRONMENT --data FILE learns from it
-  --actions greedy | sampled | random   otherwise as the run is evaluated
-  --random SHARE         the share of episodes that random actions play; 0
-  --checkpoint best|N    agents that the run has kept; its newest
-  --seed N               which seed's agent; the best
-  --start N              another number begins other episodes; 0
+  --actions greedy | sampled | random   by default as in the run's evaluation
+  --random SHARE         the share of episodes with random actions; default 0
+  --checkpoint best|N    kept agents of the run; by default the newest
+  --seed N               the seed of the agent; by default the best
+  --start N              seed of the episodes; default 0
 
-label: write a data set again, with rewards or actions that it lacks; what stands in their place is not looked at
+label: write a data set again with new rewards or actions, ignoring those it has
   --output FILE          the data set to write
-  --demonstrations FILE  pay each step by how near its episode is to one of these, by optimal transport (OTR)
-  --height X             most that a step is paid, before returns are scaled; 5
-  --sharpness X          how fast pay falls with the distance; 5
-  --blur X               of the transport; smaller is nearer the exact one, and slower; 0.01
-  --span X               what the returns span from the worst episode to the best; 0 leaves pay as it is; 1000
-  --labelled FILE        write these transitions and then FILE's, with the actions that a network taught on these says
-  --updates N            of that network; 5k
-  --past N               observations before an action that it reads, beside those on both sides of it; 1
-  --hidden-sizes N,...   its layers; 256,256
-  --seed N               of its weights, and of the episodes that it is checked on; 0
-  --env ENVIRONMENT      whose transitions they are, where a file does not say (--env.OPTION VALUE its options)
+  --demonstrations FILE  reward each step by its episode's distance to one of these, by optimal transport (OTR)
+  --height X             maximal reward of a step, before returns are scaled; default 5
+  --sharpness X          decay of the reward with the distance; default 5
+  --blur X               entropic regularisation of the transport; smaller is more exact, and slower; default 0.01
+  --span X               best minus worst return after scaling, 0 for unscaled rewards; default 1000
+  --labelled FILE        write these transitions, then the input's with actions predicted by a network trained on these
+  --updates N            updates of that network; default 5k
+  --past N               earlier observations in its input, besides the two around the action; default 1
+  --hidden-sizes N,...   its layers; default 256,256
+  --seed N               seed of its weights, and of the held-out episodes; default 0
+  --env ENVIRONMENT      the environment, if the file does not name it (--env.OPTION VALUE for its options)
 
-show: what a data set holds and what is wrong with it
-  --page FILE            write a page with a picture (.html), too
+show: describe a data set and its faults
+  --page FILE            also write a page with a picture (.html)
 
-  --trust                use the code of its maker's own that the run names, or its address; shown, and remembered
+  --trust                use the maker's code and address named in the run; they are shown and remembered
   --quiet | --json       show nothing; one JSON object
 
 forage data convert IN [IN ...] OUT [OPTIONS]
 
-  --to FORMAT            forage (.npz), folder, minari, d4rl (.hdf5), ogbench or parquet; as the name of OUT says, and a
-                         name without a suffix is a folder of arrays, which need not fit into memory
-  --env ENVIRONMENT      whose transitions they are, where the file does not say (--env.OPTION VALUE its options)
-  --ends WHAT            of an end that the file does not explain: terminated, truncated, or N (steps until time is up)
+  --to FORMAT            forage (.npz), folder, minari, d4rl (.hdf5), ogbench, parquet; by default by the suffix of OUT;
+                         a name without one is a folder of arrays, which need not fit into memory
+  --env ENVIRONMENT      the environment, if the file does not name it (--env.OPTION VALUE for its options)
+  --ends WHAT            kind of an end that the file leaves open: terminated, truncated, or N (the time limit in steps)
   --observation A,B,...  columns of a table; so are --action, --next-observation, --reward, --terminated, --truncated
-                         and --behaviour-probability. All of these can stand in IN's name with .toml instead
-  --episode A,...        columns that name each row's episode, whose rows need not stand together (arrays of HDF5, too)
-  --time A               column that orders the rows of an episode: numbers, or dates such as 2024-01-31
+                         and --behaviour-probability. A file named as IN with .toml can hold all of these
+  --episode A,...        columns that identify each row's episode, in any order of rows (also arrays of HDF5)
+  --time A               column of the order within an episode: numbers, or dates such as 2024-01-31
   --without PART,...     parts of a dictionary of observations to leave out (Minari)
-  --lossy                leave rows out that nothing follows, also if they are more than 1 in 100
+  --lossy                drop rows without a successor even if they are more than 1 in 100
 
 Examples
   forage data make Pendulum-v1 --steps 50k --output data/pendulum
@@ -93,7 +93,7 @@ READING = (
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage data` ask for."""
+    """Run `forage data`."""
     if not positional or positional[0] not in ACTIONS:
         hint = nearest(positional[0], ACTIONS) if positional else f". Available: {', '.join(ACTIONS)}."
         raise ForageError(f"forage data has no action {positional[0] if positional else 'by that name'}{hint}")
@@ -180,7 +180,7 @@ def record(run: str, words: options.Words) -> None:
 
 
 def convert(paths: list[str], words: options.Words) -> None:
-    """Do what the words after `forage data convert` ask for."""
+    """Run `forage data convert`."""
     if len(paths) < 2:
         raise ForageError("forage data convert takes what to read and what to write: forage data convert IN OUT.")
     kind = display(words)
@@ -214,7 +214,7 @@ def convert(paths: list[str], words: options.Words) -> None:
 
 
 def label(file: str, words: options.Words) -> None:
-    """Write a data set with rewards or actions that it lacks."""
+    """Run `forage data label`: write a data set with rewards or actions that it lacks."""
     kind = display(words)
     if "output" not in words:
         raise ForageError("forage data label needs --output FILE.")
@@ -244,7 +244,7 @@ def label(file: str, words: options.Words) -> None:
 
 
 def show(file: str, words: options.Words) -> None:
-    """Show what a data set holds."""
+    """Run `forage data show`: describe a data set and its faults."""
     kind = display(words)
     page = str(words.pop("page")) if "page" in words else None
     nothing_left(words, "data show", ["page", "json", "quiet"])

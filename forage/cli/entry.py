@@ -1,7 +1,7 @@
-"""The command line. Answers what it can before JAX is loaded; every error is one sentence and exit code 2.
+"""The command line. Answers without loading JAX if it can; every error is one sentence and exit code 2.
 
-Each command is a module beside this one with a function `run(positional, words)` and a text `HELP`, from which
-completion takes its options too. Where help depends on what was named, `explain(positional, words)` returns it.
+Each command is a module of this package with a function `run(positional, words)` and a text `HELP`, from which
+completion takes its options too. If help depends on the arguments, `explain(positional, words)` returns it.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from forage.core.trust import granting
 HELP = """\
 forage: reinforcement learning with one loop, seven ports and honest numbers
 
-  forage check ENVIRONMENT           play an environment, and say what is wrong with it and how to mend that
+  forage check ENVIRONMENT           play an environment, and report its faults and how to mend them
   forage train [AGENT] ENVIRONMENT   train; without an agent, one that suits
-  forage resume RUN                  continue a run as if it had never stopped; longer, with --steps
+  forage resume RUN                  continue a run as if it had never stopped; --steps makes it longer
   forage join NAME:PORT              share a run that another process or machine leads (train --hosts N)
   forage evaluate RUN                play fresh episodes and print the score with its interval;
                                      also with other numbers, wrappers and tasks (forage evaluate --help)
-  forage watch RUN                   make a film of the trained agent, or show what it says
+  forage watch RUN                   make a film of the trained agent, or show its texts
   forage chat RUN                    talk to a language policy, or to the base model: forage chat forage
   forage compare RUN RUN ...         one picture of all curves, and which is better
-  forage plan AGENT ENVIRONMENT      how fast a run would be on so many cores, from pieces that are measured here
-  forage tune AGENT ENVIRONMENT      search hyper-parameters, and judge the best on seeds that it has not seen
+  forage plan AGENT ENVIRONMENT      predict a run's speed on other numbers of cores from measurements here
+  forage tune AGENT ENVIRONMENT      search hyper-parameters, and judge the best on unseen seeds
   forage data make ENVIRONMENT       make named data sets, to learn from without an environment; forage data record
-                                     RUN writes a trained run's transitions, forage data convert IN OUT what others
-                                     wrote, forage data label FILE rewards or actions that one lacks, and forage data
-                                     show FILE looks at one
-  forage select RUN ... --data FILE  how well off-policy estimates choose among policies (SharpeRatio@k)
+                                     RUN writes a trained run's transitions, forage data convert IN OUT converts
+                                     foreign files, forage data label FILE adds missing rewards or actions, and
+                                     forage data show FILE describes one
+  forage select RUN ... --data FILE  judge off-policy estimates by the policies that they select (SharpeRatio@k)
   forage report RUN ...              one HTML page about runs: curves, scores, profiles, settings, films
-  forage cite [RUN]                  how to cite Forage, a run and the papers of its parts
+  forage cite [RUN]                  cite Forage, a run and the papers of its parts
   forage export RUN OUTPUT           write a policy for other programs; a language policy as Hugging Face's files
   forage push RUN USER/NAME          share a run on the Hugging Face Hub, with a model card
-  forage pull USER/NAME              fetch a run that was shared there
+  forage pull USER/NAME              fetch a shared run from the Hub
   forage claim [NAME]                run a paper's claim: does it hold here?
   forage ledger check ROW            measure a row of the ledger again: did anything get worse?
   forage list [KIND]                 agents, environments and the parts of every port
-  forage show NAME | RUN             what a part or an environment is: formula, paper, options, example, claim; what a
-                                     run is: its score, its settings and what was changed on the way
-  forage completion SHELL            what makes bash, zsh or fish complete these words
+  forage show NAME | RUN             explain a part or an environment: formula, paper, options, example, claim; or a
+                                     run: its score, its settings and its history
+  forage completion SHELL            print the completion for bash, zsh or fish
 
 Examples
   forage train CartPole-v1
@@ -87,7 +87,7 @@ COMMANDS = (
 
 
 READERS = ("train", "resume", "evaluate", "watch", "chat", "data", "select", "export", "report")
-"""Commands that act with runs, or read files of settings, and take `--trust`."""
+"""Commands that act with runs or read files of settings, and so take `--trust`."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -96,7 +96,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def as_command(work: Callable[[], int | None]) -> NoReturn:
-    """Run `work` and exit: its code, 2 and one sentence after an error, 130 when interrupted."""
+    """Call `work` and exit with its code; with 2 and one sentence after an error; with 130 if interrupted."""
     code: Any
     streams.open_closed()
     for stream in (sys.stdout, sys.stderr):
@@ -130,20 +130,20 @@ def as_command(work: Callable[[], int | None]) -> NoReturn:
             complain(streams.lost(unwritten))
             code = 2
     if (compiling := sys.modules.get("forage.core.compiling")) is not None:
-        # Where programs still compile, it ends the process itself.
+        # While programs still compile, it ends the process itself.
         vars(compiling)["exit_code"] = code if isinstance(code, int | None) else 1
     sys.exit(code)
 
 
 def complain(text: str) -> None:
-    """Print one sentence on standard error; nowhere, where that takes no more."""
+    """Print one sentence on standard error, if that can still be written."""
     said = printable(" ".join(text.split()))
     with contextlib.suppress(OSError, ValueError):
         print(said if said.endswith((".", "?")) else f"{said.rstrip(':')}.", file=sys.stderr, flush=True)
 
 
 def left(error: SystemExit) -> str:
-    """Describe who has called `sys.exit` as if all were well, which no command does by itself."""
+    """Return the error for a call of `sys.exit` without an error code, which no command makes itself."""
     import traceback
 
     frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -154,7 +154,7 @@ def left(error: SystemExit) -> str:
 
 
 def run(arguments: list[str]) -> int:
-    """Do what the arguments ask for. Return the exit code."""
+    """Run the command in the arguments. Return the exit code."""
     command, rest = (arguments[0], arguments[1:]) if arguments else ("--help", [])
     if command in ("--help", "-h", "help"):
         print(HELP, end="")
@@ -184,7 +184,9 @@ def run(arguments: list[str]) -> int:
 
 
 def refuse_single_hyphens(words: list[str], text: str) -> None:
-    """Raise `ForageError` for `-s` and the like, with the options of a help text that begin so."""
+    """Raise `ForageError` for options such as `-s`, suggesting the options of a help text that start with the
+    letter.
+    """
     for before, word in zip(["", *words], words, strict=False):
         if re.match(r"-[a-z]", word) and word != "-h" and not before.startswith("--"):
             meant = [f"--{name}" for name in named_options(text) if name.startswith(word[1:])]

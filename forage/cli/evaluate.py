@@ -12,29 +12,29 @@ from forage.core.errors import ForageError
 HELP = """\
 forage evaluate RUN [OPTIONS]
 
-  --episodes N           episodes of each seed; 100
-  --seed N               which episodes
-  --actions auto | greedy | sampled   auto chooses anew; otherwise as the run was told or chose
-  --opponent NAME        who plays the other seats: random, perfect or the directory of a run; the run's own
-  --checkpoint best|N    agents that the run has kept, of its best evaluation or of step N; otherwise its newest
-  --trust                use the code of its maker's own, and the addresses, that the run names: shown, and remembered
+  --episodes N           episodes of each seed; default 100
+  --seed N               the seed of the episodes; default 0
+  --actions auto | greedy | sampled   auto chooses again; by default as the run was configured or chose
+  --opponent NAME        the player of the other seats: random, perfect or a run's directory; by default the run's own
+  --checkpoint best|N    kept agents, of the best evaluation or of step N; by default the newest
+  --trust                use the maker's code and addresses named in the run; they are shown and remembered
   --quiet | --json       show nothing; one JSON object
-  --grid NAME=LOW:HIGH:N   set a field of the environment to each of N numbers; again for another, and all combinations
-  --grid NAME=a,b,c      the same with these
-  --under NAME:VALUE     also play with this wrapper around the environment; again for another (forage list wrappers)
+  --grid NAME=LOW:HIGH:N   set a field of the environment to each of N numbers; repeat for all combinations with others
+  --grid NAME=a,b,c      the same with these values
+  --under NAME:VALUE     also play with this wrapper; repeat for others (forage list wrappers)
   --wrap NAME:VALUE      play with this wrapper always
-  --tasks NAME           other tasks than the run's own, with --tasks.OPTION as in training
-  --pass K               of text: draw K answers to each of --episodes problems, and say how many are solved in k tries
-  --temperature T        of --pass: draw answers at this temperature; as in training
-  --wordings all | NAME  of text: problems trained on, held out, and in other wordings, with commas between several
+  --tasks NAME           tasks in place of the run's own, with --tasks.OPTION as in training
+  --pass K               on text: draw K answers to each of --episodes problems, and report the share solved in k tries
+  --temperature T        temperature of the answers of --pass; by default as in training
+  --wordings all | NAME  on text: problems trained on, held out, and in other wordings; several with commas
 
-Against another opponent than its own the score of the run stays as it is, and what was found goes into opponents.json.
-Of a kept checkpoint it goes into checkpoints.json.
-Of a run from a data set of forage data make it prints the normalised score, too.
-With --grid, --under, --wrap or --tasks the score of the run stays as it is, and what was found goes into
-robustness.json, and as a picture into robustness.png.
-With --pass and --wordings the model that the run began from is asked beside it; into pass.json and pass.png, or
-wordings.json.
+Against another opponent than its own, the run's score is unchanged, and the result is written to opponents.json. For a
+kept checkpoint it is written to checkpoints.json.
+For a run from a data set of forage data make, the normalised score is printed too.
+With --grid, --under, --wrap or --tasks the run's score is unchanged, and the result is written to robustness.json, and
+as a picture to robustness.png.
+With --pass and --wordings the model that the run started from is evaluated too; the results are in pass.json and
+pass.png, or in wordings.json.
 
 Examples
   forage evaluate runs/NAME
@@ -45,11 +45,11 @@ Examples
 """
 
 OF_TEXT = ("pass", "wordings")
-"""Options that ask a language model."""
+"""Options of language models."""
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage evaluate` ask for."""
+    """Run `forage evaluate`."""
     directory = one_run(positional, "evaluate")
     kind = display(words)
     if asked := [name for name in OF_TEXT if name in words]:
@@ -127,7 +127,7 @@ def evaluate_elsewhere(directory: str, kind: str, axes: list[str], **arguments: 
 
 
 def evaluate_text(directory: str, kind: str, asked: list[str], words: options.Words) -> None:
-    """Ask a run of text, and the model that it began from, what `--pass` or `--wordings` ask for."""
+    """Evaluate a run on text, and the model that it started from, with `--pass` or `--wordings`."""
     if len(asked) > 1:
         raise ForageError("--pass and --wordings ask for different things; give one of them.")
     name, value = asked[0], str(words.pop(asked[0]))

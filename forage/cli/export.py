@@ -15,10 +15,10 @@ Writes the policy of a run for programs without Forage. A language policy become
 transformers and others load (extra `language`). Any other becomes a file: policy.npz acts in plain NumPy, policy.onnx
 in an ONNX runtime (extra `onnx`), and policy.safetensors holds the weights by name (extra `safetensors`).
 
-  --seed N               which seed's policy; the best
-  --checkpoint best|N    the policy that the run has kept, of its best evaluation or of step N; otherwise its newest
-  --actions greedy | sampled   how the policy acts; otherwise as the run is evaluated. Files act greedily
-  --trust                use the code of its maker's own, and the addresses, that the run names: shown, and remembered
+  --seed N               the seed of the policy; by default the best
+  --checkpoint best|N    a kept policy, of the best evaluation or of step N; by default the newest
+  --actions greedy | sampled   the kind of actions; by default as in the run's evaluation. Files act greedily
+  --trust                use the maker's code and addresses named in the run; they are shown and remembered
 
 Examples
   forage export runs/TEXT my-model
@@ -27,7 +27,7 @@ Examples
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage export` ask for."""
+    """Run `forage export`."""
     if len(positional) != 2:
         raise ForageError("forage export takes a run and where to write its policy: forage export runs/NAME my-model.")
     known = {"seed": int, "actions": str}

@@ -9,11 +9,11 @@ from forage.core.errors import ForageError
 HELP = """\
 forage join NAME:PORT --number I --hosts N
 
-Shares a run with the host that leads it, which is number 0 (forage train ppo CartPole-v1 --coordinator NAME:PORT
---hosts N), and with the others. All hosts need the same Forage and JAX, and a folder of runs that all of them see.
+Shares a run with its leading host, number 0 (forage train ppo CartPole-v1 --coordinator NAME:PORT
+--hosts N), and with the others. All hosts need the same Forage and JAX, and a shared folder of runs.
 
-  --number I             which of the others this one is: 1 to N - 1
-  --hosts N              how many there are with the first
+  --number I             the number of this host: 1 to N - 1
+  --hosts N              the number of hosts, including the first
   --quiet | --json | --plain   show nothing; one JSON object a line; lines
 
 Examples
@@ -22,7 +22,7 @@ Examples
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage join` ask for."""
+    """Run `forage join`."""
     if len(positional) != 1:
         raise ForageError("forage join takes the place where the first host listens: forage join machine:4711.")
     shown = display(words)

@@ -1,4 +1,4 @@
-"""`forage ledger`: measure rows of the ledger again, and hold them against what was."""
+"""`forage ledger`: measure rows of the ledger again, and compare them with the recorded figures."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from forage.config import options
 from forage.core.errors import ForageError
 
 HELP = """\
-forage ledger [OPTIONS]               every row, with what was measured
+forage ledger [OPTIONS]               list every row with its figures
 forage ledger measure ROW ...         measure rows, and write their figures into the ledger
-forage ledger check ROW ...           measure rows again: the exit code is 1 where something got worse
+forage ledger check ROW ...           measure rows again; the exit code is 1 if a figure got worse
 
-  --sample               also the rows that are cheap (a star)
-  --file PATH            the ledger; benchmarks/ledger.json
+  --sample               also the cheap rows (marked with a star)
+  --file PATH            the ledger; default benchmarks/ledger.json
   --quiet | --json       show nothing; one JSON object a row
 
-What is learned is always judged; speed, compile time and memory where JAX and the hardware are those of the ledger.
+Scores are always judged; speed, compile time and memory only if JAX and the hardware are those of the ledger.
 
 Examples
   forage ledger
@@ -24,7 +24,7 @@ Examples
 
 
 def run(positional: list[str], words: options.Words) -> int:
-    """Do what the words after `forage ledger` ask for."""
+    """Run `forage ledger`."""
     from forage.studies.ledger.rows import ROWS
 
     action, names = (positional[0], positional[1:]) if positional else ("list", [])
@@ -44,7 +44,7 @@ def run(positional: list[str], words: options.Words) -> int:
         ledger = checking.read_json(path)
         say(ledger) if kind == "json" else print(*lines(ledger), sep="\n")
         return 0
-    for name in names:  # what cannot be is answered before anything is measured
+    for name in names:  # check all names before anything is measured
         checking.row_of(name)
     stored = {name: checking.stored_of(name, path) for name in names} if action == "check" else {}
     failed = False

@@ -1,4 +1,4 @@
-"""`forage list`: print what there is. Imports only what is asked for."""
+"""`forage list`: print agents, parts and environments. Imports only the modules that the answer needs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from forage.core.errors import ForageError, nearest
 HELP = """\
 forage list [KIND] [OPTIONS]
 
-Without a kind: the names of parts, and the groups of environments. With one (agents, environments, wrappers, or a
-port: tasks, starts, behaviour, rewards, memory): each name with a sentence.
+Without a kind, lists the names of parts, and the groups of environments. With a kind (agents, environments, wrappers,
+or a port: tasks, starts, behaviour, rewards, memory), lists each name with a sentence.
 
-  --all                  every kind, each name with a sentence
+  --all                  list every kind, each name with a sentence
 
 Examples
   forage list
@@ -23,7 +23,7 @@ Examples
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage list` ask for."""
+    """Run `forage list`."""
     whole = bool(words.pop("all", False))
     nothing_left(words, "list", ["all"])
     if len(positional) > 1:
@@ -40,7 +40,7 @@ MOST = 21  # names of a kind, so that all kinds are on one screen
 
 
 def list_names() -> None:
-    """Print the names of parts, the first of each kind, and how environments are named."""
+    """Print the first names of each kind, and the form of environments' names."""
     from forage.environments.catalogue import NATIVE, SUITES
 
     groups = {port: list(table) for port, table in registry.PORTS.items()} | {"wrappers": list(registry.WRAPPERS)}
@@ -58,7 +58,7 @@ def list_names() -> None:
 
 
 def list_parts(wanted: str | None) -> None:
-    """Print all parts and environments, or those that are `wanted`, each with a sentence."""
+    """Print all parts and environments, or those of the kind `wanted`, each with a sentence."""
     if wanted is not None and wanted not in KINDS:
         raise ForageError(f"Unknown kind {wanted!r}{nearest(wanted, KINDS)}")
     for port, table in {**registry.PORTS, "wrappers": registry.WRAPPERS}.items():

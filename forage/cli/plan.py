@@ -1,4 +1,4 @@
-"""`forage plan`: say how fast a run would be on so many cores, from pieces that are measured here."""
+"""`forage plan`: predict a run's speed on other numbers of cores from measurements here."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from forage.core.errors import ForageError
 HELP = """\
 forage plan AGENT ENVIRONMENT [OPTIONS]
 
-Measures for some ten seconds, or for a few rollouts where those take longer, what acting, stepping, messages to workers
-and learning take here, and draws from that how fast a run would be on more cores or fewer, and what its time would go
-to. Where environments are stepped on the host, each core steps in a worker, and the agent has an environment for each
-core at least; a native environment is one program for each seed.
+Measures the time of acting, stepping, messages to workers and learning for about ten seconds, or a few rollouts if
+those take longer. From that it predicts the speed of a run on more cores or fewer, and how its time would be spent. If
+environments are stepped on the host, each core has a worker, and the agent has at least one environment for each core;
+a native environment is one program for each seed.
 
-  --cores a,b,c          numbers of cores; 1,2,4,8,16,32,64
-  --gpus N               GPUs that learn; as many as are here, as what one takes has to be measured on it
-  --seeds N              how many seeds, in a native environment; 1
+  --cores a,b,c          numbers of cores; default 1,2,4,8,16,32,64
+  --gpus N               GPUs that learn; only as many as there are here, as their time has to be measured
+  --seeds N              number of seeds, in a native environment; default 1
   --OPTION VALUE         any option of the agent (forage train AGENT --help)
   --env.OPTION VALUE     any field or option of the environment
   --json                 print one JSON object instead
@@ -28,7 +28,7 @@ Examples
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage plan` ask for."""
+    """Run `forage plan`."""
     if len(positional) != 2:
         raise ForageError(
             "forage plan takes an agent and an environment: forage plan ppo gymnasium:HalfCheetah-v5 --cores 1,2,16."

@@ -1,4 +1,4 @@
-"""`forage pull`: fetch a run that was shared on the Hugging Face Hub."""
+"""`forage pull`: fetch a shared run from the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from forage.core.errors import ForageError
 HELP = """\
 forage pull USER/NAME [--output DIRECTORY] [--revision R] [--anyway]
 
-Downloads a run that `forage push` shared, to evaluate, watch, compare or load it as one's own. Its files are numbers
-and names: nothing in them is run. It needs an extra, pip install 'forage-rl[hub]'.
+Downloads a run that `forage push` shared, to evaluate, watch, compare or load it like a local one. Its files are
+numbers and names; no code in them is run. It needs an extra: pip install 'forage-rl[hub]'.
 
-  --output DIRECTORY     where to; runs/NAME
-  --revision R           a branch, a tag or a commit; the newest
-  --anyway               also take a run that names code of its maker's own, which is imported from here when it acts
+  --output DIRECTORY     the folder to write; default runs/NAME
+  --revision R           a branch, a tag or a commit; by default the newest
+  --anyway               also take a run that names its maker's own code; that is imported from here when it acts
 
 Examples
   forage pull ada/ppo-cartpole && forage evaluate runs/ppo-cartpole
@@ -22,7 +22,7 @@ Examples
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage pull` ask for."""
+    """Run `forage pull`."""
     if len(positional) != 1:
         raise ForageError("forage pull takes one repository: forage pull USER/NAME.")
     given = {name: options.parse(name, words.pop(name), str) for name in ("output", "revision") if name in words}

@@ -9,11 +9,11 @@ from forage.core.errors import ForageError
 HELP = """\
 forage push RUN USER/NAME [--private]
 
-Uploads a run's agents, numbers and pictures to the Hugging Face Hub, with a model card made of what the run knows: its
-environment, agent, settings, score with its interval, seeds, versions, and how to load it. Checkpoints stay here.
-It needs an extra, pip install 'forage-rl[hub]', and a token that may write: hf auth login.
+Uploads a run's agents, numbers and pictures to the Hugging Face Hub, with a model card of its
+environment, agent, settings, score with its interval, seeds, versions and the way to load it. Checkpoints stay here.
+It needs an extra, pip install 'forage-rl[hub]', and a token with write access: hf auth login.
 
-  --private              make a repository that only you see, where there is none yet
+  --private              make a new repository private
 
 Examples
   forage push runs/ppo-CartPole-v1 ada/ppo-cartpole
@@ -21,7 +21,7 @@ Examples
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage push` ask for."""
+    """Run `forage push`."""
     if len(positional) != 2:
         raise ForageError("forage push takes a run and a repository: forage push runs/NAME USER/NAME.")
     private = bool(words.pop("private", False))

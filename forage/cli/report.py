@@ -9,12 +9,12 @@ from forage.core.errors import ForageError
 HELP = """\
 forage report RUN ... [OPTIONS]
 
-Writes one HTML page about runs: curves, scores, profiles, settings, films, and what language policies said.
+Writes one HTML page about runs: curves, scores, profiles, settings, films, and texts of language policies.
 
-  --output FILE          the page; report.html
-  --threshold RETURN     also how soon each run reaches this return
+  --output FILE          the page; default report.html
+  --threshold RETURN     also the steps until each run reaches this return
   --film                 also a film of each run
-  --trust                use the code of its maker's own, and the addresses, that the runs name: shown, and remembered
+  --trust                use the maker's code and addresses named in the runs; they are shown and remembered
 
 Examples
   forage report runs/A
@@ -23,7 +23,7 @@ Examples
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage report` ask for."""
+    """Run `forage report`."""
     if not positional:
         raise ForageError("forage report takes one run or more: forage report runs/A runs/B.")
     output = options.parse("output", words.pop("output", "report.html"), str)

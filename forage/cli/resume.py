@@ -10,16 +10,16 @@ forage resume RUN [OPTIONS]
 
 Continues from the newest checkpoint, bit for bit as if the run had never stopped.
 
-  --steps N              train longer: the new total for each seed, of a run that is over too
-  --anyway               go on although code (also files of one's own) or versions differ from those the
+  --steps N              train longer: the new total for each seed, also of a finished run
+  --anyway               continue although code (also your own files) or versions differ from those that the
                          run was made with
-  --data FILE            where the run's data set lies now, if it was moved
-  --hosts N --coordinator NAME:PORT   share the run with N - 1 other processes or machines (forage join), from this one
-  --trust                use the code of its maker's own, and the addresses, that the run names: shown, and remembered
+  --data FILE            the new path of the run's data set, if it was moved
+  --hosts N --coordinator NAME:PORT   lead N - 1 other processes or machines that share the run (forage join)
+  --trust                use the maker's code and addresses named in the run; they are shown and remembered
   --quiet | --json | --plain   show nothing; one JSON object a line; lines
 
-With --steps, what is scheduled (learning rates, exploration) follows the new total from then on; the run's history
-keeps both totals, and the result is not that of a run which was made with so many steps.
+With --steps, schedules (learning rates, exploration) follow the new total from then on. The run's history keeps both
+totals, and the result differs from that of a run made with the new total.
 
 Examples
   forage resume runs/ppo-CartPole-v1-20260101-120000
@@ -29,7 +29,7 @@ Examples
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage resume` ask for."""
+    """Run `forage resume`."""
     directory = one_run(positional, "resume")
     shown, anyway = display(words), bool(words.pop("anyway", False))
     data = words.pop("data", None)

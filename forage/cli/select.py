@@ -1,4 +1,4 @@
-"""`forage select`: how well off-policy estimates choose among policies, by risk and return."""
+"""`forage select`: judge off-policy estimates by the policies that they select."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ HELP = """\
 forage select TABLE.csv --baseline VALUE [OPTIONS]
 forage select RUN RUN ... --data FILE [OPTIONS]
 
-If the k policies of the highest estimates were tried one after another, how good would the best of them be, and how bad
-the others? For each estimator: SharpeRatio@k = (best@k - behaviour) / std@k (never below 0; nan where the k are equally
+If the k policies with the highest estimates were tried one after another, how good would the best be, and how bad the
+others? For each estimator: SharpeRatio@k = (best@k - behaviour) / std@k (never below 0; nan where the k are equally
 good and none is better), the best, worst and spread of the k, regret@k and rank correlation with the true values.
 
-A table has the columns policy, value (the true one) and one for each estimator. Of runs the value is the mean return of
-the evaluation, the estimates are made from a data set of numbered actions, and the behaviour is the data's mean return.
+A table has the columns policy, value (the true one) and one for each estimator. For runs, the value is the mean return
+of the evaluation, and the estimates use a data set of discrete actions with its mean return as the behaviour's value.
 
-  --k K                  policies that are tried; 3
-  --baseline VALUE       value of the policy that acted; of runs otherwise the data's mean return
-  --threshold VALUE      value below which a policy is unsafe; the share of such among the k is in the JSON
-  --data FILE            of runs, the data set to estimate from
-  --discount NUMBER      of runs, of the estimated returns; 0.99
-  --horizon N            of runs, the steps that are estimated; all
-  --estimators NAME,...  of runs, which; those that the data allows
-  --trust                use the code of its maker's own, and the addresses, that the runs name: shown, and remembered
+  --k K                  policies to try; default 3
+  --baseline VALUE       value of the behaviour policy; for runs by default the data's mean return
+  --threshold VALUE      value below which a policy is unsafe; the share of such policies is in the JSON
+  --data FILE            the data set for the estimates, for runs
+  --discount NUMBER      discount of the estimated returns, for runs; default 0.99
+  --horizon N            steps in the estimates, for runs; default all
+  --estimators NAME,...  the estimators, for runs; by default those that the data allows
+  --trust                use the maker's code and addresses named in the runs; they are shown and remembered
   --quiet | --json       show nothing; one JSON object
 
 Examples
@@ -37,7 +37,7 @@ OF_RUNS: dict[str, Any] = {"discount": float, "horizon": int, "estimators": tupl
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage select` ask for."""
+    """Run `forage select`."""
     kind = display(words)
     k = options.parse("k", words.pop("k", "3"), int)
     baseline, threshold = (

@@ -1,4 +1,4 @@
-"""`forage show`: print what a part or a run is. Imports only what is asked for."""
+"""`forage show`: explain a part, an environment or a run. Imports only the modules that the answer needs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from forage.core.errors import ForageError, nearest
 HELP = """\
 forage show NAME | RUN
 
-Explains an agent, another part, a wrapper or an environment: what it computes, its paper, its options with default and
-range, an example, its presets and its claims. Of a run: its score, its settings and what was changed on the way.
+Explains an agent, another part, a wrapper or an environment: its computation, its paper, its options with default and
+range, an example, its presets and its claims. For a run: its score, its settings and its history.
 
 Examples
   forage show ppo
@@ -29,7 +29,7 @@ Examples
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage show` ask for."""
+    """Run `forage show`."""
     nothing_left(words, "show", [])
     if len(positional) != 1:
         raise ForageError(
@@ -39,7 +39,7 @@ def run(positional: list[str], words: options.Words) -> None:
 
 
 def show(name: str) -> None:
-    """Print what a run, a part, a wrapper or an environment is."""
+    """Print the description of a run, a part, a wrapper or an environment."""
     if (Path(name) / "config.json").exists():
         from forage.runs.run import Run
         from forage.runs.summary import described
@@ -80,7 +80,7 @@ def show(name: str) -> None:
 
 
 def show_claims(name: str) -> None:
-    """Print what papers claim of a part, each with the command that tests it."""
+    """Print the papers' claims about a part, each with the command that tests it."""
     from forage.studies.claims import of_part
     from forage.studies.claims.running import load
 
@@ -89,7 +89,7 @@ def show_claims(name: str) -> None:
 
 
 def own_part(name: str) -> list[tuple[str, str]]:
-    """Return the port of a person's own part in a file, and its name; nothing for what is no part."""
+    """Return the port and the name of a user's own part in a file; empty if it is no part."""
     if ".py:" not in name:
         return []
     cls = registry.own_class(name)
@@ -110,7 +110,7 @@ def show_wrapper(name: str) -> None:
 
 
 def show_words(build: Any) -> None:
-    """Print what an environment in words is, and an episode as an expert plays it; nothing of others."""
+    """Print the description of a text environment, and an episode of its expert; print none for others."""
     batch = build(1)
     try:
         if batch.in_words:

@@ -14,40 +14,40 @@ forage train [AGENT] ENVIRONMENT [OPTIONS]
 forage train --config FILE [OPTIONS]
 forage train --from RUN [[AGENT] ENVIRONMENT] [OPTIONS]
 
-  --steps N              environment steps of each seed (500k, 5M, 1e6); with --data updates
-  --config FILE          settings from a run's config.json, or in the same words from TOML or YAML; options go over them
-  --from RUN             begin with that run's weights; agent, parts, steps and seeds are as there unless said
-  --trust                use the code of its maker's own that RUN names, or its address; shown, and remembered
-  --with-memory          with its replay memory too; steps count on from those that it holds
+  --steps N              environment steps of each seed (500k, 5M, 1e6); with --data, updates
+  --config FILE          settings from a config.json, or a TOML or YAML file with the same keys; options override them
+  --from RUN             start with that run's weights, and by default its agent, parts, steps and seeds
+  --trust                use the maker's code and address named in RUN; they are shown and remembered
+  --with-memory          start with its replay memory too; steps count on from there
   --data FILE            learn from a data set alone (forage data record, convert), without environment steps;
-                         beside them: --memory mixed --memory.data FILE
-  --seeds N | a,b,c      how many seeds, or which (3, with its comma: number 3 alone); 5, and 3 on the host
-  --directory PATH       where the run is kept; runs/AGENT-ENVIRONMENT-TIME
-  --evaluation-episodes N   episodes of each seed that the score is made of
-  --evaluation-every N      also evaluate every N steps of each seed, apart from training
-  --stop-at SCORE           stop once an evaluation scores so much; of a sweep, every setting
+                         for both together: --memory mixed --memory.data FILE
+  --seeds N | a,b,c      number of seeds, or a list of them (3, with its comma: seed 3 alone); default 5, on the host 3
+  --directory PATH       directory of the run; default runs/AGENT-ENVIRONMENT-TIME
+  --evaluation-episodes N   episodes of each seed for the score
+  --evaluation-every N      also evaluate every N steps of each seed, without affecting training
+  --stop-at SCORE           stop once an evaluation reaches this score; in a sweep, every setting
   --keep best               keep the agents of the best evaluation (forage evaluate RUN --checkpoint best)
   --keep-every N            keep the agents of every N steps
-  --evaluation-actions auto | greedy | sampled   auto: what did better in episodes of their own
-  --opponent NAME           who plays the other seats in evaluation: random, perfect or the directory of a run
-  --devices N            how many devices share the run; all accelerators, and on the CPU one for each seed
-  --workers N            processes of each seed that step environments on the host; --worker-threads N of each;
-                         ray:N for actors of a Ray cluster; --first-come: none waits for others within a rollout
-  --ahead N              workers act too and play whole rollouts, with parameters N updates old; 1: while it is learned
-  --step-timeout S       seconds that a worker may take over one step (600); one that takes longer is replaced
-  --hosts N --coordinator NAME:PORT   share the run with N - 1 other processes or machines (forage join), from this one
-  --visits                  count where the agent goes on the environment's map, and when it is first paid
-  --checkpoint-seconds S    how often to save
+  --evaluation-actions auto | greedy | sampled   auto: the better of the two in separate episodes
+  --opponent NAME           the player of the other seats in evaluation: random, perfect or a run's directory
+  --devices N            number of devices of the run; default all accelerators, on the CPU one for each seed
+  --workers N            processes of each seed that step environments on the host; --worker-threads N in each;
+                         ray:N for actors of a Ray cluster; --first-come: workers do not wait for each other
+  --ahead N              workers play whole rollouts with parameters N updates old; with 1 or more, during learning
+  --step-timeout S       maximal seconds of a worker for one step; a slower one is replaced; default 600
+  --hosts N --coordinator NAME:PORT   lead N - 1 other processes or machines that share the run (forage join)
+  --visits                  count the visits to each cell of the environment's map, and the steps to the first reward
+  --checkpoint-seconds S    seconds between checkpoints; default 30
   --sweep NAME=a,b,c     train every value of a number of the agent, all in one program
-  --track wandb,csv      also write the numbers there: tensorboard, wandb, mlflow, trackio, csv or file.py:Class
+  --track wandb,csv      also write the numbers to trackers: tensorboard, wandb, mlflow, trackio, csv or file.py:Class
   --quiet | --json | --plain   show nothing; one JSON object a line; lines
   --OPTION VALUE         any option of the agent (forage train AGENT --help)
   --env.OPTION VALUE     any field or option of the environment
-  --wrap NAME:VALUE      put a wrapper around the environment; again for one around that (forage list wrappers)
-  --behaviour, --rewards, --memory, --tasks, --starts NAME   a part for that port (forage list)
+  --wrap NAME:VALUE      wrap the environment; repeat for further, outer wrappers (forage list wrappers)
+  --behaviour, --rewards, --memory, --tasks, --starts NAME   the part of that port (forage list)
   --PORT.OPTION VALUE    any option of such a part, as in --memory.capacity 50k
 
-forage train ppo --help lists the options of an agent, and forage train ppo CartPole-v1 --help also those of the
+forage train ppo --help lists the options of an agent; forage train ppo CartPole-v1 --help also those of the
 environment and of the parts at the ports.
 
 Examples
@@ -66,7 +66,7 @@ def explain(positional: list[str], words: options.Words) -> str:
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage train` ask for."""
+    """Run `forage train`."""
     base, parent = based_on(words, *positional[-2:][::-1])
     if not positional and base and "environment" not in base:
         raise ForageError(f"{base['where']} names no environment; add one there, or after forage train.")
@@ -81,7 +81,7 @@ def run(positional: list[str], words: options.Words) -> None:
         )
     arguments: dict[str, Any] = {"wrap": wrappers(words, "wrap")}
     if agent is not None:
-        registry.part_class("agent", agent)  # an unknown name is answered at once
+        registry.part_class("agent", agent)  # report an unknown name at once
     arguments["display"] = display(words)
     kinds = {
         "steps": int,
@@ -198,9 +198,9 @@ def run(positional: list[str], words: options.Words) -> None:
 def based_on(
     words: options.Words, environment: str | None = None, agent: str | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the arguments that `--config FILE` or `--from RUN` stand for, and those that name the run to begin from.
+    """Return the arguments in `--config FILE` or `--from RUN`, and those that name the parent run.
 
-    `where`, among the former, is where they are from.
+    The former have the name of their source as `where`.
     """
     file, run, with_memory = (words.pop(name, None) for name in ("config", "from", "with_memory"))
     if with_memory and run is None:

@@ -1,4 +1,4 @@
-"""`forage tune`: search hyper-parameters, and judge the best on seeds that it has not seen."""
+"""`forage tune`: search hyper-parameters, and judge the best on unseen seeds."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from forage.core.errors import ForageError
 HELP = """\
 forage tune AGENT ENVIRONMENT --over NAME=RANGE [--over ...] [OPTIONS]
 
-  --over NAME=LOW:HIGH[:log]   a number of the agent, or of another part (memory.exponent); again for another
-  --over NAME=A,B,C      one of these
-  --method tpe | random | hyperband | pbt   how settings are proposed; pbt changes them while it trains
-  --trials N             settings tried, or the size of the population; 32
-  --batch N              trials at once, in one program where their shapes allow it; 8
-  --tuning-seeds N | a,b,c   how many seeds every trial trains on, but those of pbt, or which; 0,1,2
-  --seeds N | a,b,c      how many seeds the best and the default are judged on, or which (3, with its comma: number 3
-                         alone); 10, from 5000 on
-  --steps, --directory, --evaluation-actions, --wrap, --env.NAME, ports and the agent's options   as of forage train
+  --over NAME=LOW:HIGH[:log]   a range for a number of the agent, or of another part (memory.exponent); repeatable
+  --over NAME=A,B,C      a choice of these values
+  --method tpe | random | hyperband | pbt   method of the search; pbt changes settings during training; default tpe
+  --trials N             number of settings, or the size of the population; default 32
+  --batch N              trials at once, in one program if their shapes allow it; default 8
+  --tuning-seeds N | a,b,c   seeds of every trial, by number or list; not for pbt; default 0,1,2
+  --seeds N | a,b,c      seeds that judge the best and the default, by number or list (3, with its comma: seed 3
+                         alone); default 10, from 5000 on
+  --steps, --directory, --evaluation-actions, --wrap, --env.NAME, ports and the agent's options   as for forage train
 
-The same call again, with the same --directory, goes on with a search that was stopped.
+The same call with the same --directory continues a search that was stopped.
 
 forage tune ppo --help lists the options of an agent.
 
@@ -39,7 +39,7 @@ def explain(positional: list[str], words: options.Words) -> str:
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage tune` ask for."""
+    """Run `forage tune`."""
     if len(positional) != 2:
         raise ForageError(
             "forage tune takes an agent and an environment: forage tune ppo CartPole-v1 --over clip=0.1,0.2."

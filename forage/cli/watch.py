@@ -1,4 +1,4 @@
-"""`forage watch`: make a film of a trained agent, or show what it says."""
+"""`forage watch`: make a film of a trained agent, or show its texts."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from forage.core.records import printable
 HELP = """\
 forage watch RUN [OPTIONS]
 
-Of an agent that writes text, prints conversations about problems held out from training.
+Makes a film of a run's agent. For an agent on text, prints conversations about problems held out from training.
 
-  --output FILE          the film, .gif or .mp4 (pip install 'forage-rl[video]'); otherwise beside the run's files
-  --seed N               which seed's agent; the best
+  --output FILE          the film, .gif or .mp4 (pip install 'forage-rl[video]'); by default in the run's directory
+  --seed N               the seed of the agent; by default the best
   --episodes N           episodes to show
-  --steps N              the most steps to show
-  --checkpoint best|N    the agent that the run has kept, of its best evaluation or of step N; otherwise its newest
-  --actions greedy | sampled   how the agent acts; otherwise as the run is evaluated
-  --trust                use the code of its maker's own, and the addresses, that the run names: shown, and remembered
+  --steps N              maximal number of steps to show
+  --checkpoint best|N    a kept agent, of the best evaluation or of step N; by default the newest
+  --actions greedy | sampled   the kind of actions; by default as in the run's evaluation
+  --trust                use the maker's code and addresses named in the run; they are shown and remembered
   --quiet                show nothing
 
-Of a sweep, --NAME VALUE of what was swept chooses the setting.
+In a sweep, --NAME VALUE chooses the setting by a swept option.
 
 Examples
   forage watch runs/NAME
@@ -34,7 +34,7 @@ Examples
 
 
 def run(positional: list[str], words: options.Words) -> None:
-    """Do what the words after `forage watch` ask for."""
+    """Run `forage watch`."""
     directory = one_run(positional, "watch")
     known = {"output": str, "seed": int, "episodes": int, "steps": int, "actions": str, "megabytes": float}
     values = {name: options.parse(name, words.pop(name), kind) for name, kind in known.items() if name in words}
@@ -60,7 +60,7 @@ def run(positional: list[str], words: options.Words) -> None:
 
 
 def filming(tell: Callable[[str], None], episodes: int) -> Callable[[int, int, float], None]:
-    """Return what says, after each step, how far a film of so many episodes is."""
+    """Return a callback that reports the progress of a film after each step."""
 
     def progress(episode: int, step: int, total: float) -> None:
         tell(f"filming episode {episode + 1} of {episodes}: step {step:,}, return {total:.4g}")
