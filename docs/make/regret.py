@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import FuncFormatter
 
-from forage.agents.tabular.psrl import PSRL
-from forage.agents.tabular.ucbvi import UCBVI, bound
+from forage_papers.agents.tabular.psrl import PSRL
+from forage_papers.agents.tabular.ucbvi import UCBVI, bound
 from forage.environments.tabular.makers import river_swim
 from forage.evaluation.look import DASHES, PALETTE, QUIET, count, head, sheet, style
 from forage.evaluation.plots import label_ends

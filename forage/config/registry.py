@@ -41,7 +41,15 @@ def table(wing: str) -> dict[str, str]:
     return {name: f"{package}.{target}" for name, target in importlib.import_module(package).PARTS.items()}
 
 
-PORTS: dict[str, dict[str, str]] = {port: table(wing) for port, wing in WINGS.items()}
+def of_papers(port: str) -> dict[str, str]:
+    """Return the parts that installed packages add to a port (`forage_papers` and the like)."""
+    try:
+        return importlib.import_module("forage_papers").PARTS.get(port, {})
+    except ModuleNotFoundError:
+        return {}
+
+
+PORTS: dict[str, dict[str, str]] = {port: table(wing) | of_papers(port) for port, wing in WINGS.items()}
 
 INNER = {
     "forage.core.frozen:Frozen",

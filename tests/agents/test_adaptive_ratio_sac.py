@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import small
 
-from forage.agents.actor_critic.adaptive_ratio_sac import Activity, AdaptiveRatioSAC
+from forage_papers.agents.actor_critic.adaptive_ratio_sac import Activity, AdaptiveRatioSAC
 from forage.config.setup import make_setup
 from forage.core.types import ForageError
 

@@ -12,7 +12,7 @@ import small
 from gymnasium import spaces
 
 from forage.agents.q_learning.cqn import CQN, of_path
-from forage.agents.q_learning.cqn_as import CQNAS, Planned
+from forage_papers.agents.q_learning.cqn_as import CQNAS, Planned
 from forage.core.types import DATASET, Batch, Clock, Experience, ForageError, Spec
 
 small.keep_compiled()

@@ -9,7 +9,7 @@ import pytest
 from between import SPEC, constant_critics, linear_critics
 from small import at_once, compute
 
-from forage.agents.actor_critic.between.e2o import E2O
+from forage_papers.agents.actor_critic.offline_to_online.e2o import E2O
 from forage.core.types import Experience, ForageError
 from forage.nn.critics import mean_least_pair
 

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from small import at_once, compute
 
 from forage.agents.q_learning.c51 import C51
-from forage.agents.q_learning.ensemble_c51 import EnsembleC51
+from forage_papers.agents.q_learning.ensemble_c51 import EnsembleC51
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 
 SPEC = Spec("Table", spaces.Discrete(2), spaces.Discrete(2))

@@ -7,7 +7,7 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.agents.tabular.episodic_control import EpisodicControl
+from forage_papers.agents.tabular.episodic_control import EpisodicControl
 from forage.core.types import AGENT, Batch, Experience, ForageError, Spec
 
 small.keep_compiled()

@@ -8,7 +8,7 @@ import pytest
 from between import SPEC, batch, constant, linear_critics
 from small import at_once, compute
 
-from forage.agents.actor_critic.between.expo import EXPO, Flow
+from forage_papers.agents.actor_critic.offline_to_online.expo import EXPO, Flow
 from forage.core.types import Clock, ForageError
 from forage.nn.networks import Style
 from forage.ops.optimiser import named

@@ -12,7 +12,7 @@ import small
 from gymnasium import spaces
 
 from forage.agents.actor_critic.base import CriticKeys
-from forage.agents.actor_critic.offline.fql import FQL
+from forage_papers.agents.actor_critic.offline.fql import FQL
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import each_value
 

@@ -7,7 +7,7 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.agents.offline.guided_flows import GuidedFlows
+from forage_papers.agents.offline.guided_flows import GuidedFlows
 from forage.core.types import DATASET, Batch, Experience, ForageError, Spec
 
 small.keep_compiled()

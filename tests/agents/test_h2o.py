@@ -8,7 +8,7 @@ import pytest
 from between import SPEC, batch, constant_critics
 from small import at_once, compute
 
-from forage.agents.actor_critic.between.h2o import H2O, Classifiers
+from forage_papers.agents.actor_critic.offline_to_online.h2o import H2O, Classifiers
 from forage.core.types import AGENT as SIMULATED
 from forage.core.types import DATASET, Clock
 

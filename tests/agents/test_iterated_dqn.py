@@ -10,7 +10,7 @@ from gymnasium import spaces
 from small import at_once, compute
 
 from forage.agents.q_learning.dqn import DQN, DQNState
-from forage.agents.q_learning.iterated_dqn import IteratedDQN
+from forage_papers.agents.q_learning.iterated_dqn import IteratedDQN
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 
 SPEC = Spec("Table", spaces.Discrete(3), spaces.Discrete(2))

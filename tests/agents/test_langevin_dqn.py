@@ -7,7 +7,7 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.agents.q_learning.langevin_dqn import Drift, LangevinDQN
+from forage_papers.agents.q_learning.langevin_dqn import Drift, LangevinDQN
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 
 SPEC = Spec("Table", spaces.Discrete(3), spaces.Discrete(2))

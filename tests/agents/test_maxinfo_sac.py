@@ -11,7 +11,7 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.agents.actor_critic.maxinfo_sac import MaxInfoSAC, forgetting
+from forage_papers.agents.actor_critic.maxinfo_sac import MaxInfoSAC, forgetting
 from forage.agents.actor_critic.sac import SAC, SACState
 from forage.core.types import GONE, MODEL, NOBODY, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.normalise import RunningNorm

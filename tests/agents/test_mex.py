@@ -12,7 +12,7 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.agents.actor_critic.mex import MEX
+from forage_papers.agents.actor_critic.mex import MEX
 from forage.agents.actor_critic.td3 import TD3
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 

@@ -13,7 +13,7 @@ from tiers import first
 
 from forage.agents.policy_gradient.appo import APPO
 from forage.agents.policy_gradient.impala import IMPALA, Noted
-from forage.agents.policy_gradient.mdpo import MDPO
+from forage_papers.agents.policy_gradient.mdpo import MDPO
 from forage.agents.policy_gradient.ppo import PPO, Sequence, Targets
 from forage.core.types import AGENT, GONE, GUIDE, MODEL, NOBODY, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import BangBang

@@ -8,7 +8,7 @@ from gymnasium import spaces
 from small import compute, differing, resumed
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage.agents.policy_gradient.ppo_imitation import PPOImitation
+from forage_papers.agents.policy_gradient.ppo_imitation import PPOImitation
 from forage.config.setup import make_setup
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.data import files

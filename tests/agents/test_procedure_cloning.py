@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import small
 
-from forage.agents.offline.procedure_cloning import ProcedureCloning, ProcedureCloningState, scene, search, wider
+from forage_papers.agents.offline.procedure_cloning import ProcedureCloning, ProcedureCloningState, scene, search, wider
 from forage.config.defaults import default_behaviour
 from forage.core.types import DATASET, Batch, Clock, Experience, ForageError
 from forage.environments import spec_of

@@ -13,7 +13,7 @@ from forage.core.spaces import MASK
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.environments import make, spec_of
 from forage.environments.tabular.values import optimal
-from forage.memory.dyna import Dyna
+from forage_papers.memory.dyna import Dyna
 from forage.memory.uniform import UniformReplay
 
 SPEC = Spec("Table", spaces.Discrete(3), spaces.Discrete(2))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from forage.agents.actor_critic.adaptive_ratio_sac import AdaptiveRatioSAC
+from forage_papers.agents.actor_critic.adaptive_ratio_sac import AdaptiveRatioSAC
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.q_learning.dqn import DQN

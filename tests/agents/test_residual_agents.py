@@ -13,7 +13,7 @@ from between import SPEC, batch, linear_critics
 from small import at_once, compute
 
 from forage.agents.actor_critic.base import CriticKeys
-from forage.agents.actor_critic.between.residual import ResidualSAC, ResidualTD3
+from forage_papers.agents.actor_critic.offline_to_online.residual import ResidualSAC, ResidualTD3
 from forage.config.saved import load_policy
 from forage.config.setup import from_config, make_setup
 from forage.core.types import Clock, ForageError

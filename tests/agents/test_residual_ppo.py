@@ -7,7 +7,7 @@ import pytest
 from between import SPEC
 from small import compute
 
-from forage.agents.policy_gradient.residual_ppo import ResidualPPO
+from forage_papers.agents.policy_gradient.residual_ppo import ResidualPPO
 from forage.core.types import Batch, Clock, Experience, ForageError
 
 BOX = np.array([1.0, -1.5], np.float32)  # what the base does: in the unit box 0.5 and -0.75

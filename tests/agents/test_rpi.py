@@ -10,14 +10,14 @@ import small
 from between import SPEC, constant
 from small import compute
 
-from forage.agents.policy_gradient.rpi import AFTER, BASELINE, RPI
+from forage_papers.agents.policy_gradient.rpi import AFTER, BASELINE, RPI
 from forage.behaviours.own import Own
-from forage.behaviours.raps import RAPS
+from forage_papers.behaviours.raps import RAPS
 from forage.config.saved import load_policy
 from forage.config.setup import make_setup
 from forage.core.types import AGENT, GONE, GUIDE, Batch, Clock, Experience, ForageError
 from forage.nn.normalise import RunningNorm
-from forage.nn.policy_values import Acted
+from forage_papers.nn.policy_values import Acted
 
 SIZES = {"num_envs": 2, "rollout_length": 4, "minibatches": 1, "epochs": 1, "hidden_sizes": (4,), "members": 2}
 SIZES |= {"value_updates": 1, "value_segments": 2, "kept_rollouts": 2, "discount": 0.5, "gae_lambda": 0.5}

@@ -11,7 +11,7 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.agents.actor_critic.rrs import RRS
+from forage_papers.agents.actor_critic.rrs import RRS
 from forage.agents.actor_critic.td3 import TD3, TD3State
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 

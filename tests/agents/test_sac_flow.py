@@ -11,9 +11,9 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.agents.actor_critic.sac_flow import Draws, SACFlow, embedded
+from forage_papers.agents.actor_critic.sac_flow import Draws, SACFlow, embedded
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
-from forage.nn.flow import between
+from forage_papers.nn.flow import between
 
 small.keep_compiled()
 KEY, CLOCK = jax.random.key(0), Clock(jnp.int32(0), jnp.float32(100))

@@ -10,7 +10,7 @@ import small
 from gymnasium import spaces
 
 from forage.agents.actor_critic.base import CriticKeys
-from forage.agents.actor_critic.offline.sac_rnd import SACRND, Bilinear, Modulated
+from forage_papers.agents.actor_critic.offline.sac_rnd import SACRND, Bilinear, Modulated
 from forage.agents.actor_critic.sac import SAC
 from forage.core.types import Experience, ForageError, Spec
 from forage.nn.critics import each_value

@@ -11,9 +11,9 @@ import pytest
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage.agents.streaming.base import RewardScale, begun
-from forage.agents.streaming.stream_ac import StreamAC, log_softplus
-from forage.agents.streaming.stream_q import StreamQ
+from forage_papers.agents.streaming.base import RewardScale, begun
+from forage_papers.agents.streaming.stream_ac import StreamAC, log_softplus
+from forage_papers.agents.streaming.stream_q import StreamQ
 from forage.core.types import AGENT, PERSON, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.layers import Linear
 

@@ -14,13 +14,13 @@ from small import at_once, compute
 from tiers import gated
 
 import forage
-from forage.agents.actor_critic.between.sung import SUNG, SUNGCQL, Density
+from forage_papers.agents.actor_critic.offline_to_online.sung import SUNG, SUNGCQL, Density
 from forage.agents.actor_critic.offline.cql import CQL
 from forage.agents.actor_critic.offline.td3_bc import TD3BC
 from forage.config.setup import make_setup
 from forage.core.types import Clock, ForageError, Spec
 from forage.memory.mixed import Mixed
-from forage.nn.vae import Autoencoder
+from forage_papers.nn.vae import Autoencoder
 
 small.keep_compiled()
 SIZES: dict[str, Any] = {"hidden_sizes": (), "density_hidden": 2}

@@ -11,12 +11,12 @@ from gymnasium import spaces
 from tiers import first
 
 from forage.agents.q_learning.dqn import DQN
-from forage.agents.q_learning.langevin_dqn import LangevinDQN
+from forage_papers.agents.q_learning.langevin_dqn import LangevinDQN
 from forage.agents.tabular import base as tabular
 from forage.agents.tabular.base import Counts
-from forage.agents.tabular.maxent import MaxEnt
-from forage.agents.tabular.psrl import PSRL
-from forage.agents.tabular.ucbvi import UCBVI, bound
+from forage_papers.agents.tabular.maxent import MaxEnt
+from forage_papers.agents.tabular.psrl import PSRL
+from forage_papers.agents.tabular.ucbvi import UCBVI, bound
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.environments.tabular.makers import chain, river_swim, seeded_garnet
 from forage.environments.tabular.mdp import Tabular

@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage.agents.actor_critic.mex import MEX
+from forage_papers.agents.actor_critic.mex import MEX
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.actor_critic.tqc import TQC

@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 from small import compute
 
-from forage.agents.tabular.trace_control import TraceControl, TraceControlState, nearly_greedy
+from forage_papers.agents.tabular.trace_control import TraceControl, TraceControlState, nearly_greedy
 from forage.config.setup import make_setup
 from forage.core.types import AGENT, GONE, PERSON, Batch, Clock, Experience, ForageError, Spec
 from forage.environments import make

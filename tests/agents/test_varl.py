@@ -8,7 +8,7 @@ import small
 from between import SPEC, batch
 from small import at_once, compute
 
-from forage.agents.actor_critic.between.varl import VARL
+from forage_papers.agents.actor_critic.offline_to_online.varl import VARL
 from forage.agents.actor_critic.sac import SAC
 from forage.config.setup import make_setup
 from forage.core.types import Clock, ForageError

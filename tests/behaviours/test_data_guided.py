@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.policy_gradient.ppo import PPO
-from forage.behaviours.data_guided import DataGuided, Spread
+from forage_papers.behaviours.data_guided import DataGuided, Spread
 from forage.core.ports import Hidden, Moment
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.data.demonstrations import Demonstrations

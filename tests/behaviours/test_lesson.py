@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
-from forage.behaviours.lesson import OPTIONS, Followed, Lesson
+from forage_papers.behaviours.lesson import OPTIONS, Followed, Lesson
 from forage.core.ports import Hidden, Moment
 from forage.core.types import GONE, Clock, Experience, ForageError, Spec
 from forage.environments.classic.deep_sea import DeepSea

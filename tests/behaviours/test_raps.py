@@ -10,8 +10,8 @@ from behaving import PENDULUM, begin, decide
 from small import compute
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage.agents.policy_gradient.rpi import RPI
-from forage.behaviours.raps import RAPS
+from forage_papers.agents.policy_gradient.rpi import RPI
+from forage_papers.behaviours.raps import RAPS
 from forage.core.ports import Moment
 from forage.core.types import AGENT, GUIDE, Clock, ForageError
 

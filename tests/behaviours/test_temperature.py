@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from forage.agents.language.grpo import GRPO
-from forage.behaviours.adaptive_temperature import AdaptiveTemperature, Held
-from forage.behaviours.annealed_decoding import AnnealedDecoding
+from forage_papers.behaviours.adaptive_temperature import AdaptiveTemperature, Held
+from forage_papers.behaviours.annealed_decoding import AnnealedDecoding
 from forage.config.setup import make_setup
 from forage.core.ports import Hidden, Moment
 from forage.core.spaces import Tokens

@@ -18,7 +18,7 @@ from forage.loop.host.starts import FRESH, Hosted, HostStarts, Ticket, unpacked
 from forage.starts.archive import Archive
 from forage.starts.cells import NONE
 from forage.starts.go_explore import GoExplore
-from forage.starts.latent_go_explore import LatentGoExplore
+from forage_papers.starts.latent_go_explore import LatentGoExplore
 from forage.starts.levels import Levels
 from forage.starts.reset import Reset
 

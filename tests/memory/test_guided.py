@@ -13,7 +13,7 @@ from forage.config.setup import make_setup
 from forage.core.types import ForageError
 from forage.data import files
 from forage.data.logged import Transitions
-from forage.memory.guided import Guided
+from forage_papers.memory.guided import Guided
 
 small.keep_compiled()
 

@@ -23,7 +23,7 @@ from forage.environments.wrappers.randomness.reward import RewardNoise
 from forage.memory.hindsight import Hindsight
 from forage.memory.recorded import Recorded
 from forage.ops import ring
-from forage.studies.claims.papers.hindsight import OPTIONS
+from forage_papers.claims.hindsight import OPTIONS
 from forage.tasks.contexts import Contexts
 
 BOX = spaces.Box(-9999, 9999, (2,), np.float32)

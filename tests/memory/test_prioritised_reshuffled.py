@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from test_memory import clock_at, filled, moment, transitions
 
-from forage.memory.prioritised_reshuffled import PrioritisedReshuffled
+from forage_papers.memory.prioritised_reshuffled import PrioritisedReshuffled
 
 MEMORY = PrioritisedReshuffled(capacity=12, priority_exponent=1.0, importance_exponent=1.0)
 

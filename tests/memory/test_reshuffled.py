@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from test_memory import clock_at, filled, moment, transitions
 
-from forage.memory.reshuffled import ReshuffledReplay
+from forage_papers.memory.reshuffled import ReshuffledReplay
 
 
 @functools.cache

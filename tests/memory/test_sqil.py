@@ -13,7 +13,7 @@ from forage.core.ports import Moment
 from forage.core.types import AGENT, DATASET, Clock, ForageError
 from forage.data import files
 from forage.data.logged import Transitions
-from forage.memory.sqil import SQIL
+from forage_papers.memory.sqil import SQIL
 
 OPTIONS = small.REPLAY | {"hidden_sizes": (8,)}
 

@@ -12,7 +12,7 @@ from forage.core.ports import Moment
 from forage.core.types import Clock, ForageError
 from forage.data import files
 from forage.data.logged import Transitions
-from forage.memory.stitched import Stitched, clustered
+from forage_papers.memory.stitched import Stitched, clustered
 
 small.keep_compiled()
 

@@ -13,7 +13,7 @@ from forage.core.text import named
 from forage.core.types import AGENT, DATASET, Clock, Experience, ForageError, Spec
 from forage.data import files
 from forage.data.logged import Transitions
-from forage.memory.teachers import Teachers, answer_of
+from forage_papers.memory.teachers import Teachers, answer_of
 
 WORDS, NEW = named.tokenizer("forage"), 10
 TEXT = Tokens(NEW, WORDS.vocabulary + 1)

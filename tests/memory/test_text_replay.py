@@ -12,8 +12,8 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.core.ports import Moment
 from forage.core.spaces import Tokens
 from forage.core.types import Clock, Experience, ForageError, Spec
-from forage.memory.self_imitation import SelfImitation
-from forage.memory.successes import Successes
+from forage_papers.memory.self_imitation import SelfImitation
+from forage_papers.memory.successes import Successes
 
 SPACE = gymnasium.spaces.Dict({"context": Tokens(2, 30), "reference": Tokens(2, 30)})
 SPEC = Spec("text:here", SPACE, Tokens(2, 30), horizon=1)

@@ -12,7 +12,7 @@ from forage.core.ports import Moment
 from forage.core.types import Clock, ForageError
 from forage.data import files
 from forage.data.logged import Transitions
-from forage.memory.trajectory_weighted import TrajectoryWeighted, weights
+from forage_papers.memory.trajectory_weighted import TrajectoryWeighted, weights
 
 small.keep_compiled()
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forage.nn.ensemble import Ensemble, bootstrap, disagreement
+from forage_papers.nn.ensemble import Ensemble, bootstrap, disagreement
 from forage.ops.optimiser import adam
 
 KEY = jax.random.key(0)

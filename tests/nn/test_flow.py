@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import small
 
-from forage.nn.flow import between, carried, guided, matching_error
+from forage_papers.nn.flow import between, carried, guided, matching_error
 from forage.nn.layers import MLP
 from forage.ops.optimiser import adam
 

@@ -10,7 +10,7 @@ from rewarded import KEY, experience_of, learn, relabel
 from tiers import gated
 
 from forage.core.types import ForageError, Spec
-from forage.rewards.bonuses.disagreement import Disagreement
+from forage_papers.rewards.bonuses.disagreement import Disagreement
 
 SMALL = {"embedding_size": 6, "hidden_sizes": (16,), "minibatch_size": 64}
 CHOICE = gymnasium.spaces.Discrete(2)

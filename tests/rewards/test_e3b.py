@@ -11,7 +11,7 @@ import small
 from rewarded import KEY, experience_of, learn, relabel
 
 from forage.core.types import ForageError, Spec
-from forage.rewards.bonuses.e3b import E3B, sherman_morrison
+from forage_papers.rewards.bonuses.e3b import E3B, sherman_morrison
 
 SMALL = {"embedding_size": 5, "hidden_sizes": (8,), "head_size": 8, "minibatch_size": 16}
 SPEC = Spec("Here", gymnasium.spaces.Box(-9, 9, (3,), np.float32), gymnasium.spaces.Discrete(2))

@@ -9,7 +9,7 @@ import small
 from rewarded import KEY, experience_of, learn, relabel
 
 from forage.core.types import ForageError, Spec
-from forage.rewards.bonuses.episodic_novelty import EpisodicNovelty, Recollection
+from forage_papers.rewards.bonuses.episodic_novelty import EpisodicNovelty, Recollection
 
 SMALL = {"embedding_size": 3, "hidden_sizes": (8,), "head_size": 8, "minibatch_size": 16, "lifelong_size": 4}
 SPEC = Spec("Here", gymnasium.spaces.Box(-9, 9, (3,), np.float32), gymnasium.spaces.Discrete(2))

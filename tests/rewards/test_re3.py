@@ -8,7 +8,7 @@ import pytest
 from rewarded import KEY, experience_of, learn, relabel, spec_of
 
 from forage.core.types import ForageError
-from forage.rewards.bonuses.re3 import RE3
+from forage_papers.rewards.bonuses.re3 import RE3
 from forage.rewards.scaling import Scale
 
 SMALL = {"embedding_size": 4, "hidden_sizes": (8,)}

@@ -8,7 +8,7 @@ from rewarded import KEY, experience_of, learn, relabel, spec_of
 from forage.core.types import ForageError
 from forage.rewards.bonuses.counts import Counts
 from forage.rewards.scaling import Scale
-from forage.rewards.shift import Shift
+from forage_papers.rewards.shift import Shift
 
 
 def test_a_constant_is_added_to_what_is_within_and_not_to_the_bonus():

@@ -10,7 +10,7 @@ import pytest
 from forage.core.types import ForageError
 from forage.environments.text.environment import TextEnvironment
 from forage.loop.host.starts import Hosted, HostStarts
-from forage.starts.attention_branches import AttentionBranches
+from forage_papers.starts.attention_branches import AttentionBranches
 from forage.tasks.same import Same
 
 ENVS = 12

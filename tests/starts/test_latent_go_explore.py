@@ -18,8 +18,8 @@ from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
-from forage.starts.latent import Transition, density, smallest
-from forage.starts.latent_go_explore import LatentGoExplore, drawn_rank
+from forage_papers.starts.latent import Transition, density, smallest
+from forage_papers.starts.latent_go_explore import LatentGoExplore, drawn_rank
 from forage.tasks.phases import Phases
 from forage.tasks.same import Same
 

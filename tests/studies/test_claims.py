@@ -322,7 +322,7 @@ def test_what_is_over_can_be_judged_again(tmp_path, monkeypatch, little):
 
 
 def test_a_measure_is_told_from_others_by_what_it_says():
-    from forage.studies.claims.papers import domain_randomisation as lengths
+    from forage_papers.claims import domain_randomisation as lengths
 
     assert running.recipe(late("q", 0.5)) == running.recipe(late("q", 0.5))
     assert running.recipe(late("q", 0.5)) != running.recipe(late("q", 0.1))

@@ -11,15 +11,15 @@ import pytest
 from forage.core.errors import ForageError
 from forage.environments.text.difficulty import Rule, Window
 from forage.environments.text.environment import TextEnvironment
-from forage.tasks.adaptive_difficulty import AdaptiveDifficulty
-from forage.tasks.cdas import CDAS, Ratings
-from forage.tasks.dars import DARS, paid
-from forage.tasks.filtered import Filtered, Rates
-from forage.tasks.greso import Greso
-from forage.tasks.hints import Hints
-from forage.tasks.numbered import Heard, running
-from forage.tasks.rising import Rising
-from forage.tasks.seele import Seele, fitted
+from forage_papers.tasks.adaptive_difficulty import AdaptiveDifficulty
+from forage_papers.tasks.cdas import CDAS, Ratings
+from forage_papers.tasks.dars import DARS, paid
+from forage_papers.tasks.filtered import Filtered, Rates
+from forage_papers.tasks.greso import Greso
+from forage_papers.tasks.hints import Hints
+from forage_papers.tasks.numbered import Heard, running
+from forage_papers.tasks.rising import Rising
+from forage_papers.tasks.seele import Seele, fitted
 
 KEY = jax.random.key(0)
 

@@ -23,8 +23,8 @@ from forage.starts.archive import Archive
 from forage.starts.groups import Groups
 from forage.starts.reset import Reset
 from forage.tasks.contexts import Contexts
-from forage.tasks.dars import DARS
-from forage.tasks.numbered import Numbered, heard, levels, task
+from forage_papers.tasks.dars import DARS
+from forage_papers.tasks.numbered import Numbered, heard, levels, task
 
 SMALL = Architecture(vocabulary=512, width=16, layers=1, heads=2, inner=16, length=256)
 SPACE = gymnasium.spaces.Box(0, 100, (1,), np.float32)

@@ -7,7 +7,10 @@ A file of `papers` holds one claim, `CLAIM`; its name is the file's, with dashes
 import functools
 import pkgutil
 
-from forage.studies.claims import papers
+try:
+    from forage_papers import claims as papers
+except ModuleNotFoundError:
+    papers = None
 
 CLAIMS = {
     "reinforce": ("group-baseline",),
@@ -52,7 +55,7 @@ CLAIMS = {
 @functools.cache
 def names() -> list[str]:
     """Return every claim's name."""
-    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(papers.__path__))
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(papers.__path__ if papers else ()))
 
 
 def of_part(name: str) -> list[str]:

@@ -23,7 +23,7 @@ from forage.studies.claims.provenance import experiment, is_text
 PACKAGES = ("forage",)
 """The packages at the root of the repository whose modules count."""
 
-FOLDERS = ("forage.studies.claims.papers", "forage.claims")
+FOLDERS = ("forage_papers.claims", "forage.claims")
 """The packages in which claims' files lie, and those in which they lay before."""
 
 WHOLE = ("forage.studies.claims", "forage.claims", "forage.evaluation")

@@ -33,7 +33,7 @@ REWRITTEN = (
 
 def file_of(name: str) -> Path:
     """Return the file of the claim of this name."""
-    return Path(__file__).parent / "papers" / f"{name.replace('-', '_')}.py"
+    return Path(__file__).parents[3] / "forage_papers" / "claims" / f"{name.replace('-', '_')}.py"
 
 
 def commit_of(path: Path) -> str:

@@ -46,7 +46,7 @@ def load(name: str) -> Claim:
     """Return the claim of this name. Raise `ForageError` with the nearest names."""
     if name not in names():
         raise ForageError(f"Unknown claim {name!r}{nearest(name, names())}")
-    return importlib.import_module(f"forage.studies.claims.papers.{name.replace('-', '_')}").CLAIM
+    return importlib.import_module(f"forage_papers.claims.{name.replace('-', '_')}").CLAIM
 
 
 def run(

@@ -10,7 +10,7 @@ import pytest
 from resuming import check_resumed
 
 from forage.agents.language.base import Aux, LanguageState
-from forage.agents.language.turns.at_grpo import ATGRPO
+from forage_papers.agents.language.turns.at_grpo import ATGRPO
 from forage.config.setup import make_setup
 from forage.core.errors import ForageError
 from forage.core.types import Batch, Clock, Experience

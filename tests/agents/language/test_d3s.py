@@ -6,7 +6,7 @@ import pytest
 from resuming import check_resumed
 from test_grpo import collected, learned, model, setup_of  # pyrefly: ignore[missing-import]
 
-from forage.agents.language.d3s import D3S
+from forage_papers.agents.language.d3s import D3S
 from forage.core.types import Clock
 
 OPTIONS = {"model": model(), "num_envs": 8, "group_size": 4, "rollout_length": 1}

@@ -8,7 +8,7 @@ from resuming import check_resumed
 from test_grpo import collected, learned, model
 from test_relatives import acted
 
-from forage.agents.language.evolution import LanguageES
+from forage_papers.agents.language.evolution import LanguageES
 from forage.agents.language.online_dpo import OnlineDPO, Pair
 from forage.agents.language.ppo_language import along, at_last, back, conversation
 from forage.agents.language.sft import SFT

@@ -6,21 +6,21 @@ import pytest
 from test_grpo import model
 from tiers import gated
 
-from forage.behaviours.adaptive_temperature import AdaptiveTemperature
-from forage.behaviours.annealed_decoding import AnnealedDecoding
+from forage_papers.behaviours.adaptive_temperature import AdaptiveTemperature
+from forage_papers.behaviours.annealed_decoding import AnnealedDecoding
 from forage.behaviours.own import Own
 from forage.config.setup import make_setup
 from forage.core import prng
 from forage.core.errors import ForageError
 from forage.core.types import Clock
 from forage.memory.rollout import LastRollout
-from forage.memory.self_imitation import SelfImitation
-from forage.memory.successes import Successes
-from forage.rewards.verifiers.diversity import Diversity
+from forage_papers.memory.self_imitation import SelfImitation
+from forage_papers.memory.successes import Successes
+from forage_papers.rewards.verifiers.diversity import Diversity
 from forage.rewards.verifiers.form import Format
-from forage.rewards.verifiers.perplexity import TextCuriosity
-from forage.rewards.verifiers.representation import Representation
-from forage.rewards.verifiers.shorter import Shorter
+from forage_papers.rewards.verifiers.perplexity import TextCuriosity
+from forage_papers.rewards.verifiers.representation import Representation
+from forage_papers.rewards.verifiers.shorter import Shorter
 
 GROUP = {"group_size": 4}
 TURNS = {

@@ -10,8 +10,8 @@ import pytest
 from resuming import check_resumed
 
 from forage.agents.language.base import Aux
-from forage.agents.language.turns.archer import ArCHer, joined, mean
-from forage.agents.language.turns.loop import LOOP
+from forage_papers.agents.language.turns.archer import ArCHer, joined, mean
+from forage_papers.agents.language.turns.loop import LOOP
 from forage.config.setup import make_setup
 from forage.core.errors import ForageError
 from forage.core.types import Batch, Clock, Experience

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forage.ops.tokens.down_sampling import most_varied, weightiest
+from forage_papers.ops.tokens.down_sampling import most_varied, weightiest
 
 
 @pytest.mark.thorough

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from forage.ops.tokens.influence import forward_influence, influential, mixed, steps_between
+from forage_papers.ops.tokens.influence import forward_influence, influential, mixed, steps_between
 
 places = jax.jit(influential, static_argnums=1, static_argnames="apart")
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from forage.core.types import ForageError
-from forage.ops.tokens.novelty import bleu, leverage, textual_diversity
+from forage_papers.ops.tokens.novelty import bleu, leverage, textual_diversity
 
 
 def padded(*answers, length=6):

@@ -13,14 +13,14 @@ from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
 from forage.rewards.scaling import Scale
-from forage.rewards.shift import Shift
-from forage.rewards.verifiers.diversity import Diversity
+from forage_papers.rewards.shift import Shift
+from forage_papers.rewards.verifiers.diversity import Diversity
 from forage.rewards.verifiers.form import Format
-from forage.rewards.verifiers.perplexity import TextCuriosity
-from forage.rewards.verifiers.progress import Progress, ProgressState
-from forage.rewards.verifiers.representation import Representation
-from forage.rewards.verifiers.search_stages import SearchStages
-from forage.rewards.verifiers.shorter import Shorter
+from forage_papers.rewards.verifiers.perplexity import TextCuriosity
+from forage_papers.rewards.verifiers.progress import Progress, ProgressState
+from forage_papers.rewards.verifiers.representation import Representation
+from forage_papers.rewards.verifiers.search_stages import SearchStages
+from forage_papers.rewards.verifiers.shorter import Shorter
 
 SPACE = gymnasium.spaces.Dict({"context": Tokens(3, 30, end=29), "reference": Tokens(4, 30, end=29)})
 SPEC = Spec("text:here", SPACE, Tokens(4, 30, end=29), horizon=2, info_names=("format", "truth"))

@@ -1,0 +1,279 @@
+"""Expressive policy optimisation: a flow that imitates, small edits that climb the critics, and the best of both.
+
+Dong, Li, Sadigh, Finn (2025), "EXPO: Stable Reinforcement Learning with Expressive Policies", arXiv 2507.07986. A base
+policy learns by imitation alone, so no gradient of a value runs through its many steps, and a Gaussian edit policy
+corrects its actions. Whenever an action is needed, to act and in targets, `candidates` are drawn from the base b(.|s),
+`edited` of them are corrected, and of all these the one of the largest value is taken:
+
+    a*(s) = argmax over b_1 ... b_N and b_k + edit_scale e_k, e_k ~ pi(.|s, b_k), of min over some of Q'_j(s, .)
+
+    critics   sum_i (Q_i(s, a) - r - discount (1 - terminated) min over some of Q'_j(s', a*(s')))^2 / 2
+    edits     alpha log pi(e|s, a) - mean_i Q_i(s, a + edit_scale e),  e ~ pi(.|s, a), a as it was done
+    base      |v(s, x_t, t) - (a - x_0)|^2,  x_t = (1 - t) x_0 + t a,  x_0 ~ N(0, 1), t ~ U(0, 1)
+
+with actions in the unit box. The base is a flow here (Lipman et al., 2023, "Flow Matching for Generative Modeling",
+arXiv 2210.02747), which the paper allows; the authors' program has a diffusion model of as many steps. Update, numbers
+and sizes are those of that program (expo_learner.py, expo_config.py and scripts/expo_mimicgen of
+github.com/Servo97/EXPO, a copy of github.com/pd-perry/EXPO, which could not be had); the paper's tables could not be
+looked up. The base that acts follows the one that learns slowly, as there. There the base's optimiser is AdamW, step
+sizes of base and edits fall to zero by a cosine, and edited actions may leave the unit box, to which they are cut here.
+There the entropy that the temperature aims at is of edits in the action's units, which for small edits is beyond reach;
+here it is of e. There weights of critics and edits begin uniform in +-sqrt(6 / (inputs + outputs)) and biases at zero
+(`--first-weights glorot`); here both begin uniform in +-1/sqrt(inputs).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from forage.agents.actor_critic.base import CriticKeys, every
+from forage.agents.actor_critic.sac import SAC, Actor
+from forage.core.ports import Metrics, State
+from forage.core.ranges import Range, Ranges
+from forage.core.types import Experience, ForageError, Spec
+from forage_papers.nn.base_policy import beside_base
+from forage.nn.critics import ActionValue, each_value, least_of_some
+from forage_papers.nn.flow import Field, carried, matching_error
+from forage.nn.layers import MLP
+from forage.nn.networks import Style, Torso
+from forage.nn.normalise import Norms
+from forage.ops.minibatches import weighted_mean
+from forage.ops.optimiser import blend
+
+
+class Flow(equinox.Module):
+    """The velocity at which noise moves towards an action in the unit box, by observation, place and time."""
+
+    torso: Torso  # reads the observation
+    body: MLP
+
+    def __init__(self, key: Key[Array, ""], spec: Spec, dimensions: int, sizes: tuple[int, ...], style: Style):
+        torso_key, body_key = jax.random.split(key)
+        self.torso = Torso(torso_key, spec.observation_space, (), style)
+        self.body = MLP(body_key, (self.torso.size + dimensions + 1, *sizes, dimensions), "silu", layer_norm=True)
+
+    def field(self, observation: PyTree[Array]) -> Field:
+        """Return the velocities for a batch of observations."""
+        features = self.torso.rows(observation)
+        return lambda place, time: self.body(jnp.concatenate([features, place, time], axis=1))
+
+    def actions(
+        self, observation: PyTree[Array], noise: Float[Array, "batch dimensions"], steps: int
+    ) -> Float[Array, "batch dimensions"]:
+        """Return the actions that standard normal noise flows to, in so many steps of equal length."""
+        return jnp.clip(carried(self.field(observation), noise, steps), -1.0, 1.0)
+
+    def loss(
+        self,
+        observation: PyTree[Array],
+        action: Float[Array, "batch dimensions"],
+        counts: Bool[Array, " batch"],
+        key: Key[Array, ""],
+    ) -> Float[Array, ""]:
+        """Compute the squared distance of velocities from those of straight lines from noise to actions."""
+        error = matching_error(self.field(observation), action, key)
+        return weighted_mean(action.shape[1] * error, counts)
+
+
+class EXPOState(NamedTuple):
+    actor: Actor  # of edits
+    critics: ActionValue  # leaves [critic, ...]
+    target_critics: ActionValue
+    log_temperature: Float[Array, ""]
+    actor_optimiser: Any
+    critic_optimiser: Any
+    temperature_optimiser: Any
+    updates: Int[Array, ""]
+    base: Flow
+    target_base: Flow  # which acts
+    base_optimiser: Any
+    norm: Norms = None  # of observations, as SAC's
+
+
+class EXPO(SAC):
+    """The best of a flow's actions and of edits of them (Dong et al., 2025, arXiv 2507.07986).
+
+    Data come in with `--memory mixed`, half of each batch as published; the base imitates all that is in a batch, as
+    published. Beforehand it can learn from data alone with `--data FILE`, and go on with `--from RUN`.
+    """
+
+    normalises: ClassVar[bool] = False
+    unrecycled: ClassVar[str] = "its edits see an action beside the observation"
+    example: ClassVar[str] = "forage train expo Pendulum-v1 --memory mixed --memory.data mixed.npz"
+    ranges: ClassVar[Ranges] = {
+        "candidates": Range(1),
+        "edited": Range(0),
+        "edit_scale": Range(0, 1, above=True),
+        "flow_steps": Range(1),
+        "base_polyak": Range(0, 1),
+    }
+
+    stochastic: ClassVar[bool] = False
+
+    critics: int = equinox.field(static=True, default=10)
+    target_subset: int = equinox.field(static=True, default=2)
+    climb: str = equinox.field(static=True, default="mean")
+    critic_norm: str = equinox.field(static=True, default="layer")
+    target_entropy: float = -0.5
+    backup_entropy: bool = equinox.field(static=True, default=False)  # no effect: targets count no entropy, as the
+    # authors' do not
+    updates_per_rollout: int = equinox.field(static=True, default=20)
+    policy_delay: int = equinox.field(static=True, default=20)
+    hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256, 256))
+    candidates: int = equinox.field(static=True, default=8)  # actions drawn from the base, of which the best is taken;
+    # more climb further; the authors' for manipulation
+    edited: int = equinox.field(static=True, default=8)  # how many of them are edited as well, the authors'
+    edit_scale: float = 0.05  # largest edit, in the unit box; larger leaves what is imitated further behind; the
+    # authors' for manipulation
+    flow_steps: int = equinox.field(static=True, default=10)  # steps from noise to an action of the base; more follow
+    # the flow closer
+    base_polyak: float = 0.001  # how far each update moves the base that acts towards the one that learns; the authors'
+
+    def __check_init__(self):
+        if self.edited > self.candidates:
+            raise ForageError(f"EXPO edits {self.edited} of {self.candidates} candidates; edit as many or fewer.")
+        if self.state_dependent_noise or self.quantiles:
+            raise ForageError(
+                "EXPO's edits see an action beside the observation, and its targets choose by single values; leave "
+                "state_dependent_noise and quantiles out."
+            )
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> EXPOState:
+        actor_key, critic_key, base_key = jax.random.split(key, 3)
+        actor = self.make_actor(actor_key, beside_base(spec))
+        dimensions = actor.actions.outputs
+        critics = self.make_critics(critic_key, spec, dimensions)
+        base = Flow(base_key, spec, dimensions, self.hidden_sizes, Style.of(self))
+        log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
+        of_policy, copied = self.policy_descent(), jax.tree.map(jnp.copy, (critics, base))
+        return EXPOState(
+            actor=actor,
+            critics=critics,
+            target_critics=copied[0],
+            log_temperature=log_temperature,
+            actor_optimiser=of_policy.init(actor),
+            critic_optimiser=self.descent().init(critics),
+            temperature_optimiser=of_policy.init(log_temperature),
+            updates=jnp.int32(0),
+            base=base,
+            target_base=copied[1],
+            base_optimiser=of_policy.init(base),
+        )
+
+    def act(
+        self,
+        state: State,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+        noise: Float[Array, "*noise"] | None = None,
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        """Return the best candidate, also in evaluation, as the authors have it."""
+        row = jax.tree.map(lambda x: jnp.asarray(x)[None], observation)
+        return state.actor.actions.to_box(self.best(state, state.target_base, row, key)[0]), hidden, ()
+
+    def noise(self, spec: Spec) -> None:  # type: ignore[override]
+        """Return nothing: an action is chosen, and not made of noise that a behaviour could give."""
+
+    def best(
+        self, state: State, base: Flow, observation: PyTree[Array], key: Key[Array, ""]
+    ) -> Float[Array, "batch dimensions"]:
+        """Return the best of the candidates for each observation of a batch."""
+        flow_key, edit_key, subset_key = jax.random.split(key, 3)
+        batch, dimensions = len(jax.tree.leaves(observation)[0]), state.actor.actions.outputs
+
+        def rows(number: int) -> PyTree[Array]:
+            return jax.tree.map(lambda x: jnp.repeat(x, number, axis=0), observation)
+
+        noise = jax.random.normal(flow_key, (batch * self.candidates, dimensions))
+        drawn = base.actions(rows(self.candidates), noise, self.flow_steps).reshape(batch, self.candidates, dimensions)
+        if self.edited:
+            some = drawn[:, : self.edited].reshape(-1, dimensions)
+            edits = state.actor({"observation": rows(self.edited), "base": some})
+            edits = edits.from_noise(jax.random.normal(edit_key, some.shape))[0]
+            edited = self.corrected(some, edits).reshape(batch, self.edited, dimensions)
+            drawn = jnp.concatenate([drawn, edited], axis=1)
+        number = drawn.shape[1]
+        values = each_value(state.target_critics, rows(number), drawn.reshape(-1, dimensions))
+        values = least_of_some(values, self.target_subset, subset_key).reshape(batch, number)
+        return jnp.take_along_axis(drawn, values.argmax(1)[:, None, None], axis=1)[:, 0]
+
+    def corrected(
+        self, action: Float[Array, "batch dimensions"], edit: Float[Array, "batch dimensions"]
+    ) -> Float[Array, "batch dimensions"]:
+        """Return edited actions, within the unit box."""
+        return jnp.clip(action + self.edit_scale * edit, -1.0, 1.0)
+
+    def critic_keys(self, key: Key[Array, ""] | None) -> CriticKeys:
+        assert key is not None
+        return super().critic_keys(key)._replace(sampled=jax.random.fold_in(key, 2))
+
+    def target(
+        self,
+        state: State,
+        reward: Float[Array, " batch"],
+        next_observation: PyTree[Array],
+        terminated: Bool[Array, " batch"],
+        noise: Float[Array, "batch dimensions"],
+        keys: CriticKeys = CriticKeys(),  # noqa: B008
+    ) -> Float[Array, " batch"]:
+        """Compute r + discount (1 - terminated) min over some of Q'_j(s', a*(s'))."""
+        assert keys.sampled is not None
+        action = self.best(state, state.base, next_observation, keys.sampled)
+        value = self.next_value(state.target_critics, next_observation, action, keys)
+        return reward + self.discount * jnp.where(terminated, 0.0, value)
+
+    def update(
+        self,
+        state: State,
+        now: Experience,
+        action: Float[Array, "batch dimensions"],
+        weight: Float[Array, " batch"],
+        noise: Float[Array, "batch dimensions"],
+        next_noise: Float[Array, "batch dimensions"],
+        key: Key[Array, ""] | None = None,
+    ) -> tuple[State, Metrics, Float[Array, " batch"]]:
+        """Take a step of the critics and, when it is time, of base, edits and temperature; return as `learn` does."""
+        keys = self.critic_keys(key)
+        state, report = self.evaluate(state, now, action, weight * now.counts, next_noise, keys)
+
+        def turn(both: tuple[State, Metrics]) -> tuple[State, Metrics]:
+            assert keys.sampled is not None
+            state, imitated = self.imitate(both[0], now, action, jax.random.fold_in(keys.sampled, 1))
+            # The edits' policy sees the action that was done in place of the base's.
+            shown = {"observation": now.observation, "base": action}
+            state, told = self.improve(state, shown, noise, now.counts, keys)
+            return state, told | {"base_loss": imitated}
+
+        nothing = dict.fromkeys(("actor_loss", "entropy", "base_loss"), jnp.float32(0))
+        state, told = every(self.policy_delay, state.updates, turn, (state, nothing))
+        told = {name: self.policy_delay * value for name, value in told.items()}  # as in SAC
+        state = self.follow(state)
+        metrics = {"critic_loss": report.loss, "value": report.value, "temperature": jnp.exp(state.log_temperature)}
+        return state, metrics | told, report.error * now.counts
+
+    def imitate(
+        self, state: State, now: Experience, action: Float[Array, "batch dimensions"], key: Key[Array, ""]
+    ) -> tuple[State, Float[Array, ""]]:
+        """Take one step of the base towards what was done, and one of the base that acts towards that."""
+        loss, gradient = jax.value_and_grad(Flow.loss)(state.base, now.observation, action, now.counts, key)
+        base, optimiser = self.policy_descent().step(gradient, state.base_optimiser, state.base)
+        acting = blend(base, state.target_base, self.base_polyak)
+        return state._replace(base=base, base_optimiser=optimiser, target_base=acting), loss
+
+    def climbed(
+        self,
+        critics: ActionValue,
+        observation: PyTree[Array],
+        action: Float[Array, "batch dimensions"],
+        key: Key[Array, ""] | None = None,
+    ) -> Float[Array, " batch"]:
+        """Compute the value that edits climb; `action` is the edit of what was done."""
+        edited = self.corrected(observation["base"], action)
+        return super().climbed(critics, observation["observation"], edited, key)

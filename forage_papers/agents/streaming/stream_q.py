@@ -1,0 +1,90 @@
+"""Stream Q(lambda): Q-learning with eligibility traces, from each transition once.
+
+Elsayed, Vasan, Mahmood (2024), "Streaming Deep Reinforcement Learning Finally Works", arXiv 2410.14606, on what
+`streaming/base.py` describes. After each step, with
+
+    delta = r + discount (1 - terminated) max_b Q(s', b) - Q(s, a)
+    z     = discount trace_lambda z + grad Q(s, a),    w <- w + step delta z
+
+the trace z ends where the episode does, and where the action was not the greedy one (Watkins, 1989, "Learning from
+Delayed Rewards"): what came of it is not to the credit of those before. As in the authors' stream_q.py it ends after
+the update of such a step; Watkins lets it end before. For tasks without pictures their layers have 32 units, here 128,
+and epsilon falls to 0.01 in the first twentieth of the run, here as `epsilon-greedy` has it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, PyTree
+
+from forage_papers.agents.streaming.base import Statistics, Stream, StreamNetwork, emptied, moved
+from forage.core.ports import Metrics
+from forage.core.spaces import check_discrete, split_mask
+from forage.core.types import Batch, Clock, Spec
+from forage.nn.distributions import Actions
+from forage.nn.normalise import normalised
+from forage.ops.action_values import best, chosen
+
+
+class StreamQState(NamedTuple):
+    network: StreamNetwork
+    trace: Any
+    statistics: Statistics
+
+
+class StreamQ(Stream):
+    """Stream Q(lambda), Q-learning without replay (Elsayed, Vasan, Mahmood, 2024, arXiv 2410.14606)."""
+
+    example: ClassVar[str] = "forage train stream-q CartPole-v1 --steps 100k"
+
+    usual_behaviour: ClassVar[str] = "epsilon-greedy"
+
+    def check(self, spec: Spec) -> None:
+        check_discrete("StreamQ", spec)
+        super().check(spec)
+
+    def init(self, key: Key[Array, ""], spec: Spec) -> StreamQState:
+        network = self.make_network(key, spec, Actions.of(spec.action_space).outputs)
+        return StreamQState(network, self.descent(self.kappa).init(network), self.statistics(spec))
+
+    def act(
+        self, state: StreamQState, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        return best(self.action_values(state, hidden, observation), split_mask(observation)[1]), hidden, ()
+
+    def action_values(
+        self, state: StreamQState, hidden: PyTree[Array], observation: PyTree[Array]
+    ) -> Float[Array, " actions"]:
+        """Return values of rewards as they are scaled now."""
+        return state.network(normalised(state.statistics.norm, observation))
+
+    def probabilities(self, state: StreamQState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
+        q = self.action_values(state, (), observation)
+        return jax.nn.one_hot(best(q, split_mask(observation)[1]), q.shape[-1])
+
+    def learn(
+        self, state: StreamQState, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[StreamQState, Metrics, Float[Array, " env"]]:
+        seen, statistics = self.transition(state.statistics, batch)
+        action = seen.raw.action
+
+        def value(network: StreamNetwork) -> tuple[Float[Array, ""], Float[Array, " actions"]]:
+            q = network(seen.observation)
+            return chosen(q, action), q
+
+        (taken, q), gradient = jax.value_and_grad(value, has_aux=True)(state.network)
+        following = state.network(seen.next_observation)
+        next_value = chosen(following, best(following, split_mask(seen.next_observation)[1]))
+        error = self.error(seen, taken, next_value)
+        greedy = action == best(q, split_mask(seen.observation)[1])
+        updates, trace = self.descent(self.kappa).update(
+            gradient, state.trace, error=error, cut=seen.raw.ended | ~greedy
+        )
+        metrics: Metrics = {"q": taken, "error": jnp.abs(error), "step": trace.step}
+        return StreamQState(moved(state.network, updates), trace, statistics), metrics, jnp.abs(error)[None]
+
+    def truncate(self, state: StreamQState) -> StreamQState:
+        return state._replace(trace=emptied(state.trace), statistics=self.forget(state.statistics))

@@ -1,0 +1,77 @@
+"""DARS: hard problems get more groups, so that as much is learned from them as from those of medium difficulty."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import equinox
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from forage.core.ranges import Range, Ranges
+from forage.core.types import ForageError
+from forage_papers.tasks.numbered import Heard, Numbered
+
+SCHEDULES = ("equal", "hard")
+EPSILON = 1e-6  # rounding of float32 does not ask for one more answer
+
+
+class DARS(Numbered):
+    """Problems in epochs; after its first N answers a problem gets more, the rarer it was solved.
+
+    The absolute advantages of N answers with the success rate p sum to N S(p) with
+
+        S(p) = 2 sqrt(p (1 - p))   of advantages that are divided by the deviation (GRPO), at most N for p = 1/2
+        S(p) = 2 p (1 - p)         of others (Dr. GRPO), at most N / 2
+
+    With that maximum M, a problem of p < 1/2 gets ceil(M / S(p)) - N more answers by the schedule `equal`, which lifts
+    its sum to M, and ceil(2 (1 - p) M / S(p)) - N by `hard`, which lifts it beyond; never more than `most` in all. A p
+    of 0 counts as 1 / (2 N). Here answers come in groups of N, so a started group is filled, and they come in the
+    rollouts that follow.
+
+    Source: Yang, Guo, Huang, Wang, Xie, Liang, Tang (2025), "Depth-Breadth Synergy in RLVR: Unlocking LLM Reasoning
+    Gains with Adaptive Exploration", arXiv 2508.13755; the rules are those of the authors' program,
+    github.com/yangzhch6/DARS (`ray_dars_trainer.py`), which samples the rest within the same step. Its README has
+    `most` 32 for the first schedule and 64 for the second. The paper's text could not be looked up. DARS-B's breadth
+    is the agent's: more `num_envs`, and one minibatch.
+    """
+
+    example: ClassVar[str] = "forage train grpo text:addition --env.problems 1000 --env.level 0-3 --tasks dars"
+    ranges: ClassVar[Ranges] = {"most": Range(1)}
+    epochs: ClassVar[bool] = True
+
+    schedule: str = equinox.field(static=True, default="equal")  # how many answers hard problems get: equal or hard
+    most: int = equinox.field(static=True, default=32)  # answers to a problem in an epoch; with `hard` the paper has 64
+    normalised: bool = equinox.field(static=True, default=True)  # the agent divides advantages by their deviation
+
+    def __check_init__(self):
+        if self.schedule not in SCHEDULES:
+            raise ForageError(f"A schedule of DARS is equal or hard, not {self.schedule!r}.")
+
+    def first(self, environment: Any) -> Int[Array, " number"]:
+        return jnp.zeros(environment.numbered, jnp.int32)  # groups owed
+
+    def learned(self, own: Int[Array, " number"], heard: Heard, environment: Any) -> Int[Array, " number"]:
+        again = paid(own, environment.slot)
+        groups = jnp.ceil(self.more(heard.rate, heard.answers) / jnp.maximum(heard.answers, 1))
+        return own - again + jnp.where(heard.met & (again == 0), groups, 0).astype(jnp.int32)
+
+    def more(self, rate: Float[Array, " number"], answers: Float[Array, " number"]) -> Float[Array, " number"]:
+        """Return how many more answers problems get after so many with a success rate."""
+        count = jnp.maximum(answers, 1)
+        p = jnp.where(rate > EPSILON, rate, 0.5 / count)
+        variance = p * (1 - p)
+        each = jnp.maximum(2 * jnp.sqrt(variance) if self.normalised else 2 * variance, EPSILON)
+        peak = count if self.normalised else count / 2
+        wanted = peak if self.schedule == "equal" else 2 * (1 - p) * peak
+        more = jnp.minimum(jnp.ceil(wanted / each - count - EPSILON), self.most - count)
+        return jnp.where(p < 0.5, jnp.maximum(more, 0), 0)
+
+    def owes(self, own: Int[Array, " number"], environment: Any) -> Int[Array, " number"]:
+        return own
+
+
+def paid(owed: Int[Array, " number"], slots: Int[Array, ""]) -> Int[Array, " number"]:
+    """Return how many of the groups owed for each problem were played in so many slots."""
+    before = jnp.cumsum(owed) - owed
+    return jnp.clip(slots - before, 0, owed).astype(jnp.int32)
