@@ -218,13 +218,13 @@ BEFORE: dict[str, dict[str, Any]] = {
 def train_forage(algorithm: str, task: Task, who: str) -> dict[str, Any]:
     """Train all seeds with the default settings, those of before or the preset's, and play greedily and sampled."""
     import forage
-    from forage.config import defaults
+    from forage.config import presets
     from forage.rewards.environment import EnvironmentReward
     from forage.runs.training import use_compilation_cache
 
     use_compilation_cache()
     if who != "preset":
-        defaults.PRESETS = ()  # some of these ids have one
+        presets.PRESETS = ()  # some of these ids have one
     before = who == "before"
     parts = {"agent_options": BEFORE.get(algorithm, {}), "rewards": EnvironmentReward()} if before else {}
     with tempfile.TemporaryDirectory() as scratch:

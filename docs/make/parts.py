@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from forage.config import registry
-from forage.config.presets import PRESETS
+from forage.config.presets import presets_of
 from forage.config.ranges import range_words
 from forage.studies.claims import of_part
 
@@ -56,7 +56,7 @@ def page(port: str, name: str, target: str) -> str:
             option = f"`--{prefix}{field.name.replace('_', '-')}`"
             lines.append(f"| {option} | {default} | {range_words(cls, field.name)} | {field.help} |")
         lines.append("")
-    presets = [preset for preset in PRESETS if preset.agent == name]
+    presets = presets_of(name)
     if presets:
         lines += [
             "## Presets",
@@ -93,7 +93,8 @@ def pages() -> dict[Path, str]:
     """Every page and what it should hold."""
     result = {}
     index = ["# Parts", "", "One page each, written by `docs/make/parts.py` from the parts themselves.", ""]
-    for port, table in registry.PORTS.items():
+    for port in registry.PORTS:
+        table = registry.parts(port)
         index += [f"## {port}", ""]
         for name, target in table.items():
             result[PAGES / f"{name}.md"] = page(port, name, target)

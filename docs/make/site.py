@@ -126,7 +126,7 @@ def code_page(path: Path) -> str:
 def api_pages() -> dict[str, str]:
     """Return the pages of the package's names, which are filled from their docstrings."""
     where = vars(forage)["_WHERE"]
-    agents = {target: name for name, target in registry.PORTS["agent"].items()}
+    agents = {target: name for name, target in registry.parts("agent").items()}
     entries = []
     for name in forage.__all__:
         part = agents.get(f"{where[name]}:{name}")

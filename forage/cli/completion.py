@@ -126,7 +126,7 @@ def after(command: str, typed: list[str], current: str) -> dict[str, str]:
 def values(name: str, shown: str) -> dict[str, str]:
     """Return the values of an option: the parts of a port, wrappers, or the alternatives in its help."""
     if name in registry.PORTS:
-        return summaries(registry.PORTS[name])
+        return summaries(registry.parts(name))
     if name in ("wrap", "under"):
         return summaries(registry.WRAPPERS)
     return {word.strip(): "" for word in shown.split("|")} if "|" in shown else {}
@@ -144,11 +144,11 @@ def places(command: str, positional: list[str]) -> dict[str, str]:
     if command in OF_RUNS:
         return {str(path.parent): "" for path in sorted(Path("runs").glob("*/config.json"))}
     if command in ("train", "tune"):
-        agents = summaries(registry.PORTS["agent"]) if number == 0 else {}
-        takes = (command, number) == ("train", 0) or (number == 1 and positional[0] in registry.PORTS["agent"])
+        agents = summaries(registry.parts("agent")) if number == 0 else {}
+        takes = (command, number) == ("train", 0) or (number == 1 and registry.target_of("agent", positional[0]) is not None)
         return agents | (environments() if takes else {})
     if command == "show":
-        tables = (*registry.PORTS.values(), registry.WRAPPERS)
+        tables = (*map(registry.parts, registry.PORTS), registry.WRAPPERS)
         return {name: meaning for table in tables for name, meaning in summaries(table).items()} | environments()
     if command == "ledger" and number:
         return dict.fromkeys(ROWS, "")
@@ -159,7 +159,7 @@ def places(command: str, positional: list[str]) -> dict[str, str]:
 
 def summaries(table: dict[str, str]) -> dict[str, str]:
     """Return the sentence of every part of a table, by name."""
-    return {name: declared.summary(target) for name, target in table.items()}
+    return {name: declared.summary(target) + registry.package_words(target) for name, target in table.items()}
 
 
 def environments() -> dict[str, str]:
@@ -174,13 +174,9 @@ def training_options(positional: list[str], words: options.Words) -> dict[str, s
     """Return the options of the typed agent, environment and parts."""
     from forage.environments.catalogue import NATIVE
 
-    agents = [registry.PORTS["agent"][name] for name in positional[:1] if name in registry.PORTS["agent"]]
-    found = [("", target) for target in agents]
-    found += [
-        (f"{port}.", registry.PORTS[port][str(words[port])])
-        for port in PORTS
-        if words.get(port) in registry.PORTS[port]
-    ]
+    named = [("agent", "", name) for name in positional[:1]]
+    named += [(port, f"{port}.", str(words[port])) for port in PORTS if port in words]
+    found = [(prefix, target) for port, prefix, name in named if (target := registry.target_of(port, name))]
     found += [("env.", f"forage.environments.{NATIVE[name].target}") for name in positional if name in NATIVE]
     result = {f"--{port}": "a part for that port" for port in PORTS}
     for prefix, target in found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from forage.cli.arguments import nothing_left
-from forage.config import declared, options, registry
+from forage.config import declared, options, packages, registry
 from forage.config.terminal import filled
 from forage.core.errors import ForageError, nearest
 
@@ -44,6 +44,7 @@ def list_names() -> None:
     from forage.environments.catalogue import NATIVE, SUITES
 
     groups = {port: list(table) for port, table in registry.PORTS.items()} | {"wrappers": list(registry.WRAPPERS)}
+    added = {package.name: part_counts(package) for package in packages.installed()}
     groups["environments"] = [name for name in NATIVE if ":" not in name]
     for name in NATIVE:
         prefix, colon, _ = name.partition(":")
@@ -54,18 +55,27 @@ def list_names() -> None:
     for group, names in groups.items():
         more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
         print(filled(f"{group:13}", ", ".join(names[:MOST]) + more))
+    for package, counts in added.items():
+        print(filled(f"{package:13}", f"{counts}, listed with their kind"))
     print("forage list KIND says what each is, forage list --all of every kind; forage show NAME explains one.")
+
+
+def part_counts(package: packages.Package) -> str:
+    """Count the parts that a package adds, by port; name them if they are few."""
+    few = sum(map(len, package.parts.values())) <= MOST
+    said = [(port, ", ".join(table) if few else str(len(table))) for port, table in package.parts.items() if table]
+    return "; ".join(f"{port}: {names}" if few else f"{names} {port}" for port, names in said)
 
 
 def list_parts(wanted: str | None) -> None:
     """Print all parts and environments, or those of the kind `wanted`, each with a sentence."""
     if wanted is not None and wanted not in KINDS:
         raise ForageError(f"Unknown kind {wanted!r}{nearest(wanted, KINDS)}")
-    for port, table in {**registry.PORTS, "wrappers": registry.WRAPPERS}.items():
+    for port, table in {**{port: registry.parts(port) for port in registry.PORTS}, "wrappers": registry.WRAPPERS}.items():
         if wanted is None or KINDS[wanted] == port:
             print(port)
             for name, target in table.items():
-                print(filled(f"  {name:20}", declared.summary(target)))
+                print(filled(f"  {name:20}", declared.summary(target) + registry.package_words(target)))
     if wanted in (None, "environments"):
         from forage.environments import list_environments
         from forage.environments.catalogue import SUITES

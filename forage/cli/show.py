@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from forage.cli.arguments import nothing_left
-from forage.config import options, registry
+from forage.config import options, packages, registry
 from forage.config.terminal import filled
 from forage.core.elsewhere import method_elsewhere
 from forage.core.errors import ForageError, nearest
@@ -49,7 +49,7 @@ def show(name: str) -> None:
     if name in registry.WRAPPERS:
         show_wrapper(name)
         return
-    found = [(port, table[name]) for port, table in registry.PORTS.items() if name in table] or own_part(name)
+    found = [(port, target) for port in registry.PORTS if (target := registry.target_of(port, name))] or own_part(name)
     if not found:
         show_environment(name)
         return
@@ -69,14 +69,16 @@ def show(name: str) -> None:
         print("", filled("schedules", f"(docs/networks.md) may stand for {', '.join(scheduled)}:"), sep="\n")
         print("  " + "; ".join(form.partition(" or ")[0] for form in FORMS.values()))
     example = f"\nexample {cls.example}" if "example" in vars(cls) else ""
-    print(f"{example}\nsource {target.replace(':', ' ')}")
+    print(f"{example}\nsource {target.replace(':', ' ')}{registry.package_words(target)}")
+    package = packages.package_of(cls.__module__)
+    if package and package.pages:
+        print(f"page {package.pages.rstrip('/')}/{name}")
     show_claims(name)
-    from forage.config.presets import PRESETS
+    from forage.config.presets import presets_of
 
-    for preset in PRESETS:
-        if preset.agent == name:
-            said = f"{preset.environment}: {preset.words}; {preset.steps:,} steps ({preset.source})"
-            print(filled("preset", said))
+    for preset in presets_of(name):
+        said = f"{preset.environment}: {preset.words}; {preset.steps:,} steps ({preset.source})"
+        print(filled("preset", said))
 
 
 def show_claims(name: str) -> None:
@@ -130,7 +132,7 @@ def show_environment(name: str) -> None:
     try:
         title, environment, _ = resolve_environment(name, {})
     except ForageError as error:
-        names = [known for table in (*registry.PORTS.values(), registry.WRAPPERS) for known in table]
+        names = [known for table in (*map(registry.parts, registry.PORTS), registry.WRAPPERS) for known in table]
         elsewhere = method_elsewhere(name)
         hint = elsewhere or nearest(name, [*names, *NATIVE])
         known = elsewhere is not None or hint.startswith(". Did")

@@ -75,7 +75,7 @@ def run(positional: list[str], words: options.Words) -> None:
             "forage train takes an environment, or an agent and an environment: forage train CartPole-v1."
         )
     agent, environment = [None, None, *positional][-2:]
-    if agent is None and environment in registry.PORTS["agent"]:
+    if agent is None and environment is not None and registry.target_of("agent", environment):
         raise ForageError(
             f"{environment} is an agent; name an environment too: forage train {environment} CartPole-v1."
         )

@@ -6,10 +6,10 @@ import ast
 import functools
 from pathlib import Path
 
-from forage.config.hyperparameters import MEANINGS
-from forage.config.registry import explained_in
+from forage.config import packages
+from forage.config.registry import explained_in, meaning_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 
 def summary(target: str) -> str:
@@ -45,7 +45,7 @@ def meanings(target: str) -> dict[str, str]:
         for node in found.body:
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and not is_of_class(node):
                 option = node.target.id
-                result[option] = notes.get(option) or result.get(option) or MEANINGS.get(option, "")
+                result[option] = notes.get(option) or result.get(option) or meaning_of(option, module)
     return result
 
 
@@ -56,10 +56,14 @@ def is_of_class(node: ast.AnnAssign) -> bool:
 
 @functools.cache
 def source(module: str) -> str:
-    """Return the text of a module of Forage; empty for any other."""
-    path = ROOT.joinpath(*module.split("."))
+    """Return the text of a module of Forage, or of a package that adds parts; empty for any other."""
+    package = packages.package_of(module)
+    if package is None and not module.startswith("forage."):
+        return ""
+    inner = module.removeprefix(package.name if package else "forage").split(".")[1:]
+    path = (package.path if package else ROOT).joinpath(*inner)
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return path.read_text(encoding="utf-8") if module.startswith("forage.") and path.exists() else ""
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 @functools.cache
@@ -81,7 +85,7 @@ def origin_of(module: str, name: str) -> str | None:
     for node in parsed(module).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
             return f"{module}:{name}"
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("forage."):
+        if isinstance(node, ast.ImportFrom) and source(node.module or ""):
             for one in node.names:
                 if (one.asname or one.name) == name:
                     return f"{node.module}:{one.name}"

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from forage.config.presets import ATARI, PRESETS, SMALL_IMAGES, SMALL_PPO, Preset, normalised
-from forage.config.registry import PORTS, fields, from_config, part_class, part_name
+from forage.config.presets import ATARI, SMALL_IMAGES, SMALL_PPO, Preset, normalised, presets_of
+from forage.config.registry import fields, from_config, part_class, part_name, target_of
 from forage.core.ports import Agent, Behaviour, Memory, Rewards, Starts
 from forage.core.spaces import Tokens, describe, is_bounded_box, seen
 from forage.core.types import Spec
@@ -135,7 +135,7 @@ def left_out(agent: Agent, environment: str, spec: Spec, native: bool, given: Co
     An object cannot tell what was set from what was not, so it keeps its class's defaults. `given`: ports with a part.
     """
     name = part_name(agent)
-    if name not in PORTS["agent"]:
+    if target_of("agent", name) is None:
         return ""
     under = chosen(name, environment, spec, native, {})
     usual = {field.name: field.default for field in fields(type(agent))}
@@ -193,7 +193,7 @@ def fitted(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 def preset(agent: str, environment: str) -> Preset | None:
     """Return the first preset whose pattern fits."""
-    return next((p for p in PRESETS if p.agent == agent and p.pattern(environment)), None)
+    return next((one for one in presets_of(agent) if one.pattern(environment)), None)
 
 
 def default_behaviour(agent: Agent) -> Behaviour:

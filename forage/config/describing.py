@@ -81,7 +81,7 @@ def ports() -> list[str]:
 def training_help(command: str, positional: list[str], words: options.Words) -> str:
     """Return the help of `forage train` or `tune` about the agent, the environment and the ports that are named."""
     agent, environment = positional[0], positional[1] if len(positional) > 1 else None
-    if command == "train" and environment is None and ":" not in agent and agent not in registry.PORTS["agent"]:
+    if command == "train" and environment is None and ":" not in agent and registry.target_of("agent", agent) is None:
         from forage.environments import canonical_id
 
         agent, environment = "", canonical_id(agent)
@@ -92,7 +92,7 @@ def training_help(command: str, positional: list[str], words: options.Words) -> 
     if environment:
         lines += ["", f"options of {environment}", *environment_lines(environment)]
     lines += ["", "ports, each with its parts; --PORT NAME names one, --PORT.OPTION VALUE sets an option of it"]
-    lines += [f"  --{port:12} {', '.join(registry.PORTS[port])}" for port in ports()]
+    lines += [f"  --{port:12} {', '.join(registry.parts(port))}" for port in ports()]
     if agent and environment:
         lines += port_lines(agent, words)
     lines += ["", f"The options of every training: forage {command} --help. An agent's formula and paper: forage show"]

@@ -625,3 +625,16 @@ OFFLINE: tuple[Preset, ...] = (
 
 PRESETS: tuple[Preset, ...] = (*PPO, *DQN, *SAC, *TD3, *TQC, *CROSSQ, *SIMBA, *BRO, *MRQ, *OTHERS, *OFFLINE)
 """Of an agent's, the first that fits counts."""
+
+
+def presets_of(agent: str) -> list[Preset]:
+    """Return the presets of an agent: the core's, or those of the package that adds the agent."""
+    from forage.config import packages, registry
+
+    if agent in registry.PORTS["agent"]:
+        return [preset for preset in PRESETS if preset.agent == agent]
+    target = registry.target_of("agent", agent)
+    package = packages.package_of(target.partition(":")[0]) if target else None
+    if package is None or not package.presets:
+        return []
+    return [preset for preset in registry.load(package.presets) if preset.agent == agent]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from forage.config.kinds import check_fields
+from forage.config.packages import package_of
 from forage.core.errors import ForageError
 from forage.core.ranges import Range, declared
 from forage.core.schedule import Schedule
@@ -122,7 +123,10 @@ def range_of(cls: type, field: str) -> Range | None:
     """Return what numbers a part's field may hold: as the class says, else as all parts share it; `None` if neither."""
     if (found := declared(cls, field)) is not None:
         return found
-    return Range(*RANGES[field], field in ABOVE, field in BELOW) if field in RANGES else None
+    if field in RANGES:
+        return Range(*RANGES[field], field in ABOVE, field in BELOW)
+    package = package_of(cls.__module__)
+    return Range(*package.ranges[field]) if package and field in package.ranges else None
 
 
 def range_words(cls: type, field: str) -> str:

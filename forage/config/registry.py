@@ -41,15 +41,29 @@ def table(wing: str) -> dict[str, str]:
     return {name: f"{package}.{target}" for name, target in importlib.import_module(package).PARTS.items()}
 
 
-def of_papers(port: str) -> dict[str, str]:
-    """Return the parts that installed packages add to a port (`forage_papers` and the like)."""
-    try:
-        return importlib.import_module("forage_papers").PARTS.get(port, {})
-    except ModuleNotFoundError:
-        return {}
+PORTS: dict[str, dict[str, str]] = {port: table(wing) for port, wing in WINGS.items()}
+"""The core's parts by port and name. `parts` adds those of other packages."""
 
 
-PORTS: dict[str, dict[str, str]] = {port: table(wing) | of_papers(port) for port, wing in WINGS.items()}
+def parts(port: str) -> dict[str, str]:
+    """Return `module:Class` of every part of a port by name: the core's, then those of installed packages."""
+    from forage.config import packages
+
+    return PORTS[port] | packages.names().parts[port]
+
+
+def target_of(port: str, name: str) -> str | None:
+    """Return `module:Class` of a part by its name; None if no part has it. The core's names come first."""
+    if name in PORTS[port]:
+        return PORTS[port][name]
+    if ":" in name:
+        return None
+    from forage.config import packages
+
+    if targets := packages.names().disputed.get((port, name)):
+        raise ForageError(f"{name!r} is the name of two parts; name one in full: {' or '.join(targets)}.")
+    return packages.names().parts[port].get(name)
+
 
 INNER = {
     "forage.core.frozen:Frozen",
@@ -99,15 +113,15 @@ def load(target: str) -> type:
 
 def part_class(port: str, name: str) -> type:
     """Return the class of a part, by its name at `port` or as `module:Class` or `file.py:Class`."""
-    if name in PORTS[port]:
-        return load(PORTS[port][name])
+    if target := target_of(port, name):
+        return load(target)
     if ":" in name:
         cls = own_class(name)
         base = port.capitalize()
         if not is_a(cls, base):
             raise ForageError(f"{name} is not of the port {port}; a subclass of forage.core.ports.{base} works.")
         return cls
-    hint = method_elsewhere(name) or nearest(name, PORTS[port])
+    hint = method_elsewhere(name) or nearest(name, parts(port))
     hint = f"; forage list {'agents' if port == 'agent' else port} shows them." if hint == "." else hint
     raise ForageError(f"Unknown {port}{'' if port == 'agent' else ' part'} {name!r}{hint}")
 
@@ -118,6 +132,8 @@ def own_class(target: str) -> type:
         if (now := trust.reading.get()) and not is_table_part(target):
             raise ForageError(f"{now.where} names {target}, which is none of Forage's parts.")
         return load(target)
+    if name_of_target(target) is not None:
+        return load(target)
     from forage.core.loading import load_class
 
     return load_class(target)
@@ -125,7 +141,21 @@ def own_class(target: str) -> type:
 
 def is_table_part(target: str) -> bool:
     """Return whether `module:Class` is of Forage's own parts, so that a stored run may name it."""
-    return target in INNER or any(target in table.values() for table in PORTS.values())
+    return target in INNER or name_of_target(target) is not None
+
+
+def name_of_target(target: str) -> str | None:
+    """Return the name of the part that `module:Class` is; None if it has none."""
+    tables = PORTS.values() if target.startswith("forage.") else map(parts, PORTS)
+    return next((name for table in tables for name, known in table.items() if known == target), None)
+
+
+def package_words(target: str) -> str:
+    """Return ` (package)` after a part of another package; empty for one of the core."""
+    from forage.config import packages
+
+    package = packages.package_of(target.partition(":")[0])
+    return f" ({package.name})" if package else ""
 
 
 def wrapper_class(name: str) -> type:
@@ -149,7 +179,7 @@ def wrapper_fields(cls: type) -> list[Field]:
 def part_name(part: Any) -> str:
     """Return the inverse of `part_class`, for any port."""
     target = f"{type(part).__module__}:{type(part).__qualname__}"
-    known = next((name for table in PORTS.values() for name, known in table.items() if known == target), None)
+    known = name_of_target(target)
     if known is not None or target.startswith("forage."):
         return known or target
     from forage.core.loading import Own, name_of
@@ -199,9 +229,19 @@ def fields(cls: type) -> list[Field]:
         default = field.default
         if default is dataclasses.MISSING and field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
-        words = comments.get(field.name) or MEANINGS.get(field.name, "")
+        words = comments.get(field.name) or meaning_of(field.name, cls.__module__)
         result.append(Field(field.name, hints.get(field.name, Any), default, words))
     return result
+
+
+def meaning_of(option: str, module: str) -> str:
+    """Return the sentence that explains an option in all parts of a package; empty if there is none."""
+    if option in MEANINGS:
+        return MEANINGS[option]
+    from forage.config import packages
+
+    package = packages.package_of(module)
+    return package.meanings.get(option, "") if package else ""
 
 
 @functools.cache
@@ -296,10 +336,11 @@ def made(cls: Any, options: dict[str, Any]) -> Any:
 def from_config(config: dict[str, Any]) -> Any:
     """Return the inverse of `to_config`. Raise `PythonObject` for what only a description was kept of."""
     name = config["part"]
-    cls = next((load(table[name]) for table in PORTS.values() if name in table), None)
-    if cls is None and ":" not in name:
-        raise ForageError(f"Unknown part {name!r}{nearest(name, [one for table in PORTS.values() for one in table])}")
-    cls = cls or own_class(name)
+    target = next((table[name] for table in PORTS.values() if name in table), None)
+    target = target or next(filter(None, (target_of(port, name) for port in PORTS)), None)
+    if target is None and ":" not in name:
+        raise ForageError(f"Unknown part {name!r}{nearest(name, [one for port in PORTS for one in parts(port)])}")
+    cls = load(target) if target else own_class(name)
     if not hasattr(cls, "__dataclass_fields__"):
         raise ForageError(f"{name} is no part; a subclass of one in forage.core.ports works.")
     known = {f.name for f in dataclasses.fields(cls)}

@@ -399,7 +399,7 @@ def make_setup(
         elif part is not None and not isinstance(part, PORTS[port]):
             raise ForageError(
                 f"{port} takes a forage.core.ports.{PORTS[port].__name__} or its name, not a {type(part).__name__}"
-                f". Available: {', '.join(registry.PORTS[port])}."
+                f". Available: {', '.join(registry.parts(port))}."
             )
     name, environment, environment_config = resolve_environment(environment, dict(environment_options or {}), wrap)
     spec = environment_spec(name, environment)

@@ -85,10 +85,8 @@ def parts_of(config: Any) -> Iterator[str]:
 
 def part_class(name: str) -> type | None:
     """Return the class of a part by its name or its file; nothing where the file is not here any more."""
-    for table in registry.PORTS.values():
-        if name in table:
-            return registry.load(table[name])
-    return None
+    target = next(filter(None, (registry.target_of(port, name) for port in registry.PORTS)), None)
+    return registry.load(target) if target else None
 
 
 def sentences(text: str) -> list[str]:

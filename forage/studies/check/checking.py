@@ -88,7 +88,7 @@ def which_agents(spec: Spec, environment: Environment | Any) -> tuple[Finding, d
     """Return which agents can learn in an environment, and of each that cannot, why."""
     native = isinstance(environment, Environment)
     answers: dict[str, str] = {}
-    for name in registry.PORTS["agent"]:
+    for name in registry.parts("agent"):
         agent = settled(registry.part_class("agent", name)())
         parts = usual_parts(agent)
         try:
