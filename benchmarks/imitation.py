@@ -35,10 +35,10 @@ from forage.environments.classic.mountain_car import MountainCar
 from forage.environments.maze.point import point_maze
 from forage.evaluation.statistics import student_interval
 from forage.memory.mixed import Mixed
-from forage_papers.memory.sqil import SQIL
 from forage.rewards.adversarial.airl import AIRL
 from forage.rewards.adversarial.gail import GAIL
 from forage.studies.claims.played import episodes, pump
+from forage_papers.memory.sqil import SQIL
 
 RESULTS = Path(__file__).parent / "results" / "imitation.json"
 SEEDS, DEMONSTRATIONS = tuple(range(100, 105)), 20

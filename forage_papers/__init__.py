@@ -58,19 +58,16 @@ PARTS = {
         "attn-rl": "forage_papers.agents.language.trees.attn_rl:AttnRL",
         "loop": "forage_papers.agents.language.turns.loop:LOOP",
         "at-grpo": "forage_papers.agents.language.turns.at_grpo:ATGRPO",
-        "archer": "forage_papers.agents.language.turns.archer:ArCHer"
+        "archer": "forage_papers.agents.language.turns.archer:ArCHer",
     },
     "behaviour": {
         "ez-greedy": "forage_papers.behaviours.ez_greedy:EZGreedy",
         "pink": "forage_papers.behaviours.pink:Pink",
-        "held-noise": "forage_papers.behaviours.held_noise:HeldNoise",
         "data-guided": "forage_papers.behaviours.data_guided:DataGuided",
         "raps": "forage_papers.behaviours.raps:RAPS",
         "lesson": "forage_papers.behaviours.lesson:Lesson",
-        "first-policy": "forage_papers.behaviours.first_policy:FirstPolicy",
-        "worked": "forage_papers.behaviours.worked:Worked",
         "annealed-decoding": "forage_papers.behaviours.annealed_decoding:AnnealedDecoding",
-        "adaptive-temperature": "forage_papers.behaviours.adaptive_temperature:AdaptiveTemperature"
+        "adaptive-temperature": "forage_papers.behaviours.adaptive_temperature:AdaptiveTemperature",
     },
     "rewards": {
         "disagreement": "forage_papers.rewards.bonuses.disagreement:Disagreement",
@@ -84,7 +81,7 @@ PARTS = {
         "text-curiosity": "forage_papers.rewards.verifiers.perplexity:TextCuriosity",
         "representation": "forage_papers.rewards.verifiers.representation:Representation",
         "progress": "forage_papers.rewards.verifiers.progress:Progress",
-        "search-stages": "forage_papers.rewards.verifiers.search_stages:SearchStages"
+        "search-stages": "forage_papers.rewards.verifiers.search_stages:SearchStages",
     },
     "memory": {
         "reshuffled": "forage_papers.memory.reshuffled:ReshuffledReplay",
@@ -96,7 +93,7 @@ PARTS = {
         "trajectory-weighted": "forage_papers.memory.trajectory_weighted:TrajectoryWeighted",
         "successes": "forage_papers.memory.successes:Successes",
         "self-imitation": "forage_papers.memory.self_imitation:SelfImitation",
-        "teachers": "forage_papers.memory.teachers:Teachers"
+        "teachers": "forage_papers.memory.teachers:Teachers",
     },
     "tasks": {
         "filtered": "forage_papers.tasks.filtered:Filtered",
@@ -106,12 +103,15 @@ PARTS = {
         "cdas": "forage_papers.tasks.cdas:CDAS",
         "rising": "forage_papers.tasks.rising:Rising",
         "hints": "forage_papers.tasks.hints:Hints",
-        "seele": "forage_papers.tasks.seele:Seele"
+        "seele": "forage_papers.tasks.seele:Seele",
     },
     "starts": {
         "latent-go-explore": "forage_papers.starts.latent_go_explore:LatentGoExplore",
         "branches": "forage_papers.starts.branches:Branches",
-        "attention-branches": "forage_papers.starts.attention_branches:AttentionBranches"
-    }
+        "attention-branches": "forage_papers.starts.attention_branches:AttentionBranches",
+    },
 }
 """The parts of each port, by name: `module:Class`."""
+
+PRESETS = "forage_papers.presets:PRESETS"
+CLAIMS = "forage_papers.claims"

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import FuncFormatter
 
-from forage_papers.agents.tabular.psrl import PSRL
-from forage_papers.agents.tabular.ucbvi import UCBVI, bound
 from forage.environments.tabular.makers import river_swim
 from forage.evaluation.look import DASHES, PALETTE, QUIET, count, head, sheet, style
 from forage.evaluation.plots import label_ends
 from forage.evaluation.statistics import score
 from forage.studies.regret import regret
+from forage_papers.agents.tabular.psrl import PSRL
+from forage_papers.agents.tabular.ucbvi import UCBVI, bound
 
 HERE = Path(__file__).parents[1]
 STATES, ACTIONS, HORIZON, EPISODES, SEEDS = 6, 2, 20, 4000, range(2000, 2005)

@@ -12,5 +12,8 @@ PARTS = {
     "greedy-first": "greedy_first:GreedyFirst",
     "takeover": "takeover:Takeover",
     "endpoint": "endpoint:Endpoint",
+    "first-policy": "first_policy:FirstPolicy",
+    "worked": "worked:Worked",
+    "held-noise": "held_noise:HeldNoise",
 }
 """By name: the module below this folder, and the class."""

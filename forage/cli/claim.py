@@ -26,13 +26,13 @@ Examples
 
 def run(positional: list[str], words: options.Words) -> None:
     """Run `forage claim`."""
-    from forage.studies.claims import running
+    from forage.studies.claims import names, running
 
     if len(positional) > 1:
         raise ForageError("forage claim takes one claim: forage claim gae-lambda.")
     if not positional:
         nothing_left(words, "claim", [])
-        for name in running.names():
+        for name in names():
             print(f"  {name:28} {running.load(name).statement}")
         return
     kind = display(words)

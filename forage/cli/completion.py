@@ -145,7 +145,8 @@ def places(command: str, positional: list[str]) -> dict[str, str]:
         return {str(path.parent): "" for path in sorted(Path("runs").glob("*/config.json"))}
     if command in ("train", "tune"):
         agents = summaries(registry.parts("agent")) if number == 0 else {}
-        takes = (command, number) == ("train", 0) or (number == 1 and registry.target_of("agent", positional[0]) is not None)
+        takes = number == 1 and registry.target_of("agent", positional[0]) is not None
+        takes = takes or (command, number) == ("train", 0)
         return agents | (environments() if takes else {})
     if command == "show":
         tables = (*map(registry.parts, registry.PORTS), registry.WRAPPERS)

@@ -119,7 +119,7 @@ def or_of_agent(name: str, config: dict[str, Any], known: list[str]) -> str:
     """Return the end of a sentence about an unknown setting: that it is the agent's, or which was meant."""
     agent = config.get("agent")
     agent = agent.get("part") if isinstance(agent, dict) else agent
-    if registry.target_of("agent", agent):
+    if agent and registry.target_of("agent", agent):
         fields = [field.name for field in registry.fields(registry.part_class("agent", agent))]
         if own := name if name in fields else next(iter(ours(name, {field: field for field in fields})), ""):
             return f'; it is an option of the agent, as in agent = {{part = "{agent}", {own} = ...}}.'

@@ -114,7 +114,7 @@ def names() -> Names:
     for package in installed():
         for port, name, target in ((port, *row) for port, table in package.parts.items() for row in table.items()):
             if (port, name) in taken:
-                warn(f"{package.name} has a part {name!r} for the port {port} as Forage has; its full name is {target}.")
+                warn(f"{package.name} adds {name!r} to the port {port}, as Forage does; name it in full as {target}.")
             else:
                 claims.setdefault((port, name), []).append(target)
         if package.own:

@@ -51,7 +51,6 @@ MUJOCO = "Huang et al. (2022), the continuous-control details"
 DQN_MINATAR = "Young and Tian (2019), with Adam, a double Q target and an update of 64 every 16 steps"
 HAARNOJA = "Haarnoja et al. (2018), table 1"
 KUZNETSOV = "Kuznetsov et al. (2020), the authors' PyTorch code"
-ELSAYED = "Elsayed et al. (2024), the authors' stream_q.py"
 FUJIMOTO = "Fujimoto et al. (2018), the authors' later code"
 ONE_SETTING = "Fujimoto et al. (2025), the authors' code"
 DQN_ATARI = "CleanRL (Huang et al., 2022), dqn_atari.py, with the million transitions of Mnih et al. (2015)"
@@ -573,7 +572,6 @@ OTHERS: tuple[Preset, ...] = (
         "CleanRL's pqn.py",
         greedy(0.05, 0.5),
     ),
-    Preset("stream-q", "CartPole-v1", 500_000, {"hidden_sizes": (32, 32)}, ELSAYED, greedy(0.01, 0.05)),
     Preset("impala", "CartPole-v1 Acrobot-v1", 100_000, {"num_envs": 8, "learning_rate": 6e-3}, TUNED),
     Preset(
         "sac-discrete",
@@ -598,22 +596,8 @@ OFFLINE: tuple[Preset, ...] = (
         {},
         "Kostrikov et al. (2021), the authors' mujoco_config.py, which scales rewards so that returns span 1,000",
     ),
-    Preset(
-        "o-dice",
-        LOCOMOTION,
-        1_000_000,
-        {},
-        "Mao et al. (2024), the authors' offline_RL.yaml, which scales rewards so that returns span 1,000",
-    ),
     Preset("edac", "gymnasium:Hopper-v?", 3_000_000, {"critics": 50, "diversity": 1.0}, KIT),
     Preset("edac", "gymnasium:HalfCheetah-v? gymnasium:Walker2d-v?", 3_000_000, {"critics": 10, "diversity": 1.0}, KIT),
-    Preset(
-        "sac-rnd",
-        "gymnasium:HalfCheetah-v?",
-        3_000_000,
-        {},
-        "Nikulin et al. (2023), the authors' halfcheetah_medium.yaml, without the penalty, which it leaves out",
-    ),
     Preset(
         "cql",
         LOCOMOTION,

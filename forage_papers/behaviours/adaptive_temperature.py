@@ -7,11 +7,11 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage_papers.behaviours.temperature import check_temperature, written_at
 from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.types import Clock, Experience, ForageError, Spec
+from forage_papers.behaviours.temperature import check_temperature, written_at
 
 
 class Held(NamedTuple):

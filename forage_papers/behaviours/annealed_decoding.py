@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from forage_papers.behaviours.temperature import check_temperature, written_at
 from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
+from forage_papers.behaviours.temperature import check_temperature, written_at
 
 STEEPEST = 20.0  # logarithm of what is taken off the temperature at most
 

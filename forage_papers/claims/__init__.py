@@ -1,1 +1,40 @@
-"""One file per claim; its name is the file's, with dashes."""
+"""Claims of papers: one file each, whose name is the claim's, with dashes."""
+
+CLAIMS = {
+    "reinforce": ("group-baseline",),
+    "groups": ("group-baseline",),
+    "ppo": ("ppo-clip", "ppo-epochs", "gae-lambda", "central-critic", "recurrence", "bang-bang"),
+    "dqn": (
+        "target-network",
+        "double-q-learning",
+        "dueling-network",
+        "n-step-returns",
+        "histogram-values",
+        "dormant-units",
+    ),
+    "i-dqn": ("iterated-dqn",),
+    "bc": ("weighted-cloning",),
+    "iql": ("iql", "action-free", "transported-rewards"),
+    "cal-ql": ("cal-ql", "cal-ql-online"),
+    "gumbel-search": ("gumbel-search",),
+    "episodic-control": ("state-aggregation",),
+    "vdn": ("value-decomposition",),
+    "sac": ("sac-sample-efficiency", "sac-temperature", "resets"),
+    "td3": ("td3-delay",),
+    "contexts": ("domain-randomisation",),
+    "filtered": ("difficulty-filter",),
+    "hints": ("solution-hints",),
+    "levels": ("level-generalisation",),
+    "archive": ("restart-distribution",),
+    "guide": ("jump-start",),
+    "mixed": ("rlpd",),
+    "prioritised": ("prioritised-replay",),
+    "rnd": ("rnd-exploration",),
+    "counts": ("count-bonus", "mbie-eb"),
+    "icm": ("curiosity",),
+    "e3b": ("elliptical-bonus",),
+    "shift": ("reward-shift",),
+    "held-noise": ("gsde",),
+    "pink": ("pink-noise",),
+}
+"""What was claimed of a part; of any other part, the claim of its name, where there is one."""

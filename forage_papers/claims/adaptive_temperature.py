@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from forage_papers.behaviours.adaptive_temperature import AdaptiveTemperature
 from forage.studies.claims.claim import FRESH, Also, Arm, Claim, Paper, Scale, evaluated, late
+from forage_papers.behaviours.adaptive_temperature import AdaptiveTemperature
 
 OPTIONS = {"num_envs": 64}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from forage_papers.memory.teachers import Teachers
 from forage.studies.claims.claim import FRESH, Also, Arm, Claim, Paper, Scale, area, evaluated
 from forage.studies.claims.text import written
+from forage_papers.memory.teachers import Teachers
 
 OPTIONS = {"num_envs": 64, "entropy_coefficient": 0.001}
 ENVIRONMENT = "text:addition"

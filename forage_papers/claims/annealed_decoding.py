@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from forage_papers.behaviours.annealed_decoding import AnnealedDecoding
 from forage.studies.claims.claim import FRESH, Also, Arm, Claim, Paper, Scale, area, evaluated
+from forage_papers.behaviours.annealed_decoding import AnnealedDecoding
 
 OPTIONS = {"num_envs": 64}
 FALLING = AnnealedDecoding(decay=25.0, growth=0.0, head=0.0)

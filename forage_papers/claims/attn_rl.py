@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from forage_papers.starts.attention_branches import AttentionBranches
 from forage.studies.claims.claim import Also, Arm, Claim, Paper, Scale, area, evaluated
+from forage_papers.starts.attention_branches import AttentionBranches
 
 CHAIN = {"num_envs": 120, "group_size": 30, "advantage": "rloo", "aggregation": "token-mean", "minibatches": 2}
 TREE = {"num_envs": 24, "group_size": 6, "rollout_length": 5, "minibatches": 2}

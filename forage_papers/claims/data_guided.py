@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from forage_papers.behaviours.data_guided import DataGuided
 from forage.memory.mixed import Mixed
 from forage.studies.claims.claim import Arm, Claim, Paper, Scale, area
 from forage.studies.claims.played import played, push
+from forage_papers.behaviours.data_guided import DataGuided
 
 OPTIONS = {"hidden_sizes": (64, 64), "num_envs": 4, "updates_per_rollout": 2, "batch_size": 128, "learning_rate": 1e-3}
 OPTIONS |= {"critic_norm": "layer"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
-from forage_papers.memory.dyna import Dyna
 from forage.memory.uniform import UniformReplay
 from forage.runs.run import Run
 from forage.studies.claims.claim import FRESH, Arm, Claim, Paper, Scale
+from forage_papers.memory.dyna import Dyna
 
 
 def planned(planning: int) -> Arm:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from forage_papers.rewards.bonuses.episodic_novelty import EpisodicNovelty
 from forage.studies.claims.claim import Arm, Claim, Paper, Scale, evaluated
+from forage_papers.rewards.bonuses.episodic_novelty import EpisodicNovelty
 
 OPTIONS = {"learning_rate": 1e-3, "epochs": 10, "minibatches": 8}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from forage_papers.behaviours.held_noise import HeldNoise
+from forage.behaviours.held_noise import HeldNoise
 from forage.config.setup import from_config
 from forage.core.spaces import from_json
 from forage.core.types import ForageError

@@ -9,9 +9,9 @@ import numpy as np
 
 from forage.data.logged import Transitions
 from forage.memory.dataset import DataSet
-from forage_papers.memory.guided import Guided
 from forage.studies.claims.claim import SEEDS, Arm, Claim, Paper, Scale, evaluated
 from forage.studies.claims.played import played, swing_up
+from forage_papers.memory.guided import Guided
 
 SMALL: dict[str, Any] = {"hidden_sizes": (64, 64), "batch_size": 128, "learning_rate": 1e-3}
 MIRROR = np.array([1.0, -1.0, -1.0])  # of cosine, sine and speed: what the pendulum does to the other side

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from forage.starts.archive import Archive
-from forage_papers.starts.latent_go_explore import LatentGoExplore
 from forage.studies.claims.claim import Arm, Claim, Paper, Scale, late
+from forage_papers.starts.latent_go_explore import LatentGoExplore
 
 CLAIM = Claim(
     title="Cell-Free Latent Go-Explore",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from forage_papers.behaviours.lesson import Lesson
 from forage.studies.claims.claim import Arm, Claim, Paper, Scale, area
+from forage_papers.behaviours.lesson import Lesson
 
 OPTIONS = {"n_step": 1}
 

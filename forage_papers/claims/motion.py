@@ -10,10 +10,10 @@ from forage.core.types import Step
 from forage.environments.classic.pendulum import Pendulum
 from forage.environments.wrappers.base import WrapperState
 from forage.environments.wrappers.motion import Motion, record
-from forage_papers.rewards.tracking import Tracking
 from forage.starts.reference import Reference
 from forage.studies.claims.claim import Arm, Claim, Paper, Scale, evaluated
 from forage.studies.claims.played import FOLDER, swing_up
+from forage_papers.rewards.tracking import Tracking
 
 QUICK: dict[str, Any] = {"num_envs": 8, "rollout_length": 256, "minibatches": 16, "epochs": 10, "learning_rate": 1e-3}
 QUICK |= {"discount": 0.95, "entropy_coefficient": 0.0}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from forage_papers.behaviours.pink import Pink
 from forage.studies.claims.claim import Arm, Claim, Paper, Scale, area
+from forage_papers.behaviours.pink import Pink
 
 OPTIONS = {"num_envs": 4, "rollout_length": 4, "updates_per_rollout": 4, "exploration_noise": 0.38}
 OPTIONS |= {"hidden_sizes": (32, 32), "batch_size": 64, "learning_rate": 1e-3}

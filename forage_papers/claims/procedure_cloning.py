@@ -5,12 +5,12 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, UInt8
 
-from forage_papers.agents.offline.procedure_cloning import scene, search
 from forage.config.setup import make_setup
 from forage.data import files
 from forage.environments.grid.maze import DrawnMaze
 from forage.studies.claims.claim import Arm, Claim, Paper, Scale, evaluated
 from forage.studies.claims.played import FOLDER, episodes
+from forage_papers.agents.offline.procedure_cloning import scene, search
 
 
 def mazes() -> DrawnMaze:

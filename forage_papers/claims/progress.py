@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from forage_papers.rewards.verifiers.progress import Progress
 from forage.studies.claims.claim import FRESH, Also, Arm, Claim, Paper, Scale, area, evaluated
+from forage_papers.rewards.verifiers.progress import Progress
 
 OPTIONS = {"num_envs": 64}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from forage_papers.memory.reshuffled import ReshuffledReplay
 from forage.memory.uniform import UniformReplay
 from forage.studies.claims.claim import SEEDS, Arm, Claim, Paper, Scale, area
+from forage_papers.memory.reshuffled import ReshuffledReplay
 
 SMALL: dict[str, Any] = {"n_step": 1, "dueling": False}
 

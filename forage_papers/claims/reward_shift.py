@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from forage_papers.rewards.shift import Shift
 from forage.studies.claims.claim import Arm, Claim, Paper, Scale, evaluated
+from forage_papers.rewards.shift import Shift
 
 CLAIM = Claim(
     title="Exploit Reward Shifting in Value-Based Deep-RL: Optimistic Curiosity-Based Exploration and Conservative "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from forage_papers.rewards.verifiers.search_stages import SearchStages
 from forage.studies.claims.claim import FRESH, Also, Arm, Claim, Paper, Scale, evaluated, late
+from forage_papers.rewards.verifiers.search_stages import SearchStages
 
 OPTIONS = {"num_envs": 64, "group_size": 8, "aggregation": "token-mean"}
 AGENT = "reinforce-plus-plus-baseline"

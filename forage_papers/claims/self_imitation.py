@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from forage_papers.memory.self_imitation import SelfImitation
 from forage.studies.claims.claim import FRESH, Also, Arm, Claim, Paper, Scale, area, evaluated
+from forage_papers.memory.self_imitation import SelfImitation
 
 OPTIONS = {"num_envs": 64}
 REPLAY = SelfImitation(ascent=75.0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from forage_papers.rewards.verifiers.shorter import Shorter
 from forage.studies.claims.claim import FRESH, Also, Arm, Claim, Paper, Rule, Scale, evaluated, late
+from forage_papers.rewards.verifiers.shorter import Shorter
 
 OPTIONS = {"num_envs": 64}
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from forage_papers.memory.sqil import SQIL
 from forage.studies.claims.claim import SEEDS, Arm, Claim, Paper, Scale, evaluated
 from forage.studies.claims.played import balance, played
+from forage_papers.memory.sqil import SQIL
 
 
 def demonstration() -> str:

@@ -18,9 +18,9 @@ from forage.data import files
 from forage.data.logged import EPISODE_FIELDS, Transitions
 from forage.environments.maze.point import PointMass
 from forage.environments.wrappers.goals import GoalConditioned
-from forage_papers.memory.stitched import Stitched
 from forage.studies.claims.claim import SEEDS, Arm, Claim, Paper, Scale, evaluated
 from forage.studies.claims.played import FOLDER, episodes
+from forage_papers.memory.stitched import Stitched
 
 MAZE = ("########", "#.....##", "#####.##", "#......#", "#####.##", "#####.##", "########")
 WEST, EAST, SOUTH, HIGH = (3, 1), (3, 6), (5, 5), (1, 1)  # rows and columns of ends of the ways

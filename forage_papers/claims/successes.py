@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from forage_papers.memory.successes import Successes
 from forage.studies.claims.claim import FRESH, Also, Arm, Claim, Paper, Scale, area, evaluated
+from forage_papers.memory.successes import Successes
 
 OPTIONS = {"num_envs": 64}
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from forage.memory.dataset import DataSet
-from forage_papers.memory.trajectory_weighted import TrajectoryWeighted
 from forage.rewards.scaling import Scale as Scaled
 from forage.studies.claims.claim import SEEDS, Arm, Claim, Paper, Scale, evaluated
 from forage.studies.claims.played import played, swing_up
+from forage_papers.memory.trajectory_weighted import TrajectoryWeighted
 
 SMALL: dict[str, Any] = {"hidden_sizes": (64, 64), "batch_size": 128, "learning_rate": 1e-3}
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import small
 
-from forage_papers.agents.actor_critic.adaptive_ratio_sac import Activity, AdaptiveRatioSAC
 from forage.config.setup import make_setup
 from forage.core.types import ForageError
+from forage_papers.agents.actor_critic.adaptive_ratio_sac import Activity, AdaptiveRatioSAC
 
 
 def test_activity_has_settled_when_its_mean_stands_still_between_two_checks():

@@ -12,8 +12,8 @@ import small
 from gymnasium import spaces
 
 from forage.agents.q_learning.cqn import CQN, of_path
-from forage_papers.agents.q_learning.cqn_as import CQNAS, Planned
 from forage.core.types import DATASET, Batch, Clock, Experience, ForageError, Spec
+from forage_papers.agents.q_learning.cqn_as import CQNAS, Planned
 
 small.keep_compiled()
 KEY, CLOCK = jax.random.key(0), Clock(jnp.int32(0), jnp.float32(100))

@@ -10,10 +10,10 @@ import pytest
 from between import SPEC, batch, constant_critics, linear_critics
 from small import at_once, compute
 
-from forage_papers.agents.actor_critic.offline_to_online.dsrl import DSRL
 from forage.core.frozen import Frozen
 from forage.core.ports import Agent
 from forage.core.types import Clock, ForageError
+from forage_papers.agents.actor_critic.offline_to_online.dsrl import DSRL
 
 
 class Mirror(Agent):

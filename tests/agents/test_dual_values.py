@@ -11,13 +11,13 @@ import pytest
 import small
 from gymnasium import spaces
 
+from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.data.demonstrations import Demonstrations
+from forage.nn.critics import each_value
 from forage_papers.agents.offline.cfpi import CFPI, Mixture, MixturePolicy, improved
 from forage_papers.agents.offline.f_dvl import FDVL
 from forage_papers.agents.offline.o_dice import ODICE
 from forage_papers.agents.offline.recoil import ReCOIL
-from forage.core.types import Batch, Clock, Experience, ForageError, Spec
-from forage.data.demonstrations import Demonstrations
-from forage.nn.critics import each_value
 
 small.keep_compiled()
 DISCOUNT, ABSENT = 0.8, 2

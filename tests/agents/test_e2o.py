@@ -9,9 +9,9 @@ import pytest
 from between import SPEC, constant_critics, linear_critics
 from small import at_once, compute
 
-from forage_papers.agents.actor_critic.offline_to_online.e2o import E2O
 from forage.core.types import Experience, ForageError
 from forage.nn.critics import mean_least_pair
+from forage_papers.agents.actor_critic.offline_to_online.e2o import E2O
 
 AGENT = E2O(critics=3, hidden_sizes=(), discount=0.9, initial_temperature=1e-12, optimism=2.0, candidates=64)
 

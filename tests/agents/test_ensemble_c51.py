@@ -11,8 +11,8 @@ from gymnasium import spaces
 from small import at_once, compute
 
 from forage.agents.q_learning.c51 import C51
-from forage_papers.agents.q_learning.ensemble_c51 import EnsembleC51
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage_papers.agents.q_learning.ensemble_c51 import EnsembleC51
 
 SPEC = Spec("Table", spaces.Discrete(2), spaces.Discrete(2))
 CLOCK = Clock(jnp.int32(0), jnp.float32(100))

@@ -7,8 +7,8 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage_papers.agents.tabular.episodic_control import EpisodicControl
 from forage.core.types import AGENT, Batch, Experience, ForageError, Spec
+from forage_papers.agents.tabular.episodic_control import EpisodicControl
 
 small.keep_compiled()
 

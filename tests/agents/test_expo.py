@@ -8,10 +8,10 @@ import pytest
 from between import SPEC, batch, constant, linear_critics
 from small import at_once, compute
 
-from forage_papers.agents.actor_critic.offline_to_online.expo import EXPO, Flow
 from forage.core.types import Clock, ForageError
 from forage.nn.networks import Style
 from forage.ops.optimiser import named
+from forage_papers.agents.actor_critic.offline_to_online.expo import EXPO, Flow
 
 SMALL = {"hidden_sizes": (), "critics": 2, "target_subset": 0, "policy_delay": 1, "critic_norm": "none"}
 AGENT = EXPO(**SMALL, candidates=4, edited=2, edit_scale=0.25, discount=0.9, learning_rate=1e-2)

@@ -12,9 +12,9 @@ import small
 from gymnasium import spaces
 
 from forage.agents.actor_critic.base import CriticKeys
-from forage_papers.agents.actor_critic.offline.fql import FQL
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import each_value
+from forage_papers.agents.actor_critic.offline.fql import FQL
 
 small.keep_compiled()
 KEY, CLOCK = jax.random.key(0), Clock(jnp.int32(0), jnp.float32(100))

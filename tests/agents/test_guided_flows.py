@@ -7,8 +7,8 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage_papers.agents.offline.guided_flows import GuidedFlows
 from forage.core.types import DATASET, Batch, Experience, ForageError, Spec
+from forage_papers.agents.offline.guided_flows import GuidedFlows
 
 small.keep_compiled()
 

@@ -8,9 +8,9 @@ import pytest
 from between import SPEC, batch, constant_critics
 from small import at_once, compute
 
-from forage_papers.agents.actor_critic.offline_to_online.h2o import H2O, Classifiers
 from forage.core.types import AGENT as SIMULATED
 from forage.core.types import DATASET, Clock
+from forage_papers.agents.actor_critic.offline_to_online.h2o import H2O, Classifiers
 
 AGENT = H2O(critics=2, hidden_sizes=(), classifier_sizes=(8,), conservatism=0.4, learning_rate=1e-2)
 REAL = np.array([True, True, False, False])

@@ -10,8 +10,8 @@ from gymnasium import spaces
 from small import at_once, compute
 
 from forage.agents.q_learning.dqn import DQN, DQNState
-from forage_papers.agents.q_learning.iterated_dqn import IteratedDQN
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage_papers.agents.q_learning.iterated_dqn import IteratedDQN
 
 SPEC = Spec("Table", spaces.Discrete(3), spaces.Discrete(2))
 CLOCK = Clock(jnp.int32(0), jnp.float32(100))

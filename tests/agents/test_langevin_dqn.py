@@ -7,8 +7,8 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage_papers.agents.q_learning.langevin_dqn import Drift, LangevinDQN
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage_papers.agents.q_learning.langevin_dqn import Drift, LangevinDQN
 
 SPEC = Spec("Table", spaces.Discrete(3), spaces.Discrete(2))
 CLOCK = Clock(jnp.int32(0), jnp.float32(100))

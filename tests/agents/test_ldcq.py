@@ -12,8 +12,8 @@ from between import SPEC
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage_papers.agents.offline.ldcq import LDCQ, Following, Normal, Segments
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage_papers.agents.offline.ldcq import LDCQ, Following, Normal, Segments
 from forage_papers.nn.diffusion import denoised, denoising_error, kept
 
 SMALL: dict[str, Any] = {"horizon": 3, "followed": 2, "skill_size": 2, "hidden_size": 8, "denoiser_sizes": (8, 4)}

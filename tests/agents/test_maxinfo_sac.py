@@ -11,10 +11,10 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage_papers.agents.actor_critic.maxinfo_sac import MaxInfoSAC, forgetting
 from forage.agents.actor_critic.sac import SAC, SACState
 from forage.core.types import GONE, MODEL, NOBODY, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.normalise import RunningNorm
+from forage_papers.agents.actor_critic.maxinfo_sac import MaxInfoSAC, forgetting
 
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32))
 CLOCK, KEY = Clock(jnp.int32(0), jnp.float32(100)), jax.random.key(0)

@@ -10,12 +10,12 @@ import pytest
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage_papers.agents.actor_critic.mdpo_off import MDPOOff
 from forage.agents.actor_critic.sac import SAC
-from forage_papers.agents.policy_gradient.mdpo import MDPO
 from forage.agents.policy_gradient.ppo import Targets
 from forage.core.types import AGENT, PERSON, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import BangBang, Categorical, Gaussian, MultiCategorical
+from forage_papers.agents.actor_critic.mdpo_off import MDPOOff
+from forage_papers.agents.policy_gradient.mdpo import MDPO
 
 KEY = jax.random.key(0)
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Discrete(3))

@@ -13,12 +13,12 @@ from tiers import first
 
 from forage.agents.policy_gradient.appo import APPO
 from forage.agents.policy_gradient.impala import IMPALA, Noted
-from forage_papers.agents.policy_gradient.mdpo import MDPO
 from forage.agents.policy_gradient.ppo import PPO, Sequence, Targets
 from forage.core.types import AGENT, GONE, GUIDE, MODEL, NOBODY, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import BangBang
 from forage.nn.networks import Recall
 from forage.ops.minibatches import shuffled, standardised
+from forage_papers.agents.policy_gradient.mdpo import MDPO
 
 SPEC = Spec("Table", spaces.Discrete(2), spaces.Discrete(2))
 CLOCK = Clock(jnp.int32(0), jnp.float32(100))

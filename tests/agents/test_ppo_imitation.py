@@ -8,12 +8,12 @@ from gymnasium import spaces
 from small import compute, differing, resumed
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage_papers.agents.policy_gradient.ppo_imitation import PPOImitation
 from forage.config.setup import make_setup
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.data import files
 from forage.data.demonstrations import Demonstrations
 from forage.data.logged import Transitions
+from forage_papers.agents.policy_gradient.ppo_imitation import PPOImitation
 
 SPEC = Spec("Choice", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Discrete(3))
 SIZES = {"num_envs": 2, "rollout_length": 4, "minibatches": 1, "epochs": 1, "hidden_sizes": (4,)}

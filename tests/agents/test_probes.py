@@ -15,81 +15,50 @@ import numpy as np
 import pytest
 from tiers import gated
 
-from forage_papers.agents.actor_critic.adaptive_ratio_sac import AdaptiveRatioSAC
-from forage_papers.agents.actor_critic.offline_to_online.dsrl import DSRL
-from forage_papers.agents.actor_critic.offline_to_online.e2o import E2O
-from forage_papers.agents.actor_critic.offline_to_online.expo import EXPO
-from forage_papers.agents.actor_critic.offline_to_online.h2o import H2O
-from forage_papers.agents.actor_critic.offline_to_online.residual import Residual, ResidualSAC, ResidualTD3
-from forage.agents.actor_critic.offline_to_online.rlpd import RLPD
-from forage_papers.agents.actor_critic.offline_to_online.ro2o import RO2O
-from forage_papers.agents.actor_critic.offline_to_online.sung import SUNG, SUNGCQL
-from forage_papers.agents.actor_critic.offline_to_online.varl import VARL
-from forage.agents.actor_critic.offline_to_online.wsrl import WSRL
 from forage.agents.actor_critic.bro import BRO
 from forage.agents.actor_critic.crossq import CrossQ
 from forage.agents.actor_critic.ddpg import DDPG
 from forage.agents.actor_critic.droq import DroQ
 from forage.agents.actor_critic.iq_learn_sac import IQLearnSAC
-from forage_papers.agents.actor_critic.maxinfo_sac import MaxInfoSAC
-from forage_papers.agents.actor_critic.mdpo_off import MDPOOff
-from forage_papers.agents.actor_critic.mex import MEX
 from forage.agents.actor_critic.mr_q import MRQ
 from forage.agents.actor_critic.offline.cal_ql import CalQL
 from forage.agents.actor_critic.offline.cql import CQL
 from forage.agents.actor_critic.offline.edac import EDAC
-from forage_papers.agents.actor_critic.offline.fql import FQL
 from forage.agents.actor_critic.offline.rebrac import ReBRAC
 from forage.agents.actor_critic.offline.sac_n import SACN
-from forage_papers.agents.actor_critic.offline.sac_rnd import SACRND
 from forage.agents.actor_critic.offline.td3_bc import TD3BC
+from forage.agents.actor_critic.offline_to_online.rlpd import RLPD
+from forage.agents.actor_critic.offline_to_online.wsrl import WSRL
 from forage.agents.actor_critic.recurrent.base import Before, Recurrent
 from forage.agents.actor_critic.recurrent.sac import RecurrentSAC
 from forage.agents.actor_critic.recurrent.td3 import RecurrentTD3
 from forage.agents.actor_critic.redq import REDQ
-from forage_papers.agents.actor_critic.rrs import RRS
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete, policies
-from forage_papers.agents.actor_critic.sac_flow import SACFlow
 from forage.agents.actor_critic.simba import SimBa
 from forage.agents.actor_critic.simba_v2 import SimBaV2
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.actor_critic.tqc import TQC
 from forage.agents.evolution.open_es import OpenES
 from forage.agents.offline.bc import BC
-from forage_papers.agents.offline.cfpi import CFPI
 from forage.agents.offline.decision_transformer import DecisionTransformer
-from forage_papers.agents.offline.f_dvl import FDVL
-from forage_papers.agents.offline.guided_flows import GuidedFlows
 from forage.agents.offline.iql import IQL
-from forage_papers.agents.offline.o_dice import ODICE
-from forage_papers.agents.offline.recoil import ReCOIL
 from forage.agents.offline.trajectory_transformer import TrajectoryTransformer
 from forage.agents.policy_gradient.a2c import A2C
 from forage.agents.policy_gradient.appo import APPO
 from forage.agents.policy_gradient.impala import IMPALA
-from forage_papers.agents.policy_gradient.mdpo import MDPO
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.reinforce import Reinforce
-from forage_papers.agents.policy_gradient.residual_ppo import ResidualPPO
 from forage.agents.q_learning.bootstrapped_dqn import BootstrappedDQN
 from forage.agents.q_learning.c51 import C51
 from forage.agents.q_learning.cqn import CQN, of_path
-from forage_papers.agents.q_learning.cqn_as import CQNAS
 from forage.agents.q_learning.discrete_bcq import DiscreteBCQ
 from forage.agents.q_learning.discrete_cql import DiscreteCQL
 from forage.agents.q_learning.dqn import DQN
-from forage_papers.agents.q_learning.ensemble_c51 import EnsembleC51
 from forage.agents.q_learning.iq_learn import IQLearn
-from forage_papers.agents.q_learning.iterated_dqn import IteratedDQN
-from forage_papers.agents.q_learning.langevin_dqn import LangevinDQN
 from forage.agents.q_learning.pqn import PQN
 from forage.agents.q_learning.qr_dqn import QRDQN
 from forage.agents.search.gumbel_search import GumbelSearch
-from forage_papers.agents.streaming.base import Stream
-from forage_papers.agents.streaming.stream_ac import StreamAC
-from forage_papers.agents.streaming.stream_q import StreamQ
-from forage_papers.agents.tabular.episodic_control import EpisodicControl
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.own import Own
 from forage.config import registry
@@ -120,6 +89,37 @@ from forage.nn.normalise import normalised
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
+from forage_papers.agents.actor_critic.adaptive_ratio_sac import AdaptiveRatioSAC
+from forage_papers.agents.actor_critic.maxinfo_sac import MaxInfoSAC
+from forage_papers.agents.actor_critic.mdpo_off import MDPOOff
+from forage_papers.agents.actor_critic.mex import MEX
+from forage_papers.agents.actor_critic.offline.fql import FQL
+from forage_papers.agents.actor_critic.offline.sac_rnd import SACRND
+from forage_papers.agents.actor_critic.offline_to_online.dsrl import DSRL
+from forage_papers.agents.actor_critic.offline_to_online.e2o import E2O
+from forage_papers.agents.actor_critic.offline_to_online.expo import EXPO
+from forage_papers.agents.actor_critic.offline_to_online.h2o import H2O
+from forage_papers.agents.actor_critic.offline_to_online.residual import Residual, ResidualSAC, ResidualTD3
+from forage_papers.agents.actor_critic.offline_to_online.ro2o import RO2O
+from forage_papers.agents.actor_critic.offline_to_online.sung import SUNG, SUNGCQL
+from forage_papers.agents.actor_critic.offline_to_online.varl import VARL
+from forage_papers.agents.actor_critic.rrs import RRS
+from forage_papers.agents.actor_critic.sac_flow import SACFlow
+from forage_papers.agents.offline.cfpi import CFPI
+from forage_papers.agents.offline.f_dvl import FDVL
+from forage_papers.agents.offline.guided_flows import GuidedFlows
+from forage_papers.agents.offline.o_dice import ODICE
+from forage_papers.agents.offline.recoil import ReCOIL
+from forage_papers.agents.policy_gradient.mdpo import MDPO
+from forage_papers.agents.policy_gradient.residual_ppo import ResidualPPO
+from forage_papers.agents.q_learning.cqn_as import CQNAS
+from forage_papers.agents.q_learning.ensemble_c51 import EnsembleC51
+from forage_papers.agents.q_learning.iterated_dqn import IteratedDQN
+from forage_papers.agents.q_learning.langevin_dqn import LangevinDQN
+from forage_papers.agents.streaming.base import Stream
+from forage_papers.agents.streaming.stream_ac import StreamAC
+from forage_papers.agents.streaming.stream_q import StreamQ
+from forage_papers.agents.tabular.episodic_control import EpisodicControl
 
 DISCOUNT = 0.8  # values settle within some twenty steps, and 1 / (1 - 0.8) is far from 1 / (1 - 0.8 * 0.75)
 

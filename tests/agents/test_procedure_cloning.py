@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import small
 
-from forage_papers.agents.offline.procedure_cloning import ProcedureCloning, ProcedureCloningState, scene, search, wider
 from forage.config.defaults import default_behaviour
 from forage.core.types import DATASET, Batch, Clock, Experience, ForageError
 from forage.environments import spec_of
@@ -22,6 +21,7 @@ from forage.memory.dataset import Opened
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
+from forage_papers.agents.offline.procedure_cloning import ProcedureCloning, ProcedureCloningState, scene, search, wider
 
 small.keep_compiled()
 MAZE = DrawnMaze(size=6, count=5, observe=("full",))

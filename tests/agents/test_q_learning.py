@@ -13,8 +13,8 @@ from forage.core.spaces import MASK
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.environments import make, spec_of
 from forage.environments.tabular.values import optimal
-from forage_papers.memory.dyna import Dyna
 from forage.memory.uniform import UniformReplay
+from forage_papers.memory.dyna import Dyna
 
 SPEC = Spec("Table", spaces.Discrete(3), spaces.Discrete(2))
 CLOCK, KEY = Clock(jnp.int32(0), jnp.float32(10)), jax.random.key(0)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from forage_papers.agents.actor_critic.adaptive_ratio_sac import AdaptiveRatioSAC
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.q_learning.dqn import DQN
 from forage.core import prng
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage_papers.agents.actor_critic.adaptive_ratio_sac import AdaptiveRatioSAC
 
 SPEC = Spec("x", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Box(-1.0, 1.0, (2,), np.float32))
 NUMBERED = Spec("x", SPEC.observation_space, spaces.Discrete(2))

@@ -13,10 +13,10 @@ from between import SPEC, batch, linear_critics
 from small import at_once, compute
 
 from forage.agents.actor_critic.base import CriticKeys
-from forage_papers.agents.actor_critic.offline_to_online.residual import ResidualSAC, ResidualTD3
 from forage.config.saved import load_policy
 from forage.config.setup import from_config, make_setup
 from forage.core.types import Clock, ForageError
+from forage_papers.agents.actor_critic.offline_to_online.residual import ResidualSAC, ResidualTD3
 
 CLOCK = Clock(jnp.int32(0), jnp.float32(100))
 TINY = {"hidden_sizes": (), "critics": 2, "target_subset": 0, "layer_norm": False, "learning_rate": 1e-2}

@@ -7,8 +7,8 @@ import pytest
 from between import SPEC
 from small import compute
 
-from forage_papers.agents.policy_gradient.residual_ppo import ResidualPPO
 from forage.core.types import Batch, Clock, Experience, ForageError
+from forage_papers.agents.policy_gradient.residual_ppo import ResidualPPO
 
 BOX = np.array([1.0, -1.5], np.float32)  # what the base does: in the unit box 0.5 and -0.75
 SIZES = {"num_envs": 2, "rollout_length": 4, "minibatches": 1, "epochs": 1, "hidden_sizes": (4,)}

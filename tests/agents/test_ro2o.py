@@ -9,10 +9,10 @@ import pytest
 from between import SPEC, batch, linear_critics
 from small import at_once, compute
 
-from forage_papers.agents.actor_critic.offline_to_online.ro2o import RO2O, divergence
 from forage.agents.actor_critic.offline.sac_n import SACN
 from forage.core.types import Clock, ForageError
 from forage.nn.distributions import SquashedGaussian
+from forage_papers.agents.actor_critic.offline_to_online.ro2o import RO2O, divergence
 
 CLOCK = Clock(jnp.int32(0), jnp.float32(100))
 AGENT = RO2O(critics=2, hidden_sizes=(), neighbours=3)

@@ -10,13 +10,13 @@ import small
 from between import SPEC, constant
 from small import compute
 
-from forage_papers.agents.policy_gradient.rpi import AFTER, BASELINE, RPI
 from forage.behaviours.own import Own
-from forage_papers.behaviours.raps import RAPS
 from forage.config.saved import load_policy
 from forage.config.setup import make_setup
 from forage.core.types import AGENT, GONE, GUIDE, Batch, Clock, Experience, ForageError
 from forage.nn.normalise import RunningNorm
+from forage_papers.agents.policy_gradient.rpi import AFTER, BASELINE, RPI
+from forage_papers.behaviours.raps import RAPS
 from forage_papers.nn.policy_values import Acted
 
 SIZES = {"num_envs": 2, "rollout_length": 4, "minibatches": 1, "epochs": 1, "hidden_sizes": (4,), "members": 2}

@@ -11,9 +11,9 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage_papers.agents.actor_critic.rrs import RRS
 from forage.agents.actor_critic.td3 import TD3, TD3State
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage_papers.agents.actor_critic.rrs import RRS
 
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32))
 CLOCK, KEY = Clock(jnp.int32(0), jnp.float32(100)), jax.random.key(0)

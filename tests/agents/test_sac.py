@@ -13,9 +13,9 @@ from gymnasium import spaces
 from small import at_once, compute
 from tiers import first
 
+from forage.agents.actor_critic.bro import BRO
 from forage.agents.actor_critic.offline_to_online.rlpd import RLPD
 from forage.agents.actor_critic.offline_to_online.wsrl import WSRL
-from forage.agents.actor_critic.bro import BRO
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
 from forage.agents.actor_critic.simba import SimBa

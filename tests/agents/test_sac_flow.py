@@ -11,8 +11,8 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage_papers.agents.actor_critic.sac_flow import Draws, SACFlow, embedded
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage_papers.agents.actor_critic.sac_flow import Draws, SACFlow, embedded
 from forage_papers.nn.flow import between
 
 small.keep_compiled()

@@ -10,10 +10,10 @@ import small
 from gymnasium import spaces
 
 from forage.agents.actor_critic.base import CriticKeys
-from forage_papers.agents.actor_critic.offline.sac_rnd import SACRND, Bilinear, Modulated
 from forage.agents.actor_critic.sac import SAC
 from forage.core.types import Experience, ForageError, Spec
 from forage.nn.critics import each_value
+from forage_papers.agents.actor_critic.offline.sac_rnd import SACRND, Bilinear, Modulated
 
 small.keep_compiled()
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (8,), np.float32), spaces.Box(-2.0, 2.0, (1,), np.float32))

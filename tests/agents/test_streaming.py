@@ -11,11 +11,11 @@ import pytest
 from gymnasium import spaces
 from small import at_once, compute
 
+from forage.core.types import AGENT, PERSON, Batch, Clock, Experience, ForageError, Spec
+from forage.nn.layers import Linear
 from forage_papers.agents.streaming.base import RewardScale, begun
 from forage_papers.agents.streaming.stream_ac import StreamAC, log_softplus
 from forage_papers.agents.streaming.stream_q import StreamQ
-from forage.core.types import AGENT, PERSON, Batch, Clock, Experience, ForageError, Spec
-from forage.nn.layers import Linear
 
 SPEC = Spec("Plane", spaces.Box(-9.0, 9.0, (2,), np.float32), spaces.Discrete(2))
 CLOCK, KEY = Clock(jnp.int32(0), jnp.float32(100)), jax.random.key(0)

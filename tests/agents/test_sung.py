@@ -14,12 +14,12 @@ from small import at_once, compute
 from tiers import gated
 
 import forage
-from forage_papers.agents.actor_critic.offline_to_online.sung import SUNG, SUNGCQL, Density
 from forage.agents.actor_critic.offline.cql import CQL
 from forage.agents.actor_critic.offline.td3_bc import TD3BC
 from forage.config.setup import make_setup
 from forage.core.types import Clock, ForageError, Spec
 from forage.memory.mixed import Mixed
+from forage_papers.agents.actor_critic.offline_to_online.sung import SUNG, SUNGCQL, Density
 from forage_papers.nn.vae import Autoencoder
 
 small.keep_compiled()

@@ -11,12 +11,8 @@ from gymnasium import spaces
 from tiers import first
 
 from forage.agents.q_learning.dqn import DQN
-from forage_papers.agents.q_learning.langevin_dqn import LangevinDQN
 from forage.agents.tabular import base as tabular
 from forage.agents.tabular.base import Counts
-from forage_papers.agents.tabular.maxent import MaxEnt
-from forage_papers.agents.tabular.psrl import PSRL
-from forage_papers.agents.tabular.ucbvi import UCBVI, bound
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.environments.tabular.makers import chain, river_swim, seeded_garnet
 from forage.environments.tabular.mdp import Tabular
@@ -28,6 +24,10 @@ from forage.environments.wrappers.randomness.reward import RewardNoise
 from forage.environments.wrappers.time import TimeLimit
 from forage.nn.distributions import entropy
 from forage.studies.regret import expected, policy, regret
+from forage_papers.agents.q_learning.langevin_dqn import LangevinDQN
+from forage_papers.agents.tabular.maxent import MaxEnt
+from forage_papers.agents.tabular.psrl import PSRL
+from forage_papers.agents.tabular.ucbvi import UCBVI, bound
 
 CLOCK = Clock(jnp.int32(0), jnp.float32(200))
 KEY = jax.random.key(0)

@@ -10,11 +10,11 @@ import pytest
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage_papers.agents.actor_critic.mex import MEX
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.actor_critic.tqc import TQC
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage_papers.agents.actor_critic.mex import MEX
 
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32))
 SMALL = {"discount": 0.5, "polyak": 0.1, "hidden_sizes": (4,), "value_sizes": (4,)}

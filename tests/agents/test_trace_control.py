@@ -7,12 +7,12 @@ import pytest
 from gymnasium import spaces
 from small import compute
 
-from forage_papers.agents.tabular.trace_control import TraceControl, TraceControlState, nearly_greedy
 from forage.config.setup import make_setup
 from forage.core.types import AGENT, GONE, PERSON, Batch, Clock, Experience, ForageError, Spec
 from forage.environments import make
 from forage.environments.tabular.values import optimal
 from forage.ops.returns import TRACES
+from forage_papers.agents.tabular.trace_control import TraceControl, TraceControlState, nearly_greedy
 
 SPEC = Spec("Table", spaces.Discrete(3), spaces.Discrete(2))
 CLOCK, KEY = Clock(jnp.int32(0), jnp.float32(10)), jax.random.key(0)

@@ -8,10 +8,10 @@ import small
 from between import SPEC, batch
 from small import at_once, compute
 
-from forage_papers.agents.actor_critic.offline_to_online.varl import VARL
 from forage.agents.actor_critic.sac import SAC
 from forage.config.setup import make_setup
 from forage.core.types import Clock, ForageError
+from forage_papers.agents.actor_critic.offline_to_online.varl import VARL
 
 CLOCK = Clock(jnp.int32(0), jnp.float32(100))
 TINY = {"hidden_sizes": (), "batch_size": 4, "learning_rate": 1e-2, "num_envs": 2}

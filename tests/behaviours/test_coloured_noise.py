@@ -11,9 +11,9 @@ from behaving import FOUR, PENDULUM, Noisy, at, begin, noise_of
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.ornstein_uhlenbeck import OrnsteinUhlenbeck
-from forage_papers.behaviours.pink import Pink
 from forage.core.ports import Moment
 from forage.core.types import ForageError
+from forage_papers.behaviours.pink import Pink
 
 TEN = replace(PENDULUM, horizon=10)
 

@@ -10,10 +10,10 @@ from gymnasium import spaces
 
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.policy_gradient.ppo import PPO
-from forage_papers.behaviours.data_guided import DataGuided, Spread
 from forage.core.ports import Hidden, Moment
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.data.demonstrations import Demonstrations
+from forage_papers.behaviours.data_guided import DataGuided, Spread
 
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Box(-2.0, 2.0, (2,), np.float32))
 AGENT = TD3(hidden_sizes=(8,), exploration_noise=0.0)

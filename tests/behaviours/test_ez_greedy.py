@@ -8,9 +8,9 @@ import small
 from behaving import BOX, FOUR, PENDULUM, Always, OnPolicy, at, begin, decide
 from gymnasium import spaces
 
-from forage_papers.behaviours.ez_greedy import EZGreedy
 from forage.core.ports import Moment
 from forage.core.types import ForageError, Spec
+from forage_papers.behaviours.ez_greedy import EZGreedy
 
 
 class Remembering(Always):

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
-from forage_papers.behaviours.held_noise import HeldNoise
+from forage.behaviours.held_noise import HeldNoise
 from forage.core import prng
 from forage.core.types import ForageError, Spec
 from forage.nn.state_noise import log_deviation, standardised

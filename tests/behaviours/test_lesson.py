@@ -12,7 +12,6 @@ from gymnasium import spaces
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
-from forage_papers.behaviours.lesson import OPTIONS, Followed, Lesson
 from forage.core.ports import Hidden, Moment
 from forage.core.types import GONE, Clock, Experience, ForageError, Spec
 from forage.environments.classic.deep_sea import DeepSea
@@ -23,6 +22,7 @@ from forage.nn.normalise import RunningNorm
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
+from forage_papers.behaviours.lesson import OPTIONS, Followed, Lesson
 
 SPEC = Spec("Table", spaces.Discrete(3), spaces.Discrete(4))
 AGENT = DQN(hidden_sizes=(8,), num_envs=2, rollout_length=4, n_step=1, learning_starts=8, batch_size=4)

@@ -10,10 +10,10 @@ from behaving import PENDULUM, begin, decide
 from small import compute
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage_papers.agents.policy_gradient.rpi import RPI
-from forage_papers.behaviours.raps import RAPS
 from forage.core.ports import Moment
 from forage.core.types import AGENT, GUIDE, Clock, ForageError
+from forage_papers.agents.policy_gradient.rpi import RPI
+from forage_papers.behaviours.raps import RAPS
 
 SIZES = {"num_envs": 1, "rollout_length": 4, "hidden_sizes": (4,), "members": 2, "kept_rollouts": 1}
 

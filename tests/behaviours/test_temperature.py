@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from forage.agents.language.grpo import GRPO
-from forage_papers.behaviours.adaptive_temperature import AdaptiveTemperature, Held
-from forage_papers.behaviours.annealed_decoding import AnnealedDecoding
 from forage.config.setup import make_setup
 from forage.core.ports import Hidden, Moment
 from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
+from forage_papers.behaviours.adaptive_temperature import AdaptiveTemperature, Held
+from forage_papers.behaviours.annealed_decoding import AnnealedDecoding
 
 MODEL = Transformer(jax.random.key(0), Architecture(512, 16, 1, 2, 16, length=256))
 

@@ -12,15 +12,15 @@ import forage.data
 from forage.agents.offline.base import best_return
 from forage.agents.offline.bc import BC
 from forage.agents.offline.decision_transformer import DecisionTransformer
-from forage_papers.agents.offline.guided_flows import GuidedFlows
 from forage.core.types import ForageError, Spec
 from forage.data import episodes, files, formats
 from forage.data.formats import flat
 from forage.data.formats.reading import Reading
 from forage.data.logged import Logged, Transitions, join
 from forage.memory.dataset import DataSet
-from forage_papers.memory.trajectory_weighted import TrajectoryWeighted, weights
 from forage.studies.datasets.show import show
+from forage_papers.agents.offline.guided_flows import GuidedFlows
+from forage_papers.memory.trajectory_weighted import TrajectoryWeighted, weights
 
 small.keep_compiled()
 SPEC = Spec("Costly", spaces.Box(-9, 9, (1,), np.float32), spaces.Discrete(2), horizon=5)

@@ -14,9 +14,9 @@ from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.pendulum import Pendulum
 from forage.environments.wrappers.motion import Motion, read, record
 from forage.environments.wrappers.time import TimeLimit
-from forage_papers.rewards.tracking import Tracking
 from forage.starts.reference import Reference
 from forage.tasks.same import Same
+from forage_papers.rewards.tracking import Tracking
 
 
 def push(observation):

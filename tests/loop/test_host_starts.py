@@ -18,9 +18,9 @@ from forage.loop.host.starts import FRESH, Hosted, HostStarts, Ticket, unpacked
 from forage.starts.archive import Archive
 from forage.starts.cells import NONE
 from forage.starts.go_explore import GoExplore
-from forage_papers.starts.latent_go_explore import LatentGoExplore
 from forage.starts.levels import Levels
 from forage.starts.reset import Reset
+from forage_papers.starts.latent_go_explore import LatentGoExplore
 
 PPO = {"num_envs": 4, "rollout_length": 16, "minibatches": 2, "epochs": 1, "hidden_sizes": (8,)}
 

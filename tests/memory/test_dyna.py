@@ -12,8 +12,8 @@ from forage.config.setup import make_setup
 from forage.core.ports import Moment
 from forage.core.spaces import OneHot
 from forage.core.types import AGENT, GONE, GUIDE, MODEL, NOBODY, Clock, Experience, ForageError, Spec
-from forage_papers.memory.dyna import Dyna
 from forage.memory.uniform import UniformReplay
+from forage_papers.memory.dyna import Dyna
 
 SPEC = Spec("x", spaces.Discrete(3), spaces.Discrete(2))
 KEY = jax.random.key(0)

@@ -23,8 +23,8 @@ from forage.environments.wrappers.randomness.reward import RewardNoise
 from forage.memory.hindsight import Hindsight
 from forage.memory.recorded import Recorded
 from forage.ops import ring
-from forage_papers.claims.hindsight import OPTIONS
 from forage.tasks.contexts import Contexts
+from forage_papers.claims.hindsight import OPTIONS
 
 BOX = spaces.Box(-9999, 9999, (2,), np.float32)
 DICT = spaces.Dict({"observation": BOX, "achieved_goal": BOX, "desired_goal": BOX})

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forage_papers.nn.ensemble import Ensemble, bootstrap, disagreement
 from forage.ops.optimiser import adam
+from forage_papers.nn.ensemble import Ensemble, bootstrap, disagreement
 
 KEY = jax.random.key(0)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import small
 
-from forage_papers.nn.flow import between, carried, guided, matching_error
 from forage.nn.layers import MLP
 from forage.ops.optimiser import adam
+from forage_papers.nn.flow import between, carried, guided, matching_error
 
 small.keep_compiled()
 KEY, UPDATES, MODES, SHARE = jax.random.key(0), 1500, (-1.0, 2.0), 0.25  # of the first mode

@@ -18,12 +18,12 @@ from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.nn.normalise import RunningNorm
 from forage.rewards.bonuses.base import Bonus
-from forage_papers.rewards.bonuses.disagreement import Disagreement
-from forage_papers.rewards.bonuses.e3b import E3B
-from forage_papers.rewards.bonuses.episodic_novelty import EpisodicNovelty
 from forage.rewards.bonuses.icm import ICM
 from forage.rewards.bonuses.rnd import RND
 from forage.rewards.scaling import NormaliseReturn, Scale
+from forage_papers.rewards.bonuses.disagreement import Disagreement
+from forage_papers.rewards.bonuses.e3b import E3B
+from forage_papers.rewards.bonuses.episodic_novelty import EpisodicNovelty
 
 
 class Noted(Bonus):

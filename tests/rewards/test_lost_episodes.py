@@ -13,9 +13,9 @@ from forage.core.ports import Rewards
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
 from forage.rewards.bonuses.counts import Counts
+from forage.rewards.scaling import NormaliseReturn, Scale
 from forage_papers.rewards.bonuses.e3b import E3B
 from forage_papers.rewards.bonuses.episodic_novelty import EpisodicNovelty
-from forage.rewards.scaling import NormaliseReturn, Scale
 from forage_papers.rewards.shift import Shift
 
 SMALL = {"hidden_sizes": (4,), "minibatch_size": 6, "embedding_size": 3}

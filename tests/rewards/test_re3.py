@@ -8,8 +8,8 @@ import pytest
 from rewarded import KEY, experience_of, learn, relabel, spec_of
 
 from forage.core.types import ForageError
-from forage_papers.rewards.bonuses.re3 import RE3
 from forage.rewards.scaling import Scale
+from forage_papers.rewards.bonuses.re3 import RE3
 
 SMALL = {"embedding_size": 4, "hidden_sizes": (8,)}
 

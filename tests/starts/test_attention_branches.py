@@ -10,8 +10,8 @@ import pytest
 from forage.core.types import ForageError
 from forage.environments.text.environment import TextEnvironment
 from forage.loop.host.starts import Hosted, HostStarts
-from forage_papers.starts.attention_branches import AttentionBranches
 from forage.tasks.same import Same
+from forage_papers.starts.attention_branches import AttentionBranches
 
 ENVS = 12
 

@@ -11,8 +11,8 @@ from forage.agents.language.base import Aux
 from forage.core.types import ForageError
 from forage.environments.text.environment import TextEnvironment
 from forage.loop.host.starts import Hosted, HostStarts
-from forage_papers.starts.branches import Branches
 from forage.tasks.same import Same
+from forage_papers.starts.branches import Branches
 
 KEY = jax.random.key(0)
 

@@ -18,13 +18,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from forage.studies.claims.provenance import experiment, is_text
+from forage.studies.claims import folders
+from forage.studies.claims.provenance import PACKAGES, experiment, is_text
 
-PACKAGES = ("forage",)
-"""The packages at the root of the repository whose modules count."""
-
-FOLDERS = ("forage_papers.claims", "forage.claims")
-"""The packages in which claims' files lie, and those in which they lay before."""
+FOLDERS = (*folders(), "forage.studies.claims.papers", "forage.claims")
+"""The packages in which claims' files are, and those in which they were before."""
 
 WHOLE = ("forage.studies.claims", "forage.claims", "forage.evaluation")
 """Packages whose definitions count whole in `settings`; of all others, defaults count."""
@@ -195,7 +193,7 @@ def imports(text: str) -> Iterator[tuple[str, str, str]]:
 
 def find_named(snapshot: Snapshot) -> dict[str, str]:
     """Return `module:Class` of everything that has a name: parts, wrappers, environments and suites."""
-    holders = [m for m in snapshot.blobs if m.count(".") == 1 or m.rpartition(".")[2] in TABLES]
+    holders = [m for m in snapshot.blobs if m.count(".") == 1 or m in PACKAGES or m.rpartition(".")[2] in TABLES]
     snapshot.load(holders)
     found: dict[str, str] = {}
     for holder in sorted(holders):

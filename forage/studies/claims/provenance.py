@@ -7,8 +7,14 @@ import functools
 import subprocess
 from pathlib import Path
 
+from forage.config import packages
+
 WORDS = {"title", "authors", "year", "arxiv", "note", "paper", "smoke"}
 """Fields of a claim that say something of the experiment, or of the paper's, and are no part of it."""
+
+
+PACKAGES = ("forage", *(package.name for package in packages.installed() if package.own))
+"""The packages of the repository, by whose code a claim's result is known."""
 
 
 REWRITTEN = (
@@ -29,11 +35,6 @@ REWRITTEN = (
     ),
 )
 """Text of claims' files that does the same by another interface of the library: as it was, and as it is."""
-
-
-def file_of(name: str) -> Path:
-    """Return the file of the claim of this name."""
-    return Path(__file__).parents[3] / "forage_papers" / "claims" / f"{name.replace('-', '_')}.py"
 
 
 def commit_of(path: Path) -> str:
@@ -89,7 +90,7 @@ def referred_to(tree: ast.Module) -> set[str]:
 
 def is_ours(line: ast.stmt) -> bool:
     """Return whether a statement imports names from the library, which are the same wherever they are kept."""
-    return isinstance(line, ast.ImportFrom) and (line.module or "").partition(".")[0] == "forage"
+    return isinstance(line, ast.ImportFrom) and (line.module or "").partition(".")[0] in PACKAGES
 
 
 def is_text(line: ast.stmt) -> bool:

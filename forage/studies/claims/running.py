@@ -21,7 +21,6 @@ import numpy as np
 from forage.config import registry
 from forage.config.defaults import default_memory
 from forage.config.setup import PORTS, make_setup, prepare_devices
-from forage.core.errors import nearest
 from forage.core.plain import dumps
 from forage.core.types import ForageError
 from forage.evaluation.statistics import score
@@ -31,10 +30,10 @@ from forage.runs.changes import flattened, without_address
 from forage.runs.locking import locked
 from forage.runs.provenance import differences
 from forage.runs.run import Run, read_json, write_json
-from forage.studies.claims import names
+from forage.studies.claims import file_of, module_of
 from forage.studies.claims.claim import Also, Claim, Measure, Scale, effects, environments, verdict
 from forage.studies.claims.picture import draw
-from forage.studies.claims.provenance import commit_of, file_of
+from forage.studies.claims.provenance import commit_of
 from forage.studies.claims.published import RESULTS, ROOT, code_here, published, reused, uncommitted_modules
 
 SCALES = ("laptop", "smoke", "paper")
@@ -44,9 +43,7 @@ KEPT_POINTS = 50  # of each curve, in the result
 
 def load(name: str) -> Claim:
     """Return the claim of this name. Raise `ForageError` with the nearest names."""
-    if name not in names():
-        raise ForageError(f"Unknown claim {name!r}{nearest(name, names())}")
-    return importlib.import_module(f"forage_papers.claims.{name.replace('-', '_')}").CLAIM
+    return importlib.import_module(module_of(name)).CLAIM
 
 
 def run(

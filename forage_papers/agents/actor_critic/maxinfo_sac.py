@@ -37,11 +37,11 @@ from forage.core.spaces import describe, seen, split_mask
 from forage.core.types import MODEL, NOBODY, Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue
 from forage.nn.distributions import Actions
-from forage_papers.nn.ensemble import Ensemble, spread
 from forage.nn.networks import input_size
 from forage.nn.normalise import Norms, RunningNorm
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
+from forage_papers.nn.ensemble import Ensemble, spread
 
 
 class World(NamedTuple):

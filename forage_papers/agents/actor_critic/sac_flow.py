@@ -50,11 +50,11 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue
 from forage.nn.distributions import Actions, between
-from forage_papers.nn.flow import matching_error
 from forage.nn.layers import MLP, Linear, Norm
 from forage.nn.networks import Style, Torso
 from forage.nn.normalise import normalised
 from forage.ops.minibatches import weighted_mean
+from forage_papers.nn.flow import matching_error
 
 FLOWS = ("gated", "decoder", "plain")
 LEAST, MOST = -5.0, 2.0

@@ -15,9 +15,9 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, ForageError, Spec
 from forage.nn.transformer import Transformer
 from forage.ops.sampling import at, log_distribution
-from forage_papers.ops.tokens.credit import entropy_shaped
 from forage.ops.tokens.lengths import length_discount, length_gate
 from forage.ops.tokens.off_policy import low_probability_loss, moving_bounds, proxy
+from forage_papers.ops.tokens.credit import entropy_shaped
 
 
 class GRPOLambda(GRPO):

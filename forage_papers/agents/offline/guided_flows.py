@@ -39,10 +39,10 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe, seen, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
-from forage_papers.nn.flow import carried, guided, matching_error
 from forage.nn.layers import MLP
 from forage.ops.episodes import alive
 from forage.ops.optimiser import Optimiser, named
+from forage_papers.nn.flow import carried, guided, matching_error
 
 LEAST_DEVIATION = 1e-3  # by which an entry that never changes is divided
 

@@ -37,12 +37,12 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_bounded, describe, seen, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import each_value, several
-from forage_papers.nn.diffusion import Denoiser, denoised, denoising_error
 from forage.nn.distributions import Actions
 from forage.nn.layers import MLP, Linear, Norm
 from forage.nn.networks import GRU
 from forage.ops.episodes import alive
 from forage.ops.optimiser import Optimiser, adam, blend
+from forage_papers.nn.diffusion import Denoiser, denoised, denoising_error
 
 LEAST_DEVIATION = 1e-3  # by which an entry of observations that never changes is divided
 LAYERS = 4  # of the encoder

@@ -29,8 +29,8 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_bounded
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic
-from forage_papers.nn.base_policy import beside_base, shown
 from forage.nn.normalise import Norms
+from forage_papers.nn.base_policy import beside_base, shown
 
 
 class ResidualPPOState(NamedTuple):

@@ -45,9 +45,9 @@ from forage.core.types import AGENT, GUIDE, Batch, Clock, Experience, ForageErro
 from forage.nn.actor_critic import ActorCritic
 from forage.nn.networks import Style
 from forage.nn.normalise import Norms, begun, normalised, read_after, updated
-from forage_papers.nn.policy_values import Acted, PolicyValues, segments
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import adam
+from forage_papers.nn.policy_values import Acted, PolicyValues, segments
 
 BASELINE, AFTER = "baseline", "baseline after"
 """The names under which a rollout holds f(s) and f(s') for PPO."""

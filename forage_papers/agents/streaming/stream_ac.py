@@ -20,13 +20,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage_papers.agents.streaming.base import Statistics, Stream, StreamNetwork, emptied, moved
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
 from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
 from forage.nn.normalise import normalised
+from forage_papers.agents.streaming.base import Statistics, Stream, StreamNetwork, emptied, moved
 
 
 class StreamACState(NamedTuple):

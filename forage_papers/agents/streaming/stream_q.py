@@ -20,13 +20,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage_papers.agents.streaming.base import Statistics, Stream, StreamNetwork, emptied, moved
 from forage.core.ports import Metrics
 from forage.core.spaces import check_discrete, split_mask
 from forage.core.types import Batch, Clock, Spec
 from forage.nn.distributions import Actions
 from forage.nn.normalise import normalised
 from forage.ops.action_values import best, chosen
+from forage_papers.agents.streaming.base import Statistics, Stream, StreamNetwork, emptied, moved
 
 
 class StreamQState(NamedTuple):

@@ -12,8 +12,8 @@ from jaxtyping import Array, Float, Key, PyTree
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, Experience, Spec
-from forage_papers.ops.tokens.novelty import textual_diversity
 from forage.rewards.verifiers.base import TextRewards, at_the_end, with_bonus, wrote
+from forage_papers.ops.tokens.novelty import textual_diversity
 
 
 class DiversityState(NamedTuple):

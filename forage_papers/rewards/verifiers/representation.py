@@ -15,8 +15,8 @@ from forage.core.spaces import Tokens
 from forage.core.types import Clock, Experience, Spec
 from forage.nn.language.pretrained import Pretrained, as_pretrained
 from forage.nn.transformer import Transformer
-from forage_papers.ops.tokens.novelty import leverage
 from forage.rewards.verifiers.base import TextRewards, at_the_end, lengths, with_bonus, wrote
+from forage_papers.ops.tokens.novelty import leverage
 
 
 class RepresentationState(NamedTuple):

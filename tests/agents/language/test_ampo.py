@@ -7,7 +7,6 @@ import pytest
 from resuming import check_resumed
 from test_grpo import grouped, learned, model
 
-from forage_papers.agents.language.ampo import AMPO
 from forage.agents.language.base import Aux
 from forage.agents.language.grpo import Scores
 from forage.config.setup import make_setup
@@ -15,9 +14,10 @@ from forage.core import spaces
 from forage.core.types import DATASET, Batch, Experience, ForageError, Replay
 from forage.data import files
 from forage.data.logged import Transitions
+from forage.runs.run import Run
+from forage_papers.agents.language.ampo import AMPO
 from forage_papers.memory.successes import Successes
 from forage_papers.memory.teachers import Teachers
-from forage.runs.run import Run
 
 PROBLEMS = {"problems": 3, "level": 1}
 

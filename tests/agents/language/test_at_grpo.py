@@ -10,13 +10,13 @@ import pytest
 from resuming import check_resumed
 
 from forage.agents.language.base import Aux, LanguageState
-from forage_papers.agents.language.turns.at_grpo import ATGRPO
 from forage.config.setup import make_setup
 from forage.core.errors import ForageError
 from forage.core.types import Batch, Clock, Experience
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
 from forage.studies.chat import one_network
+from forage_papers.agents.language.turns.at_grpo import ATGRPO
 
 SMALL = Architecture(vocabulary=512, width=16, layers=1, heads=2, inner=16, length=512)
 WORKFLOW = {"tools": "calculator", "roles": True}

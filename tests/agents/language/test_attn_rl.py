@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from resuming import check_resumed
 
-from forage_papers.agents.language.trees.attn_rl import AttnRL, grown
 from forage.config.setup import make_setup
 from forage.core.errors import ForageError
 from forage.core.types import Batch, Clock, Experience
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
+from forage_papers.agents.language.trees.attn_rl import AttnRL, grown
 from forage_papers.starts.attention_branches import Mark
 
 SMALL = Architecture(vocabulary=512, width=16, layers=1, heads=2, inner=16, length=256)

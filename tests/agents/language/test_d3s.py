@@ -6,8 +6,8 @@ import pytest
 from resuming import check_resumed
 from test_grpo import collected, learned, model, setup_of  # pyrefly: ignore[missing-import]
 
-from forage_papers.agents.language.d3s import D3S
 from forage.core.types import Clock
+from forage_papers.agents.language.d3s import D3S
 
 OPTIONS = {"model": model(), "num_envs": 8, "group_size": 4, "rollout_length": 1}
 

@@ -8,7 +8,6 @@ from resuming import check_resumed
 from test_grpo import collected, learned, model
 from test_relatives import acted
 
-from forage_papers.agents.language.evolution import LanguageES
 from forage.agents.language.online_dpo import OnlineDPO, Pair
 from forage.agents.language.ppo_language import along, at_last, back, conversation
 from forage.agents.language.sft import SFT
@@ -16,6 +15,7 @@ from forage.config.setup import make_setup
 from forage.core.errors import ForageError
 from forage.core.types import GUIDE
 from forage.ops.tokens.preferences import PREFERENCES
+from forage_papers.agents.language.evolution import LanguageES
 
 OPTIONS = {
     "sft": {},

@@ -6,18 +6,18 @@ import pytest
 from test_grpo import model
 from tiers import gated
 
-from forage_papers.behaviours.adaptive_temperature import AdaptiveTemperature
-from forage_papers.behaviours.annealed_decoding import AnnealedDecoding
 from forage.behaviours.own import Own
 from forage.config.setup import make_setup
 from forage.core import prng
 from forage.core.errors import ForageError
 from forage.core.types import Clock
 from forage.memory.rollout import LastRollout
+from forage.rewards.verifiers.form import Format
+from forage_papers.behaviours.adaptive_temperature import AdaptiveTemperature
+from forage_papers.behaviours.annealed_decoding import AnnealedDecoding
 from forage_papers.memory.self_imitation import SelfImitation
 from forage_papers.memory.successes import Successes
 from forage_papers.rewards.verifiers.diversity import Diversity
-from forage.rewards.verifiers.form import Format
 from forage_papers.rewards.verifiers.perplexity import TextCuriosity
 from forage_papers.rewards.verifiers.representation import Representation
 from forage_papers.rewards.verifiers.shorter import Shorter

@@ -11,19 +11,19 @@ from test_grpo import CLOCK, collected, learned, model
 from tiers import gated
 
 from forage.agents.language import relatives
-from forage_papers.agents.language.a_star_po import AStarPO
 from forage.agents.language.base import Aux, LanguageState, Rows
 from forage.agents.language.charge import by_token, still_to_come
 from forage.agents.language.distill import Distill
 from forage.agents.language.grpo import GRPO, Lesson
 from forage.agents.language.raft import RAFT
 from forage.agents.language.relatives import DAPO
-from forage_papers.agents.language.rl_plus import RLPlus
-from forage_papers.agents.language.shaped import BAPO, GRPOLambda
 from forage.config.registry import from_config, part_class, to_config
 from forage.config.setup import make_setup
 from forage.core.errors import ForageError
 from forage.core.types import AGENT, GUIDE, OUTCOME, Batch, Experience
+from forage_papers.agents.language.a_star_po import AStarPO
+from forage_papers.agents.language.rl_plus import RLPlus
+from forage_papers.agents.language.shaped import BAPO, GRPOLambda
 from forage_papers.rewards.verifiers.shorter import Shorter
 
 CHOICES = [

@@ -9,14 +9,14 @@ import pytest
 from resuming import check_resumed
 from tiers import gated
 
-from forage_papers.agents.language.trees.base import Tree, steps_of
-from forage_papers.agents.language.trees.fr3e import FR3E
-from forage_papers.agents.language.trees.tree_rl import TreeRL, credited
-from forage_papers.agents.language.trees.vine_ppo import VinePPO, whitened
 from forage.config.setup import make_setup
 from forage.core.errors import ForageError
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
+from forage_papers.agents.language.trees.base import Tree, steps_of
+from forage_papers.agents.language.trees.fr3e import FR3E
+from forage_papers.agents.language.trees.tree_rl import TreeRL, credited
+from forage_papers.agents.language.trees.vine_ppo import VinePPO, whitened
 from forage_papers.starts.branches import Branches
 
 SMALL = Architecture(vocabulary=512, width=16, layers=1, heads=2, inner=16, length=256)

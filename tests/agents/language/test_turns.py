@@ -10,14 +10,14 @@ import pytest
 from resuming import check_resumed
 
 from forage.agents.language.base import Aux
-from forage_papers.agents.language.turns.archer import ArCHer, joined, mean
-from forage_papers.agents.language.turns.loop import LOOP
 from forage.config.setup import make_setup
 from forage.core.errors import ForageError
 from forage.core.types import Batch, Clock, Experience
 from forage.memory.uniform import UniformReplay
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
+from forage_papers.agents.language.turns.archer import ArCHer, joined, mean
+from forage_papers.agents.language.turns.loop import LOOP
 
 SMALL = Architecture(vocabulary=512, width=16, layers=1, heads=2, inner=16, length=256)
 

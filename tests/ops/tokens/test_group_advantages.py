@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from forage.core.types import ForageError
-from forage_papers.ops.tokens import credit
 from forage.ops.tokens import advantages, lengths
+from forage_papers.ops.tokens import credit
 
 REWARD = np.float32([[3, 1], [0, 0]])
 ROOT = np.sqrt(2)

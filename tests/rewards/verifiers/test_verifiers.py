@@ -13,9 +13,9 @@ from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
 from forage.rewards.scaling import Scale
+from forage.rewards.verifiers.form import Format
 from forage_papers.rewards.shift import Shift
 from forage_papers.rewards.verifiers.diversity import Diversity
-from forage.rewards.verifiers.form import Format
 from forage_papers.rewards.verifiers.perplexity import TextCuriosity
 from forage_papers.rewards.verifiers.progress import Progress, ProgressState
 from forage_papers.rewards.verifiers.representation import Representation

@@ -36,11 +36,11 @@ from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue, each_value
 from forage.nn.distributions import Actions
 from forage.nn.dormant import Units
-from forage_papers.nn.flow import carried, matching_error
 from forage.nn.networks import Style
 from forage.nn.normalise import Norms
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
+from forage_papers.nn.flow import carried, matching_error
 
 TARGETS = ("mean", "least")
 

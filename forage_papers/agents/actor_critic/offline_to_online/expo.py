@@ -36,14 +36,14 @@ from forage.agents.actor_critic.sac import SAC, Actor
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
-from forage_papers.nn.base_policy import beside_base
 from forage.nn.critics import ActionValue, each_value, least_of_some
-from forage_papers.nn.flow import Field, carried, matching_error
 from forage.nn.layers import MLP
 from forage.nn.networks import Style, Torso
 from forage.nn.normalise import Norms
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
+from forage_papers.nn.base_policy import beside_base
+from forage_papers.nn.flow import Field, carried, matching_error
 
 
 class Flow(equinox.Module):

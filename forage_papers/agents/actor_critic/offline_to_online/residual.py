@@ -46,9 +46,9 @@ from forage.core.frozen import Frozen, as_frozen
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
-from forage_papers.nn.base_policy import beside_base, shown
 from forage.nn.critics import ActionValue
 from forage.nn.normalise import Norms
+from forage_papers.nn.base_policy import beside_base, shown
 
 
 class ResidualTD3State(NamedTuple):

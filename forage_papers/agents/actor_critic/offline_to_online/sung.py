@@ -43,9 +43,9 @@ from forage.core.spaces import describe, seen, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport
 from forage.nn.normalise import Norms, RunningNorm, normalised
-from forage_papers.nn.vae import Autoencoder
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, adam, blend
+from forage_papers.nn.vae import Autoencoder
 
 
 class Density(NamedTuple):

@@ -25,8 +25,8 @@ import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from forage_papers.agents.language.trees.base import Tree, TreeAgent
 from forage.core.ranges import Range, Ranges
+from forage_papers.agents.language.trees.base import Tree, TreeAgent
 
 
 class FR3E(TreeAgent):

@@ -30,8 +30,8 @@ from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
 from forage.nn.language.generate import Together
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.advantages import all_alike
-from forage_papers.ops.tokens.credit import trajectory_advantage
 from forage.ops.tokens.masks import aggregate
+from forage_papers.ops.tokens.credit import trajectory_advantage
 
 FIXED = ("advantage", "aggregation", "alike", "divergence", "charged", "margin", "best_of")
 
