@@ -1,5 +1,7 @@
 """Parts and claims of single papers, beside Forage."""
 
+from math import inf
+
 PARTS = {
     "agent": {
         "ppo-imitation": "forage_papers.agents.policy_gradient.ppo_imitation:PPOImitation",
@@ -112,6 +114,13 @@ PARTS = {
     },
 }
 """The parts of each port, by name: `module:Class`."""
+
+RANGES = {
+    "redraw_interval": (1, inf),
+    "neighbours": (1, inf),
+    "initial_information": (0, inf, True),
+    "planning": (0, inf),
+}
 
 PRESETS = "forage_papers.presets:PRESETS"
 CLAIMS = "forage_papers.claims"

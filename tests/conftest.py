@@ -41,7 +41,9 @@ import pytest  # noqa: E402
 
 if os.environ.get("FORAGE_TEST_SHAPES"):
     jaxtyping.Array = jax.Array | np.ndarray  # NumPy's arrays do wherever JAX's do
-    checked = [f"forage.{room}" for room in ("agents", "memory", "nn", "ops")]
+    checked = [
+        f"{package}.{room}" for package in ("forage", "forage_papers") for room in ("agents", "memory", "nn", "ops")
+    ]
     jaxtyping.install_import_hook(checked, "beartype.beartype")
 
 from forage.core import compiling  # noqa: E402

@@ -6,7 +6,7 @@ before somebody names it:
     PARTS     by port, the name of each part and its `module:Class`; the only one that must be there
     PRESETS   `module:NAME` of a tuple of `forage.config.presets.Preset`
     MEANINGS  by the name of an option, the sentence that explains it in every part of the package
-    RANGES    by the name of an option, the lowest and the highest number it may be
+    RANGES    by the name of an option, its `forage.core.ranges.Range` as a tuple
     CLAIMS    the package that holds its claims; see `forage.studies.claims`
     PAGES     the address of a site with a page NAME for each part
 
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from forage.core.errors import ForageError
+from forage.core.ranges import Range
 
 GROUP = "forage.parts"
 OWN = "forage-rl"
@@ -39,7 +40,7 @@ class Package(NamedTuple):
     path: Path  # of its module's folder
     parts: dict[str, dict[str, str]]
     meanings: dict[str, str]
-    ranges: dict[str, tuple[float, float]]
+    ranges: dict[str, Range]
     presets: str
     claims: str
     pages: str
@@ -88,7 +89,7 @@ def load_tables(name: str, own: bool = False) -> Package:
         Path(module.__file__ or "").parent,
         parts,
         dict(getattr(module, "MEANINGS", {})),
-        {option: tuple(ends) for option, ends in getattr(module, "RANGES", {}).items()},
+        {option: Range(*ends) for option, ends in getattr(module, "RANGES", {}).items()},
         str(getattr(module, "PRESETS", "")),
         str(getattr(module, "CLAIMS", "")),
         str(getattr(module, "PAGES", "")),

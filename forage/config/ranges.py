@@ -31,7 +31,6 @@ RANGES: dict[str, tuple[float, float]] = {
     "unroll": (1, INFINITE),
     "target_update_interval": (1, INFINITE),
     "policy_delay": (1, INFINITE),
-    "redraw_interval": (1, INFINITE),
     "episodes": (1, INFINITE),
     "hidden_sizes": (1, INFINITE),
     "value_sizes": (1, INFINITE),
@@ -41,7 +40,6 @@ RANGES: dict[str, tuple[float, float]] = {
     "members": (2, INFINITE),
     "head_size": (1, INFINITE),
     "latent_size": (1, INFINITE),
-    "neighbours": (1, INFINITE),
     "planning_depth": (1, INFINITE),
     "regression_steps": (1, INFINITE),
     "stages": (1, INFINITE),
@@ -93,11 +91,9 @@ RANGES: dict[str, tuple[float, float]] = {
     "multiplier_rate": (0, INFINITE),
     "initial_temperature": (0, INFINITE),
     "rank_temperature": (0, INFINITE),
-    "initial_information": (0, INFINITE),
     "priority_exponent": (0, INFINITE),
     "importance_exponent": (0, INFINITE),
     "replay_k": (0, INFINITE),
-    "planning": (0, INFINITE),
     "target_noise_clip": (0, INFINITE),
     "final_weight": (0, INFINITE),
     "value_scale": (0, INFINITE),
@@ -107,7 +103,6 @@ RANGES: dict[str, tuple[float, float]] = {
 ABOVE = {
     "max_gradient_norm",
     "initial_temperature",
-    "initial_information",
     "rank_temperature",
     "sigma",
     "clip_rho",
@@ -126,7 +121,7 @@ def range_of(cls: type, field: str) -> Range | None:
     if field in RANGES:
         return Range(*RANGES[field], field in ABOVE, field in BELOW)
     package = package_of(cls.__module__)
-    return Range(*package.ranges[field]) if package and field in package.ranges else None
+    return package.ranges.get(field) if package else None
 
 
 def range_words(cls: type, field: str) -> str:
