@@ -11,14 +11,11 @@ import small
 from gymnasium import spaces
 from tiers import first
 
-from forage.agents.policy_gradient.appo import APPO
-from forage.agents.policy_gradient.impala import IMPALA, Noted
 from forage.agents.policy_gradient.ppo import PPO, Sequence, Targets
 from forage.core.types import AGENT, GONE, GUIDE, MODEL, NOBODY, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import BangBang
 from forage.nn.networks import Recall
 from forage.ops.minibatches import shuffled, standardised
-from forage_papers.agents.policy_gradient.mdpo import MDPO
 
 SPEC = Spec("Table", spaces.Discrete(2), spaces.Discrete(2))
 CLOCK = Clock(jnp.int32(0), jnp.float32(100))
@@ -250,36 +247,6 @@ def test_advantages_are_standardised_and_entropy_is_told_of_the_agents_own_steps
     np.testing.assert_allclose(little[0].network.actor.weight, much[0].network.actor.weight, atol=1e-7)
     np.testing.assert_allclose([little[1]["policy_loss"], much[1]["policy_loss"]], 0.0, atol=1e-6)
     np.testing.assert_allclose([little[1]["entropy"], much[1]["entropy"]], H0, rtol=1e-5)
-
-
-@pytest.mark.parametrize("agent", [PPO, MDPO, APPO, IMPALA])
-def test_a_lost_step_changes_no_parameter(agent):
-    """Whatever stands in its row: the step before it is truncated."""
-    shared = {"num_envs": 1, "rollout_length": 4, "hidden_sizes": (2,)}
-    agent = agent(**shared) if agent is IMPALA else agent(**shared, minibatches=2, epochs=2)
-    state = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))
-    learn = jax.jit(lambda batch: agent.learn(state, batch, CLOCK, KEY)[0].network)
-
-    def learned(observation, action, reward, next_observation, source=GONE):
-        batch = rollout([0, 0, 1, 0], [1, 0, 1, 1], [1, 2, 3, 4], [0, 1, 0, 1], [0] * 4, [0, 0, 1, 0], AGENT)
-        e = batch.experience
-        e = e._replace(
-            observation=e.observation.at[2].set(observation),
-            action=e.action.at[2].set(action),
-            reward=e.reward.at[2].set(reward),
-            next_observation=e.next_observation.at[2].set(next_observation),
-            source=e.source.at[2].set(source),
-            aux=Noted((), jnp.full((4, 1), -1.0)) if agent.corrects else (),
-            version=jnp.zeros((4, 1), jnp.int32),
-        )
-        return jax.tree.leaves(learn(batch._replace(experience=e)))
-
-    one, other = learned(1, 1, 3.0, 0), learned(0, 0, 99.0, 1)
-    for x, y, before in zip(one, other, jax.tree.leaves(state.network), strict=True):
-        np.testing.assert_array_equal(x, y)
-        assert (x != before).any() or not before.any()
-    heard = learned(0, 0, 99.0, 1, AGENT)
-    assert any((x != y).any() for x, y in zip(one, heard, strict=True))
 
 
 def test_only_the_agents_own_actions_move_the_policy():

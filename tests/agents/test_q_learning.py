@@ -7,16 +7,12 @@ import pytest
 from gymnasium import spaces
 
 from forage.agents.tabular.q_learning import QLearning, QLearningState
-from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.config.setup import make_setup
 from forage.core.spaces import MASK
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.environments import make, spec_of
-from forage.environments.tabular.values import optimal
 from forage.memory.uniform import UniformReplay
-from forage_papers.memory.dyna import Dyna
 
-SPEC = Spec("Table", spaces.Discrete(3), spaces.Discrete(2))
 CLOCK, KEY = Clock(jnp.int32(0), jnp.float32(10)), jax.random.key(0)
 AGENT = QLearning(learning_rate=0.5, discount=0.8)
 
@@ -69,31 +65,6 @@ def test_what_is_forbidden_next_is_worth_nothing():
     )
     after, _, _ = AGENT.learn(QLearningState(jnp.array([[0.0, 0], [1, 5], [0, 0]])), rows, CLOCK, KEY)
     np.testing.assert_allclose(after.q[0], [0.5 * 0.8 * 1.0, 0], rtol=1e-6)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "memory",
-    [
-        pytest.param(UniformReplay(capacity=1), id="watkins", marks=pytest.mark.thorough),
-        pytest.param(Dyna(capacity=1, planning=7.0), id="dyna-q"),
-    ],
-)
-def test_it_comes_to_the_optimal_values(memory):
-    """In a grid where all is sure, and every pair is tried again and again."""
-    environment, discount = make("tabular:FrozenLake-4", slip=0.0, max_steps=30), 0.9
-    plans = isinstance(memory, Dyna)
-    options = {"learning_rate": 1.0, "discount": discount, "batch_size": 8 if plans else 1}
-    parts = {"memory": memory, "behaviour": EpsilonGreedy(start=1.0, end=1.0)}
-    steps = 4000 if plans else 20_000
-    setup = make_setup("q-learning", environment, steps=steps, seeds=[0], agent_options=options, **parts)
-    runner = setup.runner()
-    runner.begin()
-    runner.advance(setup.steps)
-    q, right = np.asarray(runner.agent_states().q)[0], np.asarray(optimal(environment, discount).action_values)
-    tried = q != 0  # nobody leaves the ends, and nothing is learned of them
-    np.testing.assert_allclose(q[tried], right[tried], rtol=1e-4)
-    assert np.isclose(q[0].max(), discount**5)
 
 
 def test_a_batch_of_one_is_the_newest_step_where_the_memory_keeps_one():

@@ -11,7 +11,6 @@ from forage.agents.actor_critic.td3 import TD3
 from forage.agents.q_learning.dqn import DQN
 from forage.core import prng
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
-from forage_papers.agents.actor_critic.adaptive_ratio_sac import AdaptiveRatioSAC
 
 SPEC = Spec("x", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Box(-1.0, 1.0, (2,), np.float32))
 NUMBERED = Spec("x", SPEC.observation_space, spaces.Discrete(2))
@@ -58,13 +57,6 @@ def test_networks_and_optimisers_begin_anew_and_updates_are_counted_on(Kind):
         jax.tree.map(np.testing.assert_array_equal, state[target], state[target.removeprefix("target_")])
     counts = [int(x) for x in jax.tree.leaves(state["critic_optimiser"]) if x.ndim == 0]
     assert counts == [0]
-
-
-def test_what_is_known_of_activity_outlasts_a_reset():
-    agent = AdaptiveRatioSAC(hidden_sizes=(8,), batch_size=5, reset_interval=2, check_interval=10, window=10)
-    state, found = changed(agent, SPEC, 3)
-    assert "critics" in found[2][0] and "activity" not in found[2][0]
-    assert float(state.activity.last) > 0 and float(state.activity.total) > 0
 
 
 def test_dormant_units_are_recycled_in_actor_and_critics_not_in_targets():

@@ -6,15 +6,12 @@ import equinox
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.actor_critic.tqc import TQC
-from forage.core.types import Batch, Clock, Experience, ForageError, Spec
-from forage_papers.agents.actor_critic.mex import MEX
+from forage.core.types import Batch, Clock, Experience, Spec
 
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32))
 SMALL = {"discount": 0.5, "polyak": 0.1, "hidden_sizes": (4,), "value_sizes": (4,)}
@@ -76,19 +73,3 @@ def test_td3_learns_quantiles_too():
     assert error.shape == (2,) and np.isfinite(metrics["critic_loss"]) and metrics["critic_loss"] > 0
     moved = jax.tree.map(lambda a, b: float(np.abs(a - np.asarray(b)).max()), new.critics, state.critics)
     assert max(jax.tree.leaves(moved)) > 0
-
-
-@pytest.mark.parametrize(
-    ("words", "make"),
-    [
-        ("leave bins or quantiles out", lambda: SAC(bins=11, quantiles=5)),
-        ("leave target_subset or quantiles out", lambda: SAC(quantiles=5, target_subset=1)),
-        ("To drop 5 of 5 quantiles leaves no target", lambda: TQC(quantiles=5, dropped_quantiles=5)),
-        ("TQC's critics learn quantiles", lambda: TQC(quantiles=0, dropped_quantiles=0)),
-        ("One critic by itself has no diversity", lambda: SAC(critics=1, diversity=1.0)),
-        ("MEX has a loss of its own", lambda: MEX(quantiles=5)),
-    ],
-)
-def test_what_is_refused(words, make):
-    with pytest.raises(ForageError, match=words):
-        make()

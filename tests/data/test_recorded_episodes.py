@@ -9,9 +9,7 @@ import small
 from gymnasium import spaces
 
 import forage.data
-from forage.agents.offline.base import best_return
 from forage.agents.offline.bc import BC
-from forage.agents.offline.decision_transformer import DecisionTransformer
 from forage.core.types import ForageError, Spec
 from forage.data import episodes, files, formats
 from forage.data.formats import flat
@@ -19,8 +17,6 @@ from forage.data.formats.reading import Reading
 from forage.data.logged import Logged, Transitions, join
 from forage.memory.dataset import DataSet
 from forage.studies.datasets.show import show
-from forage_papers.agents.offline.guided_flows import GuidedFlows
-from forage_papers.memory.trajectory_weighted import TrajectoryWeighted, weights
 
 small.keep_compiled()
 SPEC = Spec("Costly", spaces.Box(-9, 9, (1,), np.float32), spaces.Discrete(2), horizon=5)
@@ -70,35 +66,6 @@ def test_an_episode_that_was_cut_is_not_among_the_best(tmp_path):
     assert episodes.best(reward, MIXED.terminated | MIXED.truncated, 0.01, MIXED.whole(5)).tolist() == [0, 1, 2]
     opened, reward = written(tmp_path / "b.npz", costly(3, 1, 2, ends="TUT", cut=[False, True, True]))
     assert kept(opened, reward, 0.5) == [-1] * 3  # the third lacks its beginning
-
-
-def test_the_return_asked_for_is_that_of_a_whole_episode(tmp_path):
-    opened, reward = written(tmp_path / "a.npz", MIXED)
-    for agent, best in ((DecisionTransformer(context=1), -3), (GuidedFlows(horizon=2, discount=0.5), -1.75)):
-        assert float(best_return(opened.prepared(agent, reward).data)) == best
-
-
-def test_the_weight_of_an_episode_that_was_cut_is_that_of_the_worst(tmp_path):
-    written(tmp_path / "a.npz", MIXED)
-    memory = TrajectoryWeighted(str(tmp_path / "a.npz"), by="return", temperature=0.5).opened(SPEC)
-    chance = np.diff(np.concatenate([[0], np.asarray(memory.reached)])) / MIXED.lengths
-    np.testing.assert_allclose(chance / chance[0], np.exp([0, -1, -2, -2]), rtol=1e-5)  # of -3, -4, unknown and -5
-    # The line through the whole ones, 0 at 0 and 2 at 2, leaves them alike; the cut one does not bend it.
-    told = weights(
-        np.array([0.0, 2.0, 9.0]), np.array([[0.0], [2.0], [1.0]]), "advantage", 1.0, np.array([1, 1, 0]) > 0
-    )
-    np.testing.assert_allclose(told, told[0])
-
-
-def test_without_a_whole_episode_nobody_is_ranked(tmp_path):
-    opened, reward = written(tmp_path / "a.npz", costly(1, 2, ends="UU"))
-    with pytest.raises(ForageError, match=r"cut all 2 of them.* BC prefers those; record more steps, or take best=1"):
-        opened.prepared(BC(best=0.5), reward)
-    with pytest.raises(ForageError, match="or take target_return=NUMBER"):
-        opened.prepared(DecisionTransformer(context=1), reward)
-    with pytest.raises(ForageError, match="trajectory weighting prefers those"):
-        TrajectoryWeighted(str(tmp_path / "a.npz")).opened(SPEC)
-    opened.prepared(DecisionTransformer(context=1, target_return=3.0), reward)
 
 
 def test_mean_returns_are_those_of_whole_episodes(tmp_path):

@@ -1,7 +1,5 @@
 """Starts on the host: a state that was kept is gone back to, by the same parts as on the device."""
 
-import functools
-
 import jax
 import numpy as np
 import pytest
@@ -14,13 +12,12 @@ from forage.environments.adapters.gymnasium.environment import GymnasiumEnvironm
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea import DeepSea
-from forage.loop.host.starts import FRESH, Hosted, HostStarts, Ticket, unpacked
+from forage.loop.host.starts import FRESH, Hosted, HostStarts, unpacked
 from forage.starts.archive import Archive
 from forage.starts.cells import NONE
 from forage.starts.go_explore import GoExplore
 from forage.starts.levels import Levels
 from forage.starts.reset import Reset
-from forage_papers.starts.latent_go_explore import LatentGoExplore
 
 PPO = {"num_envs": 4, "rollout_length": 16, "minibatches": 2, "epochs": 1, "hidden_sizes": (8,)}
 
@@ -89,51 +86,6 @@ def rollout_of(steps, actions, first):
     return Experience(np.stack(before), np.stack(actions), told.reward, told.observation, *ends, source, ())
 
 
-LATENT = LatentGoExplore(capacity=8, neighbours=2, burst=3, period=32)
-PARTS = (Archive(8, 0.9), GoExplore(capacity=16, burst=3), LATENT)
-
-
-@pytest.mark.parametrize("part", [PARTS[0], *(pytest.param(part, marks=pytest.mark.thorough) for part in PARTS[1:])])
-def test_what_is_kept_is_what_was_seen_and_the_rest_is_forgotten(part):
-    environment = sea(4)
-    starts = HostStarts(part, environment, environment.spec, seed=0)
-    observation, age = environment.reset(0), np.zeros(4, np.int32)
-    begun_elsewhere, seen = 0, {}
-    for turn in range(6):
-        steps, actions, first, fresh = [], [], observation, age == 0
-        for time in range(8):
-            actions.append(random_actions(environment.action_space, 4, 8 * turn + time))
-            result = starts.after(environment.step(actions[-1]), age)
-            over = result.step.terminated | result.step.truncated
-            assert not part.cuts or (age[~over] < 6).all()
-            age = np.where(over, 0, age + 1)
-            begun_elsewhere += sum(
-                not np.array_equal(result.observation[i], first_of_sea()) for i in np.flatnonzero(over)
-            )
-            steps.append(result)
-            observation = result.observation
-            if part.every_state:
-                seen |= ticketed(starts, result.step.observation)
-        starts.report(rollout_of(steps, actions, first), Clock(np.int32(32 * turn), np.float32(192)), fresh)
-        if not part.every_state:
-            seen |= ticketed(starts, result.step.observation)
-    assert begun_elsewhere > 5
-    tickets = [x for x in jax.tree.leaves(starts.state.part, is_leaf=is_ticket) if is_ticket(x)]
-    numbers = {int(n) for x in tickets for n in np.asarray(x.number).ravel()} - {FRESH}
-    assert numbers == set(starts.saved) and numbers
-    for number, state in starts.saved.items():
-        np.testing.assert_array_equal(environment.put(0, unpacked(state)), seen[number])
-    if isinstance(part, GoExplore):  # each ticket lies with its own cell
-        kept, sight = starts.state.part.archive, starts.state.part.scale
-        for slot in np.flatnonzero(kept.cell != NONE):
-            row = seen[int(kept.env_state.number[slot])][None]
-            assert part.kind(starts.world, sight, (), row)[0] == kept.cell[slot]
-    if isinstance(part, LatentGoExplore):  # and with its own transition
-        tickets, told = starts.state.part.reservoir.places
-        for slot in range(min(int(starts.state.part.reservoir.seen), part.capacity)):
-            np.testing.assert_array_equal(told.next_observation[slot], seen[int(tickets.number[slot])])
-
-
 class Heard(Reset):
     """Cuts episodes after four steps, and keeps what `report` hears of the last rollout."""
 
@@ -190,26 +142,12 @@ def test_after_a_failure_new_episodes_have_nothing_behind_them():
     assert [int(place.any(1).argmax()) for place in places] == archive.path.steps[kept].tolist()
 
 
-def ticketed(starts, observation):
-    """What was seen in each state that just got a ticket, by its number."""
-    return dict(enumerate(observation, int(starts.state.next) - len(observation)))
-
-
 def test_no_picture_is_kept_twice():
     """The simulator's own state has what was seen: on the host parts keep tickets alone."""
     spec = sea(1).spec
     for part in (Archive(capacity=8), GoExplore(capacity=8)):
         leaves = jax.tree.leaves(part.init(jax.random.key(0), Hosted(spec), spec, 1))
         assert not any(leaf.shape[:1] == (8,) and leaf.ndim > 1 for leaf in leaves)
-
-
-def is_ticket(x):
-    return isinstance(x, Ticket)
-
-
-@functools.cache
-def first_of_sea():
-    return sea(1).reset(0)[0]
 
 
 @pytest.mark.thorough

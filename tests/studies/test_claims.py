@@ -321,14 +321,6 @@ def test_what_is_over_can_be_judged_again(tmp_path, monkeypatch, little):
         running.run("gsde", "smoke", tmp_path, "quiet")
 
 
-def test_a_measure_is_told_from_others_by_what_it_says():
-    from forage_papers.claims import domain_randomisation as lengths
-
-    assert running.recipe(late("q", 0.5)) == running.recipe(late("q", 0.5))
-    assert running.recipe(late("q", 0.5)) != running.recipe(late("q", 0.1))
-    assert str(lengths.LENGTHS) in running.recipe(lengths.outside)
-
-
 @pytest.mark.thorough
 def test_runs_of_other_settings_or_code_are_not_taken_for_this_claim(tmp_path, capsys, little):
     first = running.run("gsde", "smoke", tmp_path, "quiet")

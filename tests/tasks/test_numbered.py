@@ -1,212 +1,23 @@
 """Tasks on the host: which numbered problem each episode begins with, what is reported of it, and that runs resume."""
 
 import json
-from typing import Any, ClassVar
+from typing import Any
 
-import gymnasium
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import forage
 from forage.agents.language.grpo import GRPO
 from forage.config.setup import make_setup
-from forage.core.host import HostEnvironment, HostStep
-from forage.core.ports import Review, Visited
-from forage.core.types import GONE, Clock, Experience, ForageError, Step
+from forage.core.types import ForageError
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.host.starts import Hosted, HostStarts, TasksState
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
-from forage.starts.archive import Archive
 from forage.starts.groups import Groups
-from forage.starts.reset import Reset
 from forage.tasks.contexts import Contexts
-from forage_papers.tasks.dars import DARS
-from forage_papers.tasks.numbered import Numbered, heard, levels, task
 
 SMALL = Architecture(vocabulary=512, width=16, layers=1, heads=2, inner=16, length=256)
-SPACE = gymnasium.spaces.Box(0, 100, (1,), np.float32)
-
-
-class Exam(HostEnvironment):
-    """Problem i is seen as i and is right where the action is 1; episodes of environment 0 take `slow` steps."""
-
-    def __init__(self, num_envs: int, count: int = 6, slow: int = 2):
-        super().__init__("Exam", SPACE, gymnasium.spaces.Discrete(2), num_envs)
-        self.count, self.at, self.age = count, np.zeros(num_envs, np.float32), np.zeros(num_envs, int)
-        self.begun: list[tuple[int, float]] = []
-        self.slow = slow
-
-    @property
-    def seeded(self) -> bool:
-        return True
-
-    @property
-    def numbered(self) -> int:
-        return self.count
-
-    @property
-    def difficulty(self) -> np.ndarray:
-        return np.arange(self.count, dtype=np.float32) / self.count
-
-    @property
-    def hints(self) -> float:
-        return 0.5
-
-    def seen(self) -> np.ndarray:
-        return self.at[:, None].copy()
-
-    def _reset(self, seed: int) -> np.ndarray:
-        self.at[:], self.age[:] = 99, 0
-        return self.seen()
-
-    def _begin(self, index: int, seed: int, number: int | None, hint: float) -> np.ndarray:
-        assert number is not None
-        self.at[index], self.age[index] = number, 0
-        self.begun.append((number, hint))
-        return self.seen()[index]
-
-    def _receive(self, action: Any) -> HostStep:
-        self.age += 1
-        over = self.age >= np.where(np.arange(self.num_envs) == 0, self.slow, 1)
-        reward = np.where(over, np.asarray(action), 0).astype(np.float32)
-        led = self.seen()
-        self.at[over], self.age[over] = 99, 0
-        return HostStep(Step(led, reward, over, np.zeros(self.num_envs, bool), {}), self.seen())  # type: ignore[arg-type]
-
-
-class InOrder(Numbered):
-    """The problems by number, beginning with one more than were answered so far; with hints."""
-
-    def first(self, environment: Any) -> Any:
-        return jnp.float32(0), jnp.zeros(environment.numbered), jnp.zeros(environment.numbered)
-
-    def learned(self, own: Any, heard: Any, environment: Any) -> Any:
-        return own[0] + heard.answers.sum(), heard.answers, heard.right
-
-    def rank(self, own: Any, key: Any, environment: Any) -> Any:
-        return (jnp.arange(environment.numbered) - own[0]) % environment.numbered
-
-    def hint(self, own: Any, number: Any) -> Any:
-        return number / 20
-
-
-def played(starts: HostStarts, environment: Exam, rollouts: int, length: int, action: Any = 1) -> list[Any]:
-    """Step through rollouts, and return what was seen before each step, `time env` each."""
-    observation, found = starts.first(environment.reset(0)), []
-    age = np.zeros(environment.num_envs, int)
-    now: Any = np.int32(0), np.float32(99)
-    clock = Clock(*now)
-    for _ in range(rollouts):
-        steps, seen, fresh = [], [], age == 0
-        for time in range(length):
-            actions = np.full(environment.num_envs, action)
-            result = starts.after(environment.step(actions), age, last=time == length - 1)
-            over = result.step.terminated
-            age = np.where(over, 0, age + 1)
-            seen.append(observation[:, 0])
-            step: Any = result.step
-            nothing: Any = np.zeros(over.shape, np.int32)
-            steps.append(
-                Experience(observation, actions, step.reward, step.observation, over, over & False, nothing, ())
-            )
-            observation = result.observation
-        starts.report(jax.tree.map(lambda *x: np.stack(x), *steps), clock, fresh)
-        observation = starts.renewed(observation)
-        found.append(np.stack(seen))
-    return found
-
-
-def begun(starts: Any, tasks: Any, rollouts: int = 3, length: int = 1, num_envs: int = 4, slow: int = 2) -> Any:
-    environment = Exam(num_envs, slow=slow)
-    hosted = HostStarts(starts, environment, environment.spec, 0, tasks)
-    action = 0 if isinstance(tasks, DARS) else 1
-    return played(hosted, environment, rollouts, length, action), environment, hosted
-
-
-def test_groups_get_one_problem_that_was_chosen_after_the_last_rollout():
-    """Two groups a rollout; environment 0 ends in the second step, so group 1 is full by then and groups go on."""
-    seen, environment, hosted = begun(Groups(2), InOrder(), length=2)
-    # First rollout: groups 0 and 1, then environments 1 to 3 begin groups 2 (twice) and 3, and after the report the
-    # first to begin, environment 0, fills group 3 although the part has learned: 7 answers, so problem 1 leads.
-    np.testing.assert_array_equal(seen[0], [[0, 0, 1, 1], [0, 2, 2, 3]])
-    np.testing.assert_array_equal(seen[1][0], [3, 1, 1, 2])
-    assert environment.begun[:4] == [(0, 0.0), (0, 0.0), (1, 0.05), (1, 0.05)]
-    own = hosted.state.tasks.part.own  # type: ignore[union-attr]
-    assert own[0] == 21
-
-
-def test_the_report_knows_which_problem_each_answer_was_to():
-    class Even(InOrder):
-        def rank(self, own: Any, key: Any, environment: Any) -> Any:
-            return jnp.arange(environment.numbered) % 2 + 0.0
-
-    _, _, hosted = begun(Reset(), Even(), rollouts=1, length=2)
-    _, answers, right = hosted.state.tasks.part.own  # type: ignore[union-attr]
-    # Slots 0 to 3 are problems 0, 2, 4, 1, of which environment 0 ends late; 1 to 3 go on with 3, 5 and 0 again.
-    np.testing.assert_array_equal(answers, [2, 1, 1, 1, 1, 1])
-    np.testing.assert_array_equal(right, answers)
-
-
-def test_an_episodes_score_is_its_whole_return_cut_at_one():
-    hosted = Hosted(Exam(2).spec, numbered=3)
-    reward: Any = np.array([[0.25, 0.5], [0.5, 2.0], [1.0, 0.25]], np.float32)
-    over: Any = np.array([[False, False], [True, True], [False, True]])
-    number = np.array([[2, 0], [2, 0], [1, 0]])
-    nothing: Any = np.zeros_like(reward)
-    rollout = Experience(nothing, nothing, reward, nothing, over, over & False, nothing, ())
-    chosen = jax.vmap(jax.vmap(lambda n: task(Hosted.of(Exam(1), Exam(1).spec, tasks=True), n)))(jnp.asarray(number))
-    visited = Visited((), (), over, np.ones(2, bool), chosen)  # type: ignore[arg-type]
-    found = heard(rollout, Review(hosted, visited, None, None), 3)  # type: ignore[arg-type]
-    np.testing.assert_array_equal(found.answers, [2, 0, 1])
-    np.testing.assert_allclose(found.right, [1.25, 0, 0.75])
-    np.testing.assert_allclose(found.least, [0.25, 1, 0.75])
-    np.testing.assert_allclose(found.most, [1, 0, 0.75])
-    # An answer that was lost is none, and the next one's score begins after it all the same.
-    lost = rollout._replace(source=jnp.zeros((3, 2), jnp.int32).at[1, 1].set(GONE))
-    found = heard(lost, Review(hosted, visited, None, None), 3)  # type: ignore[arg-type]
-    np.testing.assert_array_equal(found.answers, [1, 0, 1])
-    np.testing.assert_allclose(found.right, [0.25, 0, 0.75])
-    np.testing.assert_allclose(found.most, [0.25, 0, 0.75])
-    # What a verifier finds of an answer is its score, whatever else the episode is paid.
-    truth: Any = np.array([[np.nan, np.nan], [0, 1], [np.nan, np.nan]], np.float32)
-    found = heard(rollout._replace(info={"truth": truth}), Review(hosted, visited, None, None), 3)  # type: ignore
-    np.testing.assert_allclose(found.right, [1.25, 0, 0])
-
-
-def test_every_problem_comes_once_in_an_epoch():
-    class Plain(Numbered):
-        epochs: ClassVar[bool] = True
-
-    seen, _, _ = begun(Reset(), Plain(), rollouts=6, num_envs=2, length=2)  # 3 problems a rollout
-    firsts = np.concatenate([np.array([s[0][1], s[1][1], s[0][0]]) for s in seen])
-    assert sorted(firsts[:6]) == sorted(firsts[6:12]) == list(range(6))
-
-
-def test_an_epoch_leaves_out_what_the_part_says():
-    class Odd(Numbered):
-        epochs: ClassVar[bool] = True
-
-        def leaves_out(self, own: Any, key: Any, environment: Any) -> Any:
-            return jnp.arange(environment.numbered) % 2 == 0
-
-    seen, _, _ = begun(Reset(), Odd(), rollouts=9, num_envs=2, length=2)
-    assert set(np.concatenate(seen).ravel()) == {1, 3, 5}
-
-
-def test_what_is_owed_comes_before_the_queue():
-    seen, _, hosted = begun(Groups(4), DARS(normalised=False), rollouts=4, slow=1)
-    # p = 0 counts as 1/8: S = 7/32, M = 2, so 2 / S = 9.14 answers are wanted: 6 more, two groups of the same problem.
-    numbers = [int(s[0, -1]) for s in seen]
-    assert numbers[0] == numbers[1] == numbers[2] != numbers[3]
-    own = hosted.state.tasks.part.own  # type: ignore[union-attr]
-    assert own[numbers[0]] == 0 and own[numbers[3]] == 2
-
-
-def test_levels_are_the_different_difficulties():
-    assert levels(jnp.array([0.5, 0.0, 0.25, 0.5])).tolist() == [2, 0, 1, 2]
 
 
 def model() -> Transformer:
@@ -244,13 +55,6 @@ def test_what_cannot_be_is_one_sentence(given, says):
         setup_of(**given).runner()
 
 
-def test_other_places_are_refused():
-    with pytest.raises(ForageError, match="use --starts reset or groups"):
-        make_setup("ppo", lambda n: Exam(n), steps=100, seeds=1, tasks=DARS(), starts=Archive(4)).runner()
-    with pytest.raises(ForageError, match="CartPole has none"):
-        make_setup("ppo", "CartPole-v1", steps=100, seeds=1, tasks=DARS()).runner()
-
-
 def test_groups_get_one_context_on_the_device():
     setup = make_setup(
         "reinforce",
@@ -280,9 +84,3 @@ def test_a_resumed_run_chooses_as_one_that_never_stopped(tmp_path):
     names = json.loads(one["names"].tobytes())
     assert one[f"leaf{names.index('[0].starts.tasks.part.owed')}"].any()  # what nobody solved comes again
     assert all(np.array_equal(one[leaf], two[leaf]) for leaf in one if leaf != "header")
-
-
-def test_state_is_there_for_tasks_alone():
-    environment = Exam(2)
-    assert HostStarts(Groups(2), environment, environment.spec, 0).state.tasks == ()
-    assert isinstance(HostStarts(Reset(), environment, environment.spec, 0, InOrder()).state.tasks, TasksState)

@@ -21,10 +21,6 @@ from forage.config.registry import from_config, part_class, to_config
 from forage.config.setup import make_setup
 from forage.core.errors import ForageError
 from forage.core.types import AGENT, GUIDE, OUTCOME, Batch, Experience
-from forage_papers.agents.language.a_star_po import AStarPO
-from forage_papers.agents.language.rl_plus import RLPlus
-from forage_papers.agents.language.shaped import BAPO, GRPOLambda
-from forage_papers.rewards.verifiers.shorter import Shorter
 
 CHOICES = [
     *("dr-grpo", "dapo", "rloo", "reinforce-plus-plus", "reinforce-plus-plus-baseline", "remax", "gspo", "cispo"),
@@ -181,15 +177,6 @@ def test_dapo_pays_less_for_long_answers_that_are_right():
     np.testing.assert_allclose(paid, [1, 0.4, -1, 0], atol=1e-6)
 
 
-def test_agents_of_text_get_what_the_environment_paid_beside_what_a_part_makes_of_it():
-    part = Shorter(price=0.25, group_size=4)
-    learner = make_setup("dapo", "text:addition", agent_options={"model": model()} | SMALL, rewards=part).learner()
-    _, batch = lengthy([0, 1, 0, 0], [1, 2, 3, 4])
-    shorter = learner.relabelled((), batch.experience)
-    np.testing.assert_allclose(shorter.reward[0], [-0.25, 1, -0.25, -0.5])
-    assert shorter.rewards[OUTCOME].tolist() == [[0, 1, 0, 0]]
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("charged", ["answer", "token"])
 def test_a_divergence_in_the_reward_costs_nothing_at_first(charged):
@@ -252,33 +239,6 @@ def test_behaviours_of_text_say_what_they_need(name):
         make_setup("ppo", "CartPole-v1", behaviour=name, steps=64, seeds=[0]).learner().check()
 
 
-def test_answers_are_short_where_most_are_right():
-    """Of two groups only the better one is paid by length; there the longer right answer is worth less."""
-    agent, _, batch = collected(setup_of("grpo-lambda", share=0.5), reward=REWARD)
-    assert isinstance(agent, GRPOLambda)
-    rows = agent.rows(batch)
-    wrote = jnp.arange(rows.wrote.shape[1]) < jnp.array([1, 1, 1, 1, 2, 1, 1, 1])[:, None]
-    paid = agent.rewarded(batch, rows._replace(wrote=wrote))
-    assert paid[:4].tolist() == [1, 0, 0, 0]
-    assert paid[6] == 0 and paid[4] < paid[5] < 1 and paid[5] == paid[7]
-
-
-@pytest.mark.thorough
-def test_bounds_move_before_the_first_step():
-    agent, state, batch = collected(setup_of("bapo", target=9.0), reward=[1, 0, 0, 0, 0, 0, 0, 0])
-    assert isinstance(agent, BAPO)
-    _, metrics, _ = learned(agent, state, batch)
-    assert np.isclose(metrics["floor"], agent.last_floor) and np.isclose(metrics["top"], agent.last_top)
-
-
-def test_the_regression_moves_by_the_advantage_over_the_value():
-    agent = setup_of("a-star-po").learner().agent
-    assert isinstance(agent, AStarPO)
-    advantage, weight = agent.compared(jnp.array([[1.0, 0.0, 0.0, 1.0]]))
-    value = 0.5 * np.log((np.exp(2) + 1) / 2)
-    assert np.allclose(advantage[0, 2:], [-value, 1 - value]) and weight.tolist() == [[0, 0, 1, 1]]
-
-
 def test_the_best_answer_is_learned_from():
     agent = setup_of("raft").learner().agent
     assert isinstance(agent, RAFT)
@@ -288,19 +248,6 @@ def test_the_best_answer_is_learned_from():
     assert above.compared(reward)[1].tolist() == [[0, 0, 1, 0], [1, 1, 0, 1]]
     # Rejection sampling keeps what is right, and not what is short
     assert above.compared(reward - 0.6, reward)[1].tolist() == [[0, 0, 1, 0], [1, 1, 0, 1]]
-
-
-@pytest.mark.thorough
-def test_references_stand_behind_the_answers():
-    agent, _, batch = collected(setup_of("rl-plus"), reward=REWARD)
-    assert isinstance(agent, RLPlus)
-    lesson = agent.credited(batch, agent.gathered(batch), jnp.array(REWARD, jnp.float32).reshape(2, 4))
-    assert lesson.weight.shape == (10,) and lesson.more.tolist() == [0] * 8 + [1] * 2
-    assert np.allclose(lesson.advantage[8:, 0], [0.75 / 0.5, 0.25 / 0.5], atol=1e-4)
-    reference = batch.experience.observation["reference"][0, ::4]
-    assert np.array_equal(lesson.rows.wrote[8:], reference > 0)
-    alone = agent.credited(batch, agent.gathered(batch), jnp.zeros((2, 4)))
-    assert np.allclose(alone.advantage[8:, 0], 1, atol=1e-4)
 
 
 @pytest.mark.thorough

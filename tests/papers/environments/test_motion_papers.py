@@ -1,0 +1,53 @@
+"""Following a motion: the clip, how near it one is, where episodes begin and end, and what is refused."""
+
+import jax.numpy as jnp
+import pytest
+
+from forage.core.types import Experience, ForageError, Spec
+from forage.environments.classic.cartpole import CartPole
+from forage.environments.classic.pendulum import Pendulum
+from forage.environments.wrappers.motion import Motion, record
+from forage.environments.wrappers.time import TimeLimit
+from forage.starts.reference import Reference
+from forage.tasks.same import Same
+from forage_papers.rewards.tracking import Tracking
+
+
+def push(observation):
+    return jnp.array([1.5])
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+    return record(Pendulum(), push, tmp_path_factory.mktemp("motion") / "clip.npz", 12, seed=3)
+
+
+def test_tracking_and_task_are_weighed():
+    info = {"tracking": jnp.array([[0.5]])}
+    zero, no = jnp.zeros((1, 1)), jnp.zeros((1, 1), bool)
+    experience = Experience(zero, zero, jnp.array([[-3.0]]), zero, no, no, zero, (), info=info)
+    assert Tracking(imitation=0.7, task=0.3).relabel((), experience).reward[0, 0] == pytest.approx(0.35 - 0.9)
+
+
+def test_what_is_refused(clip, tmp_path):
+    with pytest.raises(ForageError, match="There is no clip"):
+        Motion(Pendulum(), str(tmp_path / "none.npz"), (0,))
+    (tmp_path / "bad.npz").write_bytes(b"PK")
+    with pytest.raises(ForageError, match="is not a clip of a motion"):
+        Motion(Pendulum(), str(tmp_path / "bad.npz"), (0,))
+    with pytest.raises(ForageError, match="cannot track entry 3 of Pendulum's observation; name some of 0 to 2"):
+        Motion(Pendulum(), clip, (3,))
+    with pytest.raises(ForageError, match="cannot track no entry at all"):
+        Motion(Pendulum(), clip)
+    with pytest.raises(ForageError, match="shows 3 numbers in a frame, and CartPole shows 4"):
+        Motion(CartPole(), clip, (0,))
+    with pytest.raises(ForageError, match=r"The states of .* are not those of TimeLimit"):
+        Motion(TimeLimit(Pendulum(), 50), clip, (0,))
+    with pytest.raises(ForageError, match="over after 9 steps, before the 40 frames"):
+        record(CartPole(), lambda observation: jnp.int32(1), tmp_path / "over.npz", 40, seed=0)
+    for environment in (Pendulum(), TimeLimit(Motion(Pendulum(), clip, (0,)), 5)):
+        with pytest.raises(ForageError, match="wrap the environment in one, last of all wrappers"):
+            Reference().check(environment, Same())
+    space = Pendulum().observation_space
+    with pytest.raises(ForageError, match="Pend has none to follow"):
+        Tracking().check(Spec("Pend", space, Pendulum().action_space))
