@@ -25,7 +25,7 @@ from typing import Any
 import cells
 import numpy as np
 
-from forage.config.registry import PORTS
+from forage.config.registry import parts
 from forage.evaluation.statistics import student_interval
 
 RESULTS = Path(__file__).parent / "results" / "language.json"
@@ -82,7 +82,7 @@ def rows() -> dict[str, tuple[str, dict[str, Any]]]:
 def is_there(row: str) -> bool:
     """Return whether this version has what a row names."""
     port, _, name = row.partition("/")
-    return port == "settings" or name in PORTS[port]
+    return port == "settings" or name in parts(port)
 
 
 def cells_of() -> list[str]:

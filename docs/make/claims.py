@@ -21,7 +21,7 @@ import scipy.stats
 
 from forage.evaluation.comparison import welch_p
 from forage.evaluation.statistics import Score, score
-from forage.studies.claims import running
+from forage.studies.claims import names, running
 from forage.studies.claims.claim import Also, Effect, Rule, effects, environments, evaluated, verdict
 from forage.studies.claims.dependencies import at_commit, modules, working_tree
 from forage.studies.claims.picture import draw
@@ -364,7 +364,7 @@ def corrected(results: list[dict[str, Any]]) -> str:
 
 
 def overview(results: list[dict[str, Any]]) -> str:
-    left = [name for name in running.names() if name not in {result["claim"] for result in results}]
+    left = [name for name in names() if name not in {result["claim"] for result in results}]
     rest = f"\nNot run yet: {', '.join(left)}.\n" if left else ""
     earlier = stored_earlier()
     told = sorted({result["claim"] for result in results} & (HISTORY.keys() | earlier.keys()))
@@ -404,10 +404,10 @@ def main() -> None:
     if sys.argv[1:2] == ["--since"]:
         print("\n\n".join(since(name) for name in sys.argv[2:]))
         return
-    for name in [word for word in sys.argv[1:] if word != "--draw"] or running.names():
+    for name in [word for word in sys.argv[1:] if word != "--draw"] or names():
         if not publish(name) and name in sys.argv:
             sys.exit(f"{name} has not been run; forage claim {name} does it.")
-    known = running.names()
+    known = names()
     results = [up_to_date(path) for path in sorted((PAGES / "results").glob("*.json")) if path.stem in known]
     store_settings(results)
     EARLIER.write_text(rows(find_earlier(published())).replace("\n }", "\n}") + "\n")

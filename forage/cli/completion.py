@@ -149,7 +149,7 @@ def places(command: str, positional: list[str]) -> dict[str, str]:
         takes = takes or (command, number) == ("train", 0)
         return agents | (environments() if takes else {})
     if command == "show":
-        tables = (*map(registry.parts, registry.PORTS), registry.WRAPPERS)
+        tables = (*registry.tables().values(), registry.WRAPPERS)
         return {name: meaning for table in tables for name, meaning in summaries(table).items()} | environments()
     if command == "ledger" and number:
         return dict.fromkeys(ROWS, "")

@@ -71,7 +71,7 @@ def list_parts(wanted: str | None) -> None:
     """Print all parts and environments, or those of the kind `wanted`, each with a sentence."""
     if wanted is not None and wanted not in KINDS:
         raise ForageError(f"Unknown kind {wanted!r}{nearest(wanted, KINDS)}")
-    tables = {port: registry.parts(port) for port in registry.PORTS} | {"wrappers": registry.WRAPPERS}
+    tables = registry.tables() | {"wrappers": registry.WRAPPERS}
     for port, table in tables.items():
         if wanted is None or KINDS[wanted] == port:
             print(port)

@@ -132,7 +132,7 @@ def show_environment(name: str) -> None:
     try:
         title, environment, _ = resolve_environment(name, {})
     except ForageError as error:
-        names = [known for table in (*map(registry.parts, registry.PORTS), registry.WRAPPERS) for known in table]
+        names = [known for table in (*registry.tables().values(), registry.WRAPPERS) for known in table]
         elsewhere = method_elsewhere(name)
         hint = elsewhere or nearest(name, [*names, *NATIVE])
         known = elsewhere is not None or hint.startswith(". Did")

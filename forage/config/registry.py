@@ -52,6 +52,11 @@ def parts(port: str) -> dict[str, str]:
     return PORTS[port] | packages.names().parts[port]
 
 
+def tables() -> dict[str, dict[str, str]]:
+    """Return `parts` of every port."""
+    return {port: parts(port) for port in PORTS}
+
+
 def target_of(port: str, name: str) -> str | None:
     """Return `module:Class` of a part by its name; None if no part has it. The core's names come first."""
     if name in PORTS[port]:

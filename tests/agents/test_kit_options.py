@@ -10,10 +10,9 @@ import pytest
 from gymnasium import spaces
 from tiers import gated
 
-from forage.agents import PARTS
 from forage.agents.actor_critic.base import ActorCritic
 from forage.agents.q_learning.dqn import DQN
-from forage.config.registry import part_class
+from forage.config.registry import part_class, parts
 from forage.core import prng
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 
@@ -36,7 +35,7 @@ OPTIONS = [
 @functools.cache
 def kinds():
     """Return the agents that are built on either kit, but those that need a file or another run to begin with."""
-    found = {name: part_class("agent", name) for name in PARTS}
+    found = {name: part_class("agent", name) for name in parts("agent")}
     return {name: kind for name, kind in found.items() if issubclass(kind, ActorCritic | DQN) and ready(kind)}
 
 

@@ -820,7 +820,7 @@ def test_agent_passes_probe(agent, form, runner, probe):
 
 def test_every_agent_has_a_row_or_a_reason():
     rows = {row.split(" ")[0] for trials in TRIALS.values() for row in trials}
-    assert sorted([*rows, *ELSEWHERE]) == sorted(registry.PORTS["agent"])
+    assert sorted([*rows, *ELSEWHERE]) == sorted(registry.parts("agent"))
     for trials in TRIALS.values():
         for row, trial in trials.items():
             assert registry.part_class("agent", row.split(" ")[0]) is type(trial.agent), row

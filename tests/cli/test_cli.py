@@ -122,7 +122,7 @@ def test_resume_evaluate_watch_compare(capsys, finished, tmp_path):
     assert (tmp_path / "both.png").exists()
 
 
-PARTS = [(port, name) for port, table in registry.PORTS.items() for name in table]
+PARTS = [(port, name) for port, table in registry.tables().items() for name in table]
 
 
 @pytest.mark.parametrize(("port", "name"), gated(PARTS, PARTS[::5]))
@@ -169,16 +169,16 @@ def test_names_are_listed_on_one_screen(capsys):
     code, out, err = small.here(capsys, "list")
     assert (code, err) == (0, "") and len(out.splitlines()) <= 40
     shown = out.replace(",", " ").split()
-    for table in (*registry.PORTS.values(), registry.WRAPPERS, ["CartPole-v1", "minatar:Asterix"]):
+    for table in (*registry.tables().values(), registry.WRAPPERS, ["CartPole-v1", "minatar:Asterix"]):
         assert set(list(table)[:MOST]) <= set(shown)
-    assert f"and {len(registry.PORTS['agent']) - MOST} more" in " ".join(out.split())
+    assert f"and {len(registry.parts('agent')) - MOST} more" in " ".join(out.split())
 
 
 def test_every_part_is_listed(capsys):
     code, out, err = small.here(capsys, "list", "--all")
     assert (code, err) == (0, "")
     assert all(len(line) <= 120 for line in out.splitlines())
-    for port, table in {**registry.PORTS, "wrappers": registry.WRAPPERS}.items():
+    for port, table in {**registry.tables(), "wrappers": registry.WRAPPERS}.items():
         assert f"\n{port}\n" in f"\n{out}"
         for name, target in table.items():
             sentence = declared.summary(target)
@@ -252,7 +252,7 @@ def test_help_of_an_agent_its_environment_and_the_ports(capsys):
 @pytest.mark.parametrize("name", ["rnd", "ppo", "pink", "prioritised", "ornstein-uhlenbeck"])
 def test_show_says_formula_paper_options_example_and_claim(capsys, name):
     _, out, _ = small.here(capsys, "show", name)
-    cls = next(registry.load(table[name]) for table in registry.PORTS.values() if name in table)
+    cls = next(registry.load(table[name]) for table in registry.tables().values() if name in table)
     for text in (sys.modules[cls.__module__].__doc__, cls.__doc__):
         assert inspect.cleandoc(text) in out
     assert re.search(r"arXiv|\(\d{4}\)|, \d{4}", out) and "\noptions\n" in out
@@ -265,7 +265,7 @@ def test_show_says_formula_paper_options_example_and_claim(capsys, name):
 @pytest.mark.thorough
 def test_options_are_read_without_importing_what_has_them():
     """The same names and meanings as from the classes themselves."""
-    for table in registry.PORTS.values():
+    for table in registry.tables().values():
         for target in table.values():
             found = {field.name: field.help for field in registry.fields(registry.load(target))}
             assert declared.meanings(target) == found, target

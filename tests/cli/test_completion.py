@@ -47,7 +47,7 @@ def test_candidates(line, wanted):
 
 @pytest.mark.thorough
 def test_every_option_of_every_agent_is_completed():
-    for name, target in registry.PORTS["agent"].items():
+    for name, target in registry.parts("agent").items():
         wanted = {f"--{field.name.replace('_', '-')}" for field in registry.fields(registry.load(target))}
         assert wanted <= set(candidates(f"forage train {name} CartPole-v1 --"))
 

@@ -33,7 +33,7 @@ def test_what_is_no_whole_number(value):
 @pytest.mark.thorough
 def test_names_of_other_libraries_lead_somewhere():
     known = {"quiet", "plain", "trials", "memory.capacity", *WORDS}
-    for name in registry.PORTS["agent"]:
+    for name in registry.parts("agent"):
         known |= {field.name for field in registry.fields(registry.part_class("agent", name))}
     for ours in elsewhere.NAMES:
         assert set(ours) <= known, ours

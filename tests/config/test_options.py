@@ -11,7 +11,7 @@ from forage.config.ranges import RANGES, check_ranges, range_of
 from forage.core.ranges import Range
 from forage.core.types import ForageError
 
-PARTS = [(port, name) for port, table in registry.PORTS.items() for name in table]
+PARTS = [(port, name) for port, table in registry.tables().items() for name in table]
 
 
 def options_of(port, name):

@@ -169,7 +169,7 @@ def anneals(name):
     return any(field.name == "final_learning_rate" for field in registry.fields(registry.part_class("agent", name)))
 
 
-ANNEALED = [name for name in registry.PORTS["agent"] if anneals(name)]
+ANNEALED = [name for name in registry.parts("agent") if anneals(name)]
 
 
 @pytest.mark.parametrize("name", ANNEALED)

@@ -36,7 +36,7 @@ def test_forage_cells_lead_to_pages_that_are_there():
     targets = [target for row in rows() for target in re.findall(r"\]\(([^)]+)\)", row[1])]
     assert len(targets) > 50 and all((PAGE.parent / target).is_file() for target in targets)
     pages = {target for target in targets if target.startswith("parts/")}
-    assert all(any(Path(page).stem in parts for parts in registry.PORTS.values()) for page in pages)
+    assert all(any(Path(page).stem in parts for parts in registry.tables().values()) for page in pages)
 
 
 def test_every_gap_is_named_above_the_tables():

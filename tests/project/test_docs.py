@@ -68,7 +68,7 @@ def test_commands_in_the_readme_exist():
     for command, agent in commands:
         assert command in COMMANDS
         if command == "train" and agent and not agent.startswith(("Cart", "-")):
-            assert agent in registry.PORTS["agent"]
+            assert agent in registry.parts("agent")
 
 
 def test_rows_in_the_readme_are_those_of_the_page_of_measurements():
@@ -79,8 +79,8 @@ def test_rows_in_the_readme_are_those_of_the_page_of_measurements():
         assert any(line.startswith(names) and found in line for line in measured.splitlines()), names
 
 
-@pytest.mark.parametrize("name", [name for table in (*registry.PORTS.values(), registry.WRAPPERS) for name in table])
+@pytest.mark.parametrize("name", [name for table in (*registry.tables().values(), registry.WRAPPERS) for name in table])
 def test_every_part_has_an_example_of_its_own(name):
-    port = next((port for port, table in registry.PORTS.items() if name in table), None)
+    port = next((port for port, table in registry.tables().items() if name in table), None)
     cls = registry.wrapper_class(name) if port is None else registry.part_class(port, name)
     assert "example" in vars(cls) and (cls.example.startswith("see ") or name in cls.example)

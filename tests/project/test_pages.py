@@ -67,7 +67,7 @@ def test_commands_of_pages_exist(page):
     for verb, agent in re.findall(r"(?:^|`)forage (\w+)(?: (\S+))?", page.read_text(), re.MULTILINE):
         assert verb in COMMANDS
         if verb == "train" and agent and ".py:" not in agent and not agent[0].isupper() and agent != "...`":
-            assert agent.strip("`.") in registry.PORTS["agent"], f"{page.name}: {agent}"
+            assert agent.strip("`.") in registry.parts("agent"), f"{page.name}: {agent}"
 
 
 ALGORITHMS = ("ppo", "dqn", "sac", "td3")
@@ -77,7 +77,7 @@ ALGORITHMS = ("ppo", "dqn", "sac", "td3")
 def test_options_of_the_tables_exist(page):
     """The right column of each table names options, parts and wrappers that are there."""
     known = {field.name for name in ALGORITHMS for field in registry.fields(registry.part_class("agent", name))}
-    parts = {name for table in registry.PORTS.values() for name in table}
+    parts = {name for table in registry.tables().values() for name in table}
     said = {*WORDS, *registry.PORTS, "episodes"}
     rows = [line.split(" | ")[-1] for line in (DOCS / "how-to" / f"{page}.md").read_text().splitlines() if "|" in line]
     checked = 0
@@ -88,7 +88,7 @@ def test_options_of_the_tables_exist(page):
                 port, _, field = name.partition(".")
                 assert port == "env" or any(
                     field in {one.name for one in registry.fields(registry.part_class(port, part))}
-                    for part in registry.PORTS[port]
+                    for part in registry.parts(port)
                 ), f"{page}: --{option}"
             else:
                 assert name in known | said | {"extras", "memory_size"}, f"{page}: --{option}"

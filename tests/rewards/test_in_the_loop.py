@@ -24,7 +24,7 @@ from forage.rewards.scaling import Scale
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
 
-BONUSES = {n: c for n, t in registry.PORTS["rewards"].items() if issubclass(c := registry.load(t), Bonus)}
+BONUSES = {n: c for n, t in registry.parts("rewards").items() if issubclass(c := registry.load(t), Bonus)}
 SMALL = {"hidden_sizes": (8,), "minibatch_size": 8, "embedding_size": 4}
 
 

@@ -72,7 +72,7 @@ class Within(Scale):
 def test_what_stands_within_hears_of_it():
     nesting = {
         name: cls
-        for name, target in registry.PORTS["rewards"].items()
+        for name, target in registry.parts("rewards").items()
         if "inner" in fields(cls := registry.load(target))
     }
     assert {"scale", "shift", "normalise-return", "rnd"} <= nesting.keys()

@@ -212,13 +212,13 @@ def test_runs_of_before_are_evaluated_as_they_were():
 
 
 def test_agents_say_whether_they_learn_to_draw():
-    drawing = {name for name in registry.PORTS["agent"] if registry.part_class("agent", name).stochastic}
+    drawing = {name for name in registry.parts("agent") if registry.part_class("agent", name).stochastic}
     policy_gradients = {"ppo", "ppo-lagrangian", "ppo-imitation", "residual-ppo", "reinforce", "impala", "a2c", "mdpo"}
     policy_gradients |= {"stream-ac", "rpi", "appo"}
     soft = {"sac", "redq", "droq", "tqc", "sac-n", "edac", "sac-rnd", "iq-learn-sac", "sac-discrete", "maxinfo-sac"}
     soft |= {"rlpd", "wsrl", "adaptive-ratio-sac", "cql", "cal-ql", "mdpo-off", "ro2o", "h2o", "residual-sac"}
     soft |= {"crossq", "simba", "simba-v2", "bro", "recurrent-sac", "sac-flow", "varl"}
-    writing = {name for name, target in registry.PORTS["agent"].items() if ".language." in target} - {"language-es"}
+    writing = {name for name, target in registry.parts("agent").items() if ".language." in target} - {"language-es"}
     others = {"bc", "iql", "f-dvl", "o-dice", "recoil", "iq-learn"}
     assert drawing == policy_gradients | soft | writing | others
 

@@ -185,7 +185,7 @@ def reward(name: str) -> Any:
 NAMED = ("rnd", "normalise-return", "weighted")  # which have one above
 CASES |= {
     f"ppo-{name}": Case("ppo", lambda name=name: {"rewards": reward(name)})
-    for name in registry.PORTS["rewards"]
+    for name in registry.parts("rewards")
     if name not in NAMED
 }
 
@@ -221,7 +221,7 @@ ELSEWHERE = {
 
 def test_every_agent_is_stopped_and_resumed():
     here = [small.AGENTS[case.agent][0] for case in CASES.values()]
-    assert sorted({*here, *(name for names in ELSEWHERE.values() for name in names)}) == sorted(registry.PORTS["agent"])
+    assert sorted({*here, *(name for names in ELSEWHERE.values() for name in names)}) == sorted(registry.parts("agent"))
     for file, names in ELSEWHERE.items():
         text = (Path(__file__).parents[1] / file).read_text()
         assert "def test_resumed_is_as_if_never_stopped" in text

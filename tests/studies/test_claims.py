@@ -15,9 +15,9 @@ from forage.config.setup import PORTS, make_setup
 from forage.core.types import ForageError
 from forage.runs import training
 from forage.runs.run import Run, read_json, write_json
-from forage.studies.claims import running
+from forage.studies.claims import file_of, running
 from forage.studies.claims.claim import Also, Arm, Effect, Rule, Scale, area, effects, judged, late, verdict
-from forage.studies.claims.provenance import commit_of, experiment, file_of
+from forage.studies.claims.provenance import commit_of, experiment
 from forage.studies.claims.published import is_shallow
 
 small.keep_compiled()
@@ -115,7 +115,7 @@ def test_the_commit_of_a_claims_file(tmp_path, monkeypatch):
 
 def test_pages_say_what_the_rule_says_of_the_results(pages):
     paths = sorted((pages.PAGES / "results").glob("*.json"))
-    results = [json.loads(path.read_text()) for path in paths if path.stem in running.names()]
+    results = [json.loads(path.read_text()) for path in paths if path.stem in names()]
     for result in results:
         again = pages.judged_again(result)
         assert again["verdict"] == result["verdict"]
@@ -183,7 +183,7 @@ def test_measures_of_a_curve(tmp_path):
     assert late("q", 0.5)(Drawn()) == [25.0]
 
 
-@pytest.mark.parametrize("name", running.names())
+@pytest.mark.parametrize("name", names())
 @pytest.mark.thorough
 def test_every_arm_can_be_set_up(name, monkeypatch, tmp_path):
     claim = running.load(name)
@@ -223,7 +223,7 @@ def lacks(name):
     return name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None
 
 
-@pytest.mark.parametrize("name", running.names())
+@pytest.mark.parametrize("name", names())
 @pytest.mark.thorough
 def test_smoke(name, tmp_path):
     if lacks(name):
