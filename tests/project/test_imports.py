@@ -11,33 +11,37 @@ from small import environment
 import forage
 
 ROOT = Path(forage.__file__).parent
+ROOTS = {path.name: path for path in (ROOT, ROOT.with_name("forage_papers")) if path.exists()}
+"""The core and, where it is installed beside it, the package of papers."""
 WINGS = ("tasks", "starts", "behaviours", "rewards", "memory", "agents")
 
-# What stands on a level may import what stands on lower ones, and its own neighbours in the same package.
+# What stands on a level may import what stands on lower ones, and its own neighbours in the same folder.
 LEVELS: list[tuple[str, ...]] = [
     ("core",),
     ("ops", "environments", "tasks", "data"),
     ("nn",),
     ("starts", "behaviours", "rewards", "memory", "agents", "evaluation", "loop"),
     ("config",),
-    ("runs",),
+    ("runs", "presets", "settings"),
     ("studies",),
-    ("cli",),
+    ("cli", "claims"),
     ("__main__",),
 ]
 LEVEL = {name: number for number, names in enumerate(LEVELS) for name in names}
 
 
 def modules() -> dict[str, Path]:
+    """Return the file of every module of both packages, by its full name."""
     found = {}
-    for path in ROOT.rglob("*.py"):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    for package, root in ROOTS.items():
+        for path in root.rglob("*.py"):
+            parts = (package, *path.relative_to(root).with_suffix("").parts)
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
 
 def imported(path: Path, at_load: bool) -> set[str]:
-    """The modules of ours that a file imports, without `forage.`; at load, or anywhere but under TYPE_CHECKING."""
+    """Return the modules of ours that a file imports: at load, or anywhere but under TYPE_CHECKING."""
     names: set[str] = set()
 
     def visit(node: ast.AST) -> None:
@@ -46,70 +50,77 @@ def imported(path: Path, at_load: bool) -> set[str]:
         if at_load and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             return
         if isinstance(node, ast.Import):
-            names.update(a.name.removeprefix("forage.") for a in node.names if a.name.startswith("forage."))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "forage":
-            module = (node.module or "").removeprefix("forage").removeprefix(".")
-            for alias in node.names:
-                inner = f"{module}.{alias.name}".strip(".")
-                names.add(inner if inner in MODULES else module)
+            names.update(alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom) and node.module:
+            full = {alias: f"{node.module}.{alias.name}" for alias in node.names}
+            names.update(full[alias] if full[alias] in MODULES else node.module for alias in node.names)
         for child in ast.iter_child_nodes(node):
             visit(child)
 
     visit(ast.parse(path.read_text()))
-    return names - {""}
+    return {name for name in names if name.partition(".")[0] in ROOTS and "." in name}
 
 
 MODULES = modules()
+INNER = sorted(name for name in MODULES if "." in name)
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
+def folder(name: str) -> str:
+    """Return the folder below its package that a module is in."""
+    return name.split(".")[1]
+
+
+def test_the_core_knows_no_papers():
+    assert not [
+        path for path in ROOT.rglob("*") if path.suffix in (".py", ".md") and "forage_papers" in path.read_text()
+    ]
+
+
+@pytest.mark.parametrize("name", INNER)
 def test_imports_run_downward(name):
-    top = name.split(".")[0]
-    if not top:
-        return
+    top = folder(name)
     assert top in LEVEL, f"{top} has no place in the order of imports"
     for other in imported(MODULES[name], at_load=False):
-        below = other.split(".")[0]
+        below = folder(other)
         if below != top:
             assert LEVEL[below] < LEVEL[top], f"{name} imports {other}, which is not below it"
 
 
-@pytest.mark.parametrize("name", sorted(n for n in MODULES if n.split(".")[0] in WINGS))
+@pytest.mark.parametrize("name", [name for name in INNER if folder(name) in WINGS])
 def test_no_wing_imports_another(name):
-    wing = name.split(".")[0]
-    others = {other for other in imported(MODULES[name], at_load=False) if other.split(".")[0] in WINGS}
-    assert {other for other in others if other.split(".")[0] != wing} == set()
+    others = {folder(other) for other in imported(MODULES[name], at_load=False)} & set(WINGS)
+    assert others <= {folder(name)}
 
 
 CORE_ALONE = ("environments", "tasks", "data", "loop")
 
 
-@pytest.mark.parametrize("name", sorted(n for n in MODULES if n.split(".")[0] in CORE_ALONE))
+@pytest.mark.parametrize("name", [name for name in INNER if folder(name) in CORE_ALONE])
 def test_what_knows_contracts_imports_core_alone(name):
-    own = name.split(".")[0]
-    assert {other.split(".")[0] for other in imported(MODULES[name], at_load=False)} <= {own, "core"}
+    assert {folder(other) for other in imported(MODULES[name], at_load=False)} <= {folder(name), "core"}
 
 
 def family(name: str) -> str:
-    """The folder below `agents` that a module lies in."""
-    return name.split(".")[1] if name.count(".") > 1 else ""
+    """Return the folder below `agents` that a module is in."""
+    return name.split(".")[2] if name.count(".") > 2 else ""
 
 
-@pytest.mark.parametrize("name", sorted(n for n in MODULES if n.startswith("agents.")))
+@pytest.mark.parametrize("name", [name for name in INNER if folder(name) == "agents"])
 def test_no_family_of_agents_imports_another(name):
-    others = {other for other in imported(MODULES[name], at_load=False) if other.startswith("agents.")}
+    others = {other for other in imported(MODULES[name], at_load=False) if folder(other) == "agents"}
     assert {family(other) for other in others} <= {family(name)}
 
 
 MOST = 25
-ONE_FILE_EACH = {"studies/claims/papers"}
+ONE_FILE_EACH = {"claims"}
 
 
 def test_no_module_lies_loose_and_no_folder_is_too_full():
     assert {path.name for path in ROOT.glob("*.py")} == {"__init__.py", "__main__.py"}
-    folders = {path.parent for path in ROOT.rglob("*.py")}
-    full = {folder.relative_to(ROOT).as_posix() for folder in folders if len(list(folder.glob("*.py"))) > MOST}
-    assert full <= ONE_FILE_EACH
+    for root in ROOTS.values():
+        folders = {path.parent for path in root.rglob("*.py")}
+        full = {folder.relative_to(root).as_posix() for folder in folders if len(list(folder.glob("*.py"))) > MOST}
+        assert full <= ONE_FILE_EACH
 
 
 def test_no_circle():
@@ -157,3 +168,5 @@ def test_tests_mirror_the_package():
     folders = {path.name for path in tests.iterdir() if path.is_dir() and list(path.glob("test_*.py"))}
     apart = {"project", "journeys", "wrong"}  # what people do, across the whole package
     assert not loose and folders - apart <= {path.name for path in ROOT.iterdir() if path.is_dir()}
+    papers = {path.name for path in (tests / "papers").iterdir() if list(path.glob("test_*.py"))}
+    assert papers <= {"studies", "data", *(path.name for root in ROOTS.values() for path in root.iterdir())}
