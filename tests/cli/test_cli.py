@@ -14,8 +14,8 @@ from tiers import gated
 from forage.cli import arguments
 from forage.cli import entry as cli
 from forage.cli.arguments import named_options
-from forage.cli.list import MOST
-from forage.config import declared, options, registry
+from forage.cli.list import MOST, part_counts
+from forage.config import declared, options, packages, registry
 from forage.core.types import ForageError
 from forage.runs.run import Run
 from forage.studies.claims import of_part
@@ -169,9 +169,11 @@ def test_names_are_listed_on_one_screen(capsys):
     code, out, err = small.here(capsys, "list")
     assert (code, err) == (0, "") and len(out.splitlines()) <= 40
     shown = out.replace(",", " ").split()
-    for table in (*registry.tables().values(), registry.WRAPPERS, ["CartPole-v1", "minatar:Asterix"]):
+    for table in (*registry.PORTS.values(), registry.WRAPPERS, ["CartPole-v1", "minatar:Asterix"]):
         assert set(list(table)[:MOST]) <= set(shown)
-    assert f"and {len(registry.parts('agent')) - MOST} more" in " ".join(out.split())
+    assert f"and {len(registry.PORTS['agent']) - MOST} more" in " ".join(out.split())
+    for package in packages.installed():
+        assert f"{package.name} {part_counts(package)}" in " ".join(out.split())
 
 
 def test_every_part_is_listed(capsys):

@@ -10,9 +10,10 @@ from gymnasium import spaces
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.policy_gradient.ppo import PPO
 from forage.config.defaults import LENGTHS, chosen, default_behaviour, default_memory, default_steps, preset
+from forage.config.packages import installed
 from forage.config.presets import PRESETS
 from forage.config.ranges import check_ranges
-from forage.config.registry import from_config, part_class
+from forage.config.registry import from_config, load, part_class
 from forage.config.setup import make_setup, shortened
 from forage.core.ports import Agent
 from forage.core.prng import key
@@ -109,7 +110,7 @@ def test_every_preset_is_somebodys_and_can_be_built():
     for name, environment in PAIRS:
         known = preset(name, environment)
         assert known is not None, (name, environment)
-        found.add(PRESETS.index(known))
+        found.add(id(known))
         agent, parts, spec = made(name, environment)
         for part in (agent, *parts.values()):
             check_ranges(part, environment)
@@ -125,11 +126,12 @@ def test_every_preset_is_somebodys_and_can_be_built():
         # The uniform start is as long as the agent waits, unless the behaviour has none.
         assert getattr(parts["behaviour"], "random_steps", agent.learning_starts) in (0, agent.learning_starts)
         assert getattr(parts["memory"], "capacity", rollout) >= max(rollout, agent.batch_size)
-    shadowed = [(p.agent, p.environment) for n, p in enumerate(PRESETS) if n not in found]
+    every = [*PRESETS, *(one for package in installed() if package.presets for one in load(package.presets))]
+    shadowed = [(p.agent, p.environment) for p in every if id(p) not in found]
     assert shadowed == []
     idle = [
         (p.agent, pattern)
-        for p in PRESETS
+        for p in every
         for pattern in p.environment.split()
         if not any(preset(p.agent, id) is p and p.pattern(id) == pattern for id in REAL)
     ]
