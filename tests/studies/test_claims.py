@@ -15,7 +15,7 @@ from forage.config.setup import PORTS, make_setup
 from forage.core.types import ForageError
 from forage.runs import training
 from forage.runs.run import Run, read_json, write_json
-from forage.studies.claims import file_of, running
+from forage.studies.claims import file_of, names, running
 from forage.studies.claims.claim import Also, Arm, Effect, Rule, Scale, area, effects, judged, late, verdict
 from forage.studies.claims.provenance import commit_of, experiment
 from forage.studies.claims.published import is_shallow

@@ -18,13 +18,14 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from forage.config import packages
 from forage.studies.claims import folders
 from forage.studies.claims.provenance import PACKAGES, experiment, is_text
 
 FOLDERS = (*folders(), "forage.studies.claims.papers", "forage.claims")
 """The packages in which claims' files are, and those in which they were before."""
 
-WHOLE = ("forage.studies.claims", "forage.claims", "forage.evaluation")
+WHOLE = ("forage.studies.claims", "forage.claims", "forage.evaluation", *folders())
 """Packages whose definitions count whole in `settings`; of all others, defaults count."""
 
 TRAINING = ("forage.studies.claims.running", "forage.claims.running")
@@ -45,8 +46,11 @@ BESIDE = tuple(f"forage.config.defaults:default_{port}" for port in ("behaviour"
 CARRIES_OUT = ("forage.config.", "forage.runs.", "forage.cli.")
 """Packages that carry out what is asked: no default of their classes counts in `settings`."""
 
-PRESETS = "forage.config.presets"
-"""The module of agents' settings for environments."""
+PRESETS = (
+    "forage.config.presets",
+    *(package.presets.partition(":")[0] for package in packages.installed() if package.own and package.presets),
+)
+"""The modules of agents' settings for environments."""
 
 MADE = "forage.environments."
 """The package whose functions' defaults count in `settings`: they make environments."""
@@ -321,15 +325,14 @@ class Preset(NamedTuple):
 
 def find_presets(snapshot: Snapshot) -> list[Preset]:
     """Return all presets, as far as their agents and patterns are plain strings or constants of their file."""
-    if PRESETS not in snapshot.blobs:
-        return []
-    here = parsed_at(snapshot, PRESETS)
     found = []
-    for call in ast.walk(here.tree):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Preset":
-            agent, patterns = (constant(here, one) for one in call.args[:2])
-            told = "".join(spelt_out(here, one) for one in (*call.args[3:4], *call.args[5:], *call.keywords))
-            found += [Preset(agent, patterns.split(), short(told))] if agent and patterns else []
+    for module in PRESETS:
+        here = parsed_at(snapshot, module) if module in snapshot.blobs else None
+        for call in ast.walk(here.tree) if here else ():
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Preset":
+                agent, patterns = (constant(here, one) for one in call.args[:2])
+                said = "".join(spelt_out(here, one) for one in (*call.args[3:4], *call.args[5:], *call.keywords))
+                found += [Preset(agent, patterns.split(), short(said))] if agent and patterns else []
     return found
 
 
