@@ -327,8 +327,10 @@ def find_presets(snapshot: Snapshot) -> list[Preset]:
     """Return all presets, as far as their agents and patterns are plain strings or constants of their file."""
     found = []
     for module in PRESETS:
-        here = parsed_at(snapshot, module) if module in snapshot.blobs else None
-        for call in ast.walk(here.tree) if here else ():
+        if module not in snapshot.blobs:
+            continue
+        here = parsed_at(snapshot, module)
+        for call in ast.walk(here.tree):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Preset":
                 agent, patterns = (constant(here, one) for one in call.args[:2])
                 said = "".join(spelt_out(here, one) for one in (*call.args[3:4], *call.args[5:], *call.keywords))
