@@ -223,7 +223,9 @@ def test_every_agent_is_stopped_and_resumed():
     here = [small.AGENTS[case.agent][0] for case in CASES.values()]
     assert sorted({*here, *(name for names in ELSEWHERE.values() for name in names)}) == sorted(registry.parts("agent"))
     for file, names in ELSEWHERE.items():
-        text = (Path(__file__).parents[1] / file).read_text()
+        places = (file, f"papers/{file}", f"papers/{file.removesuffix('.py')}_papers.py")
+        paths = [path for place in places if (path := Path(__file__).parents[1] / place).exists()]
+        text = "".join(path.read_text() for path in paths)
         assert "def test_resumed_is_as_if_never_stopped" in text
         assert [name for name in names if name not in text and name != "procedure-cloning"] == []
 
