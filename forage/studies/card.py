@@ -61,7 +61,10 @@ def card(run: Run, repository: str) -> str:
 
 
 def header(run: Run) -> str:
-    """Return what the Hub reads: tags, and the mean return of evaluation, in JSON, which is YAML too."""
+    """Return what the Hub reads: tags, and the mean return of evaluation, in JSON, which is YAML too.
+
+    A `<` is written by its number, so that names are no HTML even to who takes the header for text.
+    """
     agent, name = run.config["agent"]["part"], run.config["spec"]["name"]
     data: dict[str, Any] = {
         "library_name": "forage",
@@ -82,7 +85,7 @@ def header(run: Run) -> str:
             for label, one in found.items()
         ]
         data["model-index"] = [{"name": agent, "results": results}]
-    return "\n".join(f"{key}: {dumps(value)}" for key, value in data.items())
+    return "\n".join(f"{key}: {dumps(value)}" for key, value in data.items()).replace("<", "\\u003c")
 
 
 def scores(run: Run) -> list[str]:

@@ -192,6 +192,8 @@ def test_names_and_texts_are_plain_on_the_card(run, tmp_path):
         and "](javascript" not in body.replace("\\](", "")
         and "rm -rf" not in body.split("```")[1]
     )
+    tags = next(line for line in head.splitlines() if line.startswith("tags: "))
+    assert "<" not in head and any("<script>" in tag for tag in json.loads(tags.removeprefix("tags: ")))  # one name
     assert "\x1b" not in head + body and "\n# g" not in body and "`e`" not in body.replace("\\`", "")
     assert "\x1b" not in "\n".join(described(stranger)) + repr(stranger) and "<script" not in stranger._repr_html_()
     draw_curve(stranger)
