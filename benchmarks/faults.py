@@ -43,6 +43,7 @@ from forage.config.setup import make_setup
 from forage.core.types import GONE
 from forage.environments import HostFactory
 from forage.loop.cluster.pool import Pool
+from forage.loop.cluster.process import is_over
 from forage.loop.cluster.workers import Workers
 
 RESULTS = Path(__file__).parent / "results" / "faults.json"
@@ -204,19 +205,24 @@ KINDS = {
 }
 
 
-def kill_at_all_moments(
-    workers: list[Any], chance: random.Random, kills: int, done: threading.Event
-) -> threading.Thread:
-    """Start a thread that kills so many of these workers at random moments, whatever they or their pool are at."""
+def kill_at_all_moments(pool: Any, chance: random.Random, kills: int, done: threading.Event) -> threading.Thread:
+    """Start a thread that kills so many workers of a pool at random moments, whatever they or it are at.
+
+    Most kills come once steps go on, and a fifth as the worker before may still be being replaced.
+    """
 
     def killer() -> None:
         killed = 0
         while killed < kills and not done.is_set():
+            before, patient = pool.taken, killed > 0 and chance.random() < 0.8
+            while patient and pool.taken == before and not done.is_set():
+                time.sleep(0.01)
             time.sleep(chance.choice([0.0, 0.05, 0.5, 2.0]) * chance.random())
-            process = chance.choice(workers).process
+            process = chance.choice(pool.workers).process
             with contextlib.suppress(AttributeError, OSError, TypeError, ValueError):  # it is being replaced just now
-                os.kill(process.pid, signal.SIGKILL)
-                killed += 1
+                if not is_over(process):
+                    os.kill(process.pid, signal.SIGKILL)
+                    killed += 1
 
     thread = threading.Thread(target=killer, daemon=True)
     thread.start()
@@ -263,7 +269,7 @@ def check_experience(kills: int) -> dict[str, Any]:
 
                 loop.learn = checked
                 runner.advance(2)  # compiles
-                thread = kill_at_all_moments(loop.environment.workers, chance, kills, done)
+                thread = kill_at_all_moments(loop.environment, chance, kills, done)
                 saved = restored = 0
                 while thread.is_alive():
                     runner.advance(chance.randrange(1, 4))
