@@ -1,4 +1,4 @@
-"""Data: transitions that somebody else collected."""
+"""Data: transitions collected by others."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _ABOVE = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what stands above this package when it is first used: it plays runs and knows environments by name."""
+    """Import a name from a higher layer at its first use: those modules play runs and look up environments."""
     if name not in _ABOVE:
         raise AttributeError(f"module 'forage.data' has no attribute {name!r}")
     import importlib

@@ -23,7 +23,7 @@ Probabilities = Callable[[PyTree[Any]], Any]
 
 
 def tabular_policy(table: Float[np.ndarray, "state action"]) -> Probabilities:
-    """Return the policy whose probabilities stand in a table; observations are one-hot, as those of `Tabular`."""
+    """Return the policy with the probabilities of a table; observations are one-hot, as those of `Tabular`."""
     table = np.asarray(table, np.float64)
     # Rounding of single precision away from 1 would be multiplied over the steps of an episode.
     table = table / table.sum(-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Demonstrations: a data set that a part learns from beside what a run experiences.
+"""Demonstrations: a data set for a part that learns from it in addition to the run's own experience.
 
 A part names the file in a field, and knows its hash from then on; the transitions are read when a run is about to
 learn. They are part of the loop and not of its state, so all seeds share them and no checkpoint holds them.
@@ -25,14 +25,14 @@ Tree = TypeVar("Tree")
 
 
 class Demonstrations(Part):
-    """The transitions of a file, as `forage data record` writes it, that somebody is to be imitated by."""
+    """The transitions of a file to imitate, as `forage data record` writes it."""
 
     file: str = equinox.field(static=True)  # path of the file
     sha256: str = equinox.field(static=True, default="")  # hash of the file; taken when a run begins
     data: Experience | None = None  # leaves `transition ...`, once the file was read
 
     def sealed(self) -> Demonstrations:
-        """Return the same with an absolute path and the file's hash, where it has none yet."""
+        """Return the same with an absolute path and the file's hash, unless it has one already."""
         path = Path(self.file).expanduser().absolute()
         return dataclasses.replace(self, file=str(path), sha256=self.sha256 or formats.fingerprint(path))
 

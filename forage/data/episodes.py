@@ -1,4 +1,4 @@
-"""Returns of the episodes of a data set: from each step on, which episodes are whole, which have the highest."""
+"""Returns of the episodes of a data set: from each step on, of complete episodes, and the highest ones."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def sums_to_go(
 
 
 def times(ended: Bool[np.ndarray, " transition"]) -> Int[np.ndarray, " transition"]:
-    """Return how many transitions of its episode come before each."""
+    """Return the number of earlier transitions in the episode of each."""
     index = np.arange(len(ended))
     begins = np.concatenate([[True], ended[:-1]])
     return index - np.maximum.accumulate(np.where(begins, index, 0))
@@ -66,11 +66,11 @@ def are_whole(
     horizon: int | None,
     cut: Bool[np.ndarray, " episode"] | None = None,
 ) -> Bool[np.ndarray, " episode"]:
-    """Return which episodes the data hold to their end, so that their return is known.
+    """Return the mask of episodes recorded to their end, so that their return is known.
 
-    `terminated`: whether the last transition of each terminates. `cut`: whether the recording stopped within each,
-    where the data say so. Otherwise an episode is whole if it terminates or has as many steps as the time limit
-    allows; without a `horizon` every truncation counts as the environment's own.
+    `terminated`: whether the last transition of each terminates. `cut`: whether the recording stopped within each, if
+    the data contain that. Otherwise an episode is whole if it terminates or has as many steps as the time limit allows;
+    without a `horizon` every truncation counts as the environment's own.
     """
     if cut is not None:
         return ~cut

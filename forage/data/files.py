@@ -35,12 +35,12 @@ Label = Callable[[int], str]
 
 
 def row(number: int) -> str:
-    """Return how messages call a row."""
+    """Return a row's name in messages."""
     return f"row {number}"
 
 
 def check_recordable(spec: Spec) -> None:
-    """Raise `ForageError` for an environment whose transitions a data set cannot hold."""
+    """Raise `ForageError` if a data set cannot hold the transitions of an environment."""
     if spec.reward_names:
         raise ForageError(
             f"{spec.name} has several rewards ({', '.join(spec.reward_names)}), and a data set has one number for each "
@@ -67,7 +67,7 @@ def arrays_of(transitions: Transitions) -> dict[str, np.ndarray]:
 
 
 def transitions_of(path: Path, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Transitions:
-    """Return the data set whose arrays have the names that they have in files. Raise `ForageError` if it is none."""
+    """Return the data set with these arrays, named as in files. Raise `ForageError` if it is none."""
     try:
         space = spaces.from_json(header["spec"]["observation_space"])
         fields = {name: arrays[name] for name in EPISODE_FIELDS if "observation" not in name}
@@ -89,7 +89,7 @@ def named(name: str, tree: PyTree[np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def read(path: Path) -> tuple[Transitions, dict[str, Any]]:
-    """Read a data set and its header. Raise `ForageError` if the file is missing, damaged or something else."""
+    """Read a data set and its header. Raise `ForageError` if the file is missing, damaged or of another kind."""
     try:
         with checkpoint.opened(path) as archive:
             header = read_text(path, archive)
@@ -106,7 +106,7 @@ def read(path: Path) -> tuple[Transitions, dict[str, Any]]:
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """Read a data set's header alone. Raise `ForageError` if the file is missing, damaged or something else."""
+    """Read a data set's header alone. Raise `ForageError` if the file is missing, damaged or of another kind."""
     if path.is_dir():
         inside = sorted(file.name for file in path.glob("*.npz"))
         raise ForageError(f"{path} is a folder; name one file" + (f", such as {inside[0]} in it." if inside else "."))
@@ -168,16 +168,16 @@ def check_spaces(path: Path, header: Mapping[str, Any], spec: Spec) -> None:
 
 
 def plainly(space: dict[str, Any]) -> dict[str, Any]:
-    """Return a space without the word that its floats are whole numbers, which older files do not say."""
+    """Return a space without the mark for floats that are whole numbers, as older files lack it."""
     if space["kind"] == "dict":
         return space | {"spaces": {name: plainly(inner) for name, inner in space["spaces"].items()}}
     return {name: value for name, value in space.items() if name != "whole"}
 
 
 def check_bounds(path: Path, name: str, array: np.ndarray, space: Any, environment: str, label: Label = row) -> None:
-    """Raise `ForageError` for the first row outside the bounds of a space, but for the rounding of single precision.
+    """Raise `ForageError` for the first row outside the bounds of a space, with a tolerance of single precision.
 
-    `name`: `action`, `observation` or `next_observation`, which the rows are.
+    `name`: the kind of rows, `action`, `observation` or `next_observation`.
     """
     if isinstance(space, gymnasium.spaces.Box):
         low, high = space.low.astype(np.float64), space.high.astype(np.float64)
@@ -205,7 +205,7 @@ def check_bounds(path: Path, name: str, array: np.ndarray, space: Any, environme
 
 
 def off(wrong: np.ndarray) -> np.ndarray:
-    """Return in which rows anything is wrong."""
+    """Return the mask of rows with a fault."""
     return np.asarray(wrong.any(tuple(range(1, wrong.ndim))))
 
 

@@ -1,4 +1,4 @@
-"""Logged data: whole episodes that some policy played, as arrays, with the probabilities of its actions where known."""
+"""Logged data: whole episodes of some policy as arrays, with the probabilities of its actions if they are known."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Transitions:
 
     @functools.cached_property
     def first(self) -> Int[np.ndarray, " episode"]:
-        """Return where each episode's first transition stands."""
+        """Return the index of each episode's first transition."""
         return np.cumsum(self.lengths) - self.lengths
 
     @functools.cached_property
@@ -154,7 +154,7 @@ class Transitions:
         return np.bincount(self.numbers, self.reward)
 
     def whole(self, horizon: int | None) -> Bool[np.ndarray, " episode"]:
-        """Return which episodes were recorded to their end; see `episodes.are_whole`."""
+        """Return the mask of episodes recorded to their end; see `episodes.are_whole`."""
         last = self.first + self.lengths - 1
         return are_whole(self.terminated[last], self.lengths, horizon, None if self.cut is None else self.cut[last])
 
@@ -209,9 +209,9 @@ class Logged(Transitions):
 
     @functools.cached_property
     def states(self) -> tuple[Int[np.ndarray, " transition"], Int[np.ndarray, " transition"], int] | None:
-        """Numbers of the observations and next observations, and how many different ones there are.
+        """Return the numbers of the observations and next observations, and the number of different ones.
 
-        `None` if there are more than `MOST_STATES`: then no table will do.
+        `None` if there are more than `MOST_STATES`, too many for a table.
         """
         rows = [
             np.concatenate([leaf.reshape(self.transitions, -1).astype(np.float64) for leaf in jax.tree.leaves(tree)], 1)
@@ -230,7 +230,7 @@ class Logged(Transitions):
         return number[: self.transitions], number[self.transitions :], count
 
     def select(self, keep: Bool[np.ndarray, " transition"]) -> Logged:
-        """Return the transitions to keep; each episode's last kept one counts as truncated where it was not the end."""
+        """Return the selected transitions; each episode's last one counts as truncated unless it was the end."""
         kept, number = np.flatnonzero(keep), self.numbers[keep]
         last = np.append(np.diff(number) != 0, True)
         parts = jax.tree.map(lambda x: x[kept], {name: getattr(self, name) for name in EPISODE_FIELDS})
@@ -272,10 +272,9 @@ class Logged(Transitions):
     def from_rollout(
         cls, rollout: Experience, behaviour_probability: Float[np.ndarray, "time env"] | None = None
     ) -> Logged:
-        """Return the whole episodes of a rollout (leaves `time env ...`) that begins where episodes begin.
+        """Return the whole episodes of a rollout (leaves `time env ...`) that starts at the start of episodes.
 
-        Rollouts that follow one another are one rollout: join them along time first. What is under way at the end is
-        left out.
+        Join consecutive rollouts along time first. Unfinished episodes at the end are left out.
         """
         ended = np.asarray(rollout.terminated) | np.asarray(rollout.truncated)
         if ended.ndim != 2 or not ended.any():

@@ -1,4 +1,4 @@
-"""Two algorithms against each other: how often one beats the other, and by how much on the seeds they share.
+"""The comparison of two algorithms: the probability that one beats the other, and the difference on shared seeds.
 
 Source: Agarwal et al., 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice", arXiv:2108.13264;
 Henderson et al., 2018, "Deep Reinforcement Learning that Matters", arXiv:1709.06560; Colas, Sigaud, Oudeyer, 2019, "A
@@ -24,7 +24,7 @@ DRAWN = 100_000  # choices of signs drawn when there are more
 
 @dataclasses.dataclass(frozen=True)
 class Paired:
-    """The mean difference on shared seeds, its interval, and how likely so large a difference is by luck."""
+    """The mean difference on shared seeds, its interval, and the probability of so large a difference by chance."""
 
     difference: Score
     wilcoxon: float
@@ -39,7 +39,7 @@ class Paired:
 def probability_of_improvement(
     a: Scores, b: Scores, confidence: float = 0.95, method: str = "binomial", resamples: int = 2000, seed: int = 0
 ) -> Score:
-    """Compute how often a seed of `a` beats a seed of `b`, averaged over tasks: 1/2 for equals, 1 for always.
+    """Compute the probability that a seed of `a` beats one of `b`, averaged over tasks: 1/2 for equals, 1 for always.
 
         P = mean over tasks of sum_ij ([a_i > b_j] + [a_i = b_j] / 2) / (number of pairs)
 
@@ -89,7 +89,7 @@ def probability_of_improvement(
 def welch_difference(
     a: Float[np.ndarray, " seeds"], b: Float[np.ndarray, " seeds_b"], confidence: float = 0.95
 ) -> tuple[float, float, float]:
-    """`mean(a) - mean(b)`, and the ends of Welch's interval: what decides which of two is better.
+    """Compute `mean(a) - mean(b)` and the ends of Welch's interval, to decide between the two.
 
         difference +- t sqrt(e),  e = e_a + e_b,  e_a = var(a) / n_a with n_a - 1 in the denominator of var
         t: the quantile (1 + confidence) / 2 of Student's t with e^2 / (e_a^2 / (n_a - 1) + e_b^2 / (n_b - 1)) degrees
@@ -139,7 +139,7 @@ def welch_p(a: Float[np.ndarray, " seeds"], b: Float[np.ndarray, " seeds_b"], ma
 
 
 def _welch(a: np.ndarray, b: np.ndarray) -> tuple[float, float, float]:
-    """Return the difference of means, its standard error, and the degrees of freedom: NaN where there is no spread."""
+    """Return the difference of means, its standard error, and the degrees of freedom: NaN without any spread."""
     # The mean of equal numbers may differ from them in the last digit, which is no spread.
     errors = np.array([0.0 if np.ptp(v) == 0 else v.var(ddof=1) / len(v) for v in (a, b)])
     error, freedom = errors.sum(), math.nan
@@ -224,7 +224,7 @@ def paired_comparison(
 
 
 def sign_flip_test(differences: Float[np.ndarray, " pairs"], seed: int = 0) -> float:
-    """Return how often the mean is as far from 0 when each difference has either sign by the toss of a coin.
+    """Return the share of random sign flips of the differences with a mean at least as far from 0.
 
         share of the 2^n choices of signs s for which |sum s_i d_i| >= |sum d_i|
 
@@ -248,7 +248,7 @@ def sign_flip_test(differences: Float[np.ndarray, " pairs"], seed: int = 0) -> f
 
 
 def _share_interval(share: float, trials: int, confidence: float) -> tuple[float, float]:
-    """Compute Clopper and Pearson's interval of a share of `trials`, whose successes need not be a whole number."""
+    """Compute Clopper and Pearson's interval of a share of `trials`; the successes need not be a whole number."""
     from scipy.special import betaincinv  # slow to import, which only those who ask should pay
 
     successes, failures = share * trials, trials - share * trials

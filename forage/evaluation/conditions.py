@@ -25,7 +25,7 @@ class Cell(NamedTuple):
 
 
 def conditions(path: str | pathlib.Path, cells: Sequence[Cell], title: str) -> pathlib.Path | None:
-    """Draw the scores of conditions with the same fields; return the path, or nothing where there are above two fields.
+    """Draw the scores of conditions with the same fields; return the path, or `None` if there are more than two fields.
 
     Over one field a line for each name in its interval; over two a map for each name, its cells light to dark by
     score; without any a dot for each name, with its interval.

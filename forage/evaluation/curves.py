@@ -83,15 +83,15 @@ def aggregate_curve(
 
 
 def area_under_curve(steps: Float[np.ndarray, " points"], values: Values, before: float | None = None) -> Area:
-    """Return how good each run was while it learned, on average: high for what learns early as well as well.
+    """Return the mean value of each run over training: high for runs that learn both early and well.
 
         1 / (end - start) * integral from start to end of value(step) d step      (trapezoids)
 
-    It is on the scale of the values, so runs of different lengths compare, and `score` takes it as it takes returns.
-    A NaN takes the value before it. What a run was worth before its first value nobody knows. So the integral of all
-    runs starts at the first point at which each of them has one, and says where that is; with `before` (such as the
-    return of a random policy) that number stands there instead, and the integral starts at the first point.
-    Source: Machado et al., 2018, arXiv:1709.06009, section 3.1.
+    It is on the scale of the values, so runs of different lengths compare, and `score` accepts it like returns. A NaN
+    takes the value before it. The value of a run before its first point is unknown, so the integral of all runs starts
+    at the first point at which each of them has one, and that start is returned; with `before` (such as the return of a
+    random policy) that number is used instead, and the integral starts at the first point. Source: Machado et al.,
+    2018, arXiv:1709.06009, section 3.1.
     """
     steps, curves = _curves(steps, values)
     if np.any(np.diff(steps) <= 0):
@@ -120,7 +120,7 @@ def area_under_curve(steps: Float[np.ndarray, " points"], values: Values, before
 
 
 def fill_forward(values: Float[np.ndarray, "*runs points"]) -> Float[np.ndarray, "*runs points"]:
-    """Return each NaN takes the last value before it in its row; NaN stays where there is none."""
+    """Replace each NaN by the last value before it in its row; leading NaN stay."""
     latest = np.maximum.accumulate(np.where(np.isnan(values), 0, np.arange(values.shape[-1])), axis=-1)
     return np.take_along_axis(values, latest, axis=-1)
 

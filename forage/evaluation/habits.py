@@ -33,7 +33,7 @@ SENTENCE = re.compile(r"(?<=[.!?])\s+|[;\n]+")
 
 
 def phrases(*any_of: str) -> re.Pattern[str]:
-    """Return a pattern of phrases, of which none is part of a longer word."""
+    """Return a pattern that matches phrases as whole words."""
     return re.compile(r"(?<!\w)(?:" + "|".join(any_of) + r")(?!\w)", re.IGNORECASE)
 
 
@@ -76,7 +76,7 @@ BACKWARD = phrases(
 
 
 class Habits(NamedTuple):
-    """How often a text shows each habit."""
+    """The number of occurrences of each habit in a text."""
 
     verification: int  # a result is checked
     backtracking: int  # an approach is given up for another
@@ -85,7 +85,7 @@ class Habits(NamedTuple):
 
 
 def habits(text: str, given: Sequence[int] = (), target: int | None = None) -> Habits:
-    """Count the habits in a text. `given`, `target`: the numbers of a problem and what they are to make."""
+    """Count the habits in a text. `given`, `target`: the numbers and the target of a problem."""
     sentences = [sentence for sentence in SENTENCE.split(text) if sentence.strip()]
     verified, again, goals, back = (
         [bool(pattern.search(sentence)) for sentence in sentences]
@@ -109,17 +109,17 @@ def operations(text: str) -> list[tuple[str, str, str, str]]:
 
 
 def compared(target: int) -> re.Pattern[str]:
-    """Return a pattern of results that are said to be, or not to be, the target."""
+    """Return a pattern of results compared with the target."""
     verb = "(?<!target )(?<!goal )(?:is|are)(?: not| equal to| not equal to)?"
     return re.compile(rf"(?:!=|\b{verb}) ?{target}(?!\d|\.\d)")
 
 
 def restarts(done: Sequence[tuple[str, str, str, str]], given: Sequence[int], target: int | None = None) -> int:
-    """Count operations that begin anew from the numbers given, as what they use is used up.
+    """Count operations that start over from the numbers given, because their inputs are used up.
 
-    The numbers left are those given; an operation takes its two and leaves its result. One whose numbers are not left,
-    but are among those given, begins anew. What begins with the target works backward, and what has other numbers is
-    no operation of this problem; neither counts.
+    The numbers left are those given; an operation takes its two and leaves its result. An operation on numbers that are
+    not left, but are among those given, starts over. An operation that starts with the target works backward, and one
+    with other numbers is none of this problem; neither counts.
     """
     first: Counter[float] = Counter(float(number) for number in given)
     left, count = first.copy(), 0
@@ -136,14 +136,14 @@ def restarts(done: Sequence[tuple[str, str, str, str]], given: Sequence[int], ta
 
 
 class Shown(NamedTuple):
-    """How much of each habit texts show."""
+    """The frequency of each habit in texts."""
 
     mean: dict[str, float]  # times in a text, on average
     share: dict[str, float]  # of texts that show it at all
 
 
 def shown(texts: Sequence[str], problems: Sequence[dict[str, Any]] = ()) -> Shown:
-    """Count habits in many texts. `problems`: of each text the `numbers` and the `target`, where it has such."""
+    """Count habits in many texts. `problems`: for each text, the `numbers` and the `target` if it has them."""
     if not texts:
         raise ForageError("Habits are counted in one text or more, and there is none.")
     known = problems or [{}] * len(texts)

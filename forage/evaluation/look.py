@@ -1,4 +1,4 @@
-"""What all pictures have in common: colours, letters, axes, what is in view, and what they say of themselves."""
+"""The common look of all pictures: colours, fonts, axes, limits and captions."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def take_literally(figure: Figure) -> None:
 
 
 def head(axes: Axes, title: str, lines: Sequence[str]) -> None:
-    """Write a title above axes, and below it in lines what the picture is made of."""
+    """Write a title above axes, and below it lines on the data and the method."""
     axes.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=8 + 12 * len(lines))
     place = {"xycoords": "axes fraction", "textcoords": "offset points", "linespacing": 1.3}
     said = axes.annotate("\n".join(lines), (0, 1), (0, 6), color=QUIET, fontsize=8.5, **place)
@@ -71,9 +71,9 @@ def head(axes: Axes, title: str, lines: Sequence[str]) -> None:
 
 
 def describe(seeds: Sequence[int], interval: str = "", confidence: float = 0.95) -> str:
-    """Say what a line and its interval are: a picture that does not say so cannot be trusted.
+    """Describe the meaning of a line and its interval in the caption of a picture.
 
-    `seeds` are those of each line, and `interval` says how it is drawn, such as `shaded`.
+    `seeds` are those of each line, and `interval` is the way it is drawn, such as `shaded`.
     """
     if max(seeds) == 1:
         return "1 seed, no interval" if len(seeds) == 1 else "1 seed each, no interval"

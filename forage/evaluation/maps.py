@@ -1,4 +1,4 @@
-"""A picture of a map: how often an agent was at each place of it."""
+"""A picture of a map: the number of visits to each cell."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def heat_map(
     title: str,
     reachable: Bool[np.ndarray, "*map"] | None = None,
 ) -> pathlib.Path:
-    """Draw how often each place of a map was visited, darker for more, on a logarithmic scale; returns the path.
+    """Draw the visits to each cell of a map, darker for more, on a logarithmic scale; return the path.
 
-    Places that were never visited are white, and those that `reachable` says cannot be reached are hatched and do not
-    count. A map of one row of places is drawn as a line of cells.
+    Cells without visits are white, and those outside `reachable` are hatched and do not count. A map with one row of
+    cells is drawn as a line of cells.
     """
     path = pathlib.Path(path)
     return save(draw(counts, title, reachable), path)

@@ -1,11 +1,11 @@
-"""How many problems are solved when each may be tried k times, beside the model that learning began from.
+"""Pass@k: the share of problems solved in k tries, compared with the model before training.
 
-Pass@k at k = 1 is accuracy; at large k it says which problems are within a model's reach at all. Where learning raises
-the one and not the other, it made likelier what the first model could already write: it sharpened.
+Pass@k at k = 1 is accuracy; at large k it shows the problems within a model's reach. If training raises the one and not
+the other, it only made answers more likely that the first model could already write: it sharpened.
 
 Source: Chen et al., 2021, "Evaluating Large Language Models Trained on Code", arXiv:2107.03374 (the estimator);
 Mayilvahanan, Dominguez-Olmedo, Wiedemer, Brendel, 2025, "MATH-Beyond: A Benchmark for RL to Expand Beyond the Base
-Model", arXiv:2510.11653 (what is solved beyond the base model). Of the latter only abstract and summaries could be
+Model", arXiv:2510.11653 (problems solved beyond the base model). Only abstract and summaries of the latter could be
 read: shares here are of all problems, and `Boundary.beyond` of those that the first model did not solve.
 """
 
@@ -40,7 +40,7 @@ class Curve(NamedTuple):
 
 
 class Boundary(NamedTuple):
-    """Shares of all problems by who solved them in any of the answers drawn; means over seeds."""
+    """Shares of all problems by the models that solved them in any of the answers drawn; means over seeds."""
 
     gained: float  # by the trained model alone
     lost: float  # by the first model alone
@@ -49,14 +49,16 @@ class Boundary(NamedTuple):
 
     @property
     def beyond(self) -> float:
-        """Return the share that the trained model solved of what the first did not; NaN where that solved all."""
+        """Return the share that the trained model solved of the problems unsolved by the first; NaN if there are
+        none.
+        """
         unsolved = self.gained + self.neither
         return self.gained / unsolved if unsolved else float("nan")
 
 
 @dataclasses.dataclass(frozen=True)
 class Passing:
-    """Pass@k of a trained model and of the one that it began from, on the same problems."""
+    """Pass@k of a trained model and of its initial model, on the same problems."""
 
     ks: list[int]
     trained: Curve
@@ -98,7 +100,7 @@ class Passing:
 
 
 def pass_at(right: Int[np.ndarray, "*shape"], drawn: int, k: int) -> Float[np.ndarray, "*shape"]:
-    """Estimate without bias how likely at least one of k answers is right, from how many of `drawn` were.
+    """Estimate the probability that at least one of k answers is right, without bias, from the right ones of `drawn`.
 
         1 - C(n - c, k) / C(n, k) = 1 - product over i < k of (n - c - i) / (n - i)
 
@@ -116,7 +118,7 @@ def pass_at(right: Int[np.ndarray, "*shape"], drawn: int, k: int) -> Float[np.nd
 
 
 def tries(drawn: int) -> list[int]:
-    """Return the numbers of tries to show: powers of two up to how many answers were drawn, and that number."""
+    """Return the numbers of tries to show: powers of two up to the number of drawn answers, and that number."""
     return sorted({2**power for power in range(drawn.bit_length()) if 2**power <= drawn} | {drawn})
 
 
@@ -128,11 +130,11 @@ def passing(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Passing:
-    """Compare how many answers of a trained model and of the first were right, problem by problem.
+    """Compare the right answers of a trained model and of the first one, problem by problem.
 
-    Intervals are a percentile bootstrap in which problems and seeds are drawn anew, the same problems for both models,
-    so that what makes a problem hard for both cancels in the difference. As with any bootstrap of few seeds they are
-    too narrow for few seeds; with one they tell of the problems alone.
+    Intervals are a percentile bootstrap that resamples problems and seeds, the same problems for both models, so that
+    the shared difficulty of a problem cancels in the difference. As with any bootstrap of few seeds they are too narrow
+    for few seeds; with one seed they cover the problems alone.
     """
     trained, first = np.asarray(trained), np.asarray(first)
     if trained.ndim != 2 or first.shape != trained.shape[1:] or not first.size:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Run = tuple[str, Float[np.ndarray, " points"], Float[np.ndarray, "seeds points"]]
-"""A label, the environment steps of each point, and each seed's value there (NaN where it has none)."""
+"""A label, the environment steps of each point, and each seed's value there (NaN for none)."""
 
 LONGEST = 36  # letters of a label; more would leave no room for the curve
 BANDED = 3  # seeds from which on a line has a band: Student's of two is 12.7 standard errors wide to either side
@@ -96,7 +96,7 @@ def profiles(path: str | pathlib.Path, runs: Sequence[tuple[str, Profile]], xlab
 
 
 def sparkline(values: Sequence[float] | Float[np.ndarray, " points"], width: int = 40) -> str:
-    """Return a line of text that shows how values rise and fall: `▁▂▄▇█`, lowest to highest.
+    """Return a line of text that shows the course of values: `▁▂▄▇█`, lowest to highest.
 
     More values than `width` are averaged into `width` columns; fewer take a column each. A column without a finite
     value is blank. Values that are all the same stand at half height.
@@ -175,7 +175,7 @@ def draw_run(
     show_seeds: bool,
     within: Ends | None = None,
 ) -> float:
-    """Draw one run and return the height at which its line ends, NaN when it has no line."""
+    """Draw one run and return the final height of its line, NaN without a line."""
     if not len(steps):
         return float("nan")
     steps, middle, low, high = aggregate_curve(steps, values, confidence, within=within)

@@ -1,4 +1,4 @@
-"""How many seeds it takes to tell two algorithms apart.
+"""The number of seeds needed to tell two algorithms apart.
 
 Source: Colas, Sigaud, Oudeyer, 2018, "How Many Random Seeds? Statistical Power Analysis in Deep Reinforcement Learning
 Experiments", arXiv:1806.08295.
@@ -19,7 +19,8 @@ from forage.evaluation.statistics import FEW, check_scores
 
 @dataclasses.dataclass(frozen=True)
 class SeedsNeeded:
-    """The number of seeds (of each, or pairs) that settles a difference. `seeds` is None when more than `most` would.
+    """The number of seeds (of each, or pairs) that settles a difference. `seeds` is None if more than `most` are
+    needed.
 
     `formula` is the normal approximation, infinity where there is no difference; `power` is what `seeds` reach.
     """
@@ -32,7 +33,7 @@ class SeedsNeeded:
 
     @property
     def more(self) -> int | None:
-        """Return how many seeds more than there are. None when that is not known."""
+        """Return the number of seeds still missing; None if it is unknown."""
         return None if self.seeds is None else max(0, self.seeds - self.seen)
 
     def __str__(self) -> str:
@@ -55,7 +56,7 @@ def seeds_needed(
     simulations: int = 2000,
     seed: int = 0,
 ) -> SeedsNeeded:
-    """Return the fewest seeds with which the difference seen, were it the true one, is found with probability `power`.
+    """Return the fewest seeds that find the observed difference, if it is the true one, with probability `power`.
 
     They are at least 5 of each, since fewer without any spread decide nothing. Found: Welch's t-test rejects equal
     means at `significance`, two-sided, which is where the interval of `welch_difference` leaves out 0; with `paired`,
@@ -117,7 +118,7 @@ def normal_approximation(samples: list[np.ndarray], power: float = 0.8, signific
 def _power(
     samples: list[np.ndarray], n: int, significance: float, simulations: int, random: np.random.Generator
 ) -> float:
-    """Return the share of simulated experiments with `n` seeds in which the t-test rejects."""
+    """Return the share of simulated experiments with `n` seeds that the t-test rejects."""
     from scipy.special import stdtrit
 
     drawn = []

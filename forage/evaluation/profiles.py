@@ -69,7 +69,7 @@ def average_score_distribution(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Profile:
-    """Return the share of tasks whose mean score over seeds lies above each threshold, with a bootstrap band.
+    """Return the share of tasks with a mean score over seeds above each threshold, with a bootstrap band.
 
         share(t) = mean over tasks of [mean over seeds of score > t]
 

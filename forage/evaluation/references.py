@@ -1,4 +1,4 @@
-"""Scores on a common scale: what random play, a person or an expert reaches, and where a score lies between.
+"""Scores on a common scale: between the references of random play and of a human or an expert.
 
     normalised = (score - low) / (high - low)
 
@@ -196,7 +196,7 @@ def _normalised(
 
 
 def _game(name: str) -> str:
-    """Return the letters of a game alone, whatever its environment is called."""
+    """Return a game's name in lower-case letters alone, for any form of its environment's id."""
     name = re.sub(r"-v\d+$", "", name.split("/")[-1].split(":")[-1])
     name = re.sub(r"(-ram|-?NoFrameskip|-?Deterministic)+$", "", name)
     return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -1,4 +1,4 @@
-"""What several seeds say together: aggregates over seeds and tasks, and how far to trust them.
+"""Statistics over seeds and tasks: aggregates and their intervals.
 
 The seed is the unit of chance. A score is one number a seed; episodes of one seed are averaged before they come here.
 Scores of several tasks are a matrix `seeds tasks`, on a scale that makes tasks comparable (see `references`).
@@ -24,7 +24,7 @@ Statistic = Callable[..., Any]
 """Called as `statistic(array, axis=(-2, -1))`: one number for each matrix `seeds tasks`. `numpy.max` is one."""
 Axis = int | tuple[int, ...] | None
 Ends = tuple[float, float]
-"""The least and the most that a number can be; infinite where there is no limit."""
+"""The smallest and the largest possible number; infinite without a limit."""
 
 FEW = 5  # with fewer seeds a percentile bootstrap is far too narrow, and equal scores are no sign of certainty
 CHUNK = 4_000_000  # resampled numbers held at once: 32 MB
@@ -32,7 +32,7 @@ CHUNK = 4_000_000  # resampled numbers held at once: 32 MB
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """A number and how far to trust it. `low` and `high` are None when there is a single seed."""
+    """A number and its interval. `low` and `high` are None for a single seed."""
 
     value: float
     low: float | None
@@ -68,21 +68,19 @@ def interquartile_mean(scores: Float[np.ndarray, "*shape"], axis: Axis = None) -
 
 
 def name_of_mean(seeds: int) -> str:
-    """Return what an interquartile mean of so many seeds is: below 4, where none is left out, the plain mean."""
+    """Return the name of an interquartile mean over `seeds`: below 4, none is left out, so it is the plain mean."""
     return "interquartile mean" if seeds >= 4 else "mean"
 
 
 def mean(scores: Float[np.ndarray, "*shape"], axis: Axis = None) -> Any:
-    """Return the sum over the number: what an average seed scores on an average task. One outlier can move it
-    anywhere.
-    """
+    """Return the mean over seeds and tasks. A single outlier can move it anywhere."""
     return _pool("A mean", scores, axis).mean(axis=-1)
 
 
 def median(scores: Float[np.ndarray, "*shape"], axis: Axis = None) -> Any:
-    """Return the middle score of all, of seeds and tasks alike; the mean of the two middle ones for an even number.
+    """Return the median over all seeds and tasks; for an even number, the mean of the two middle ones.
 
-    What the literature calls the median of a benchmark is `task_median`.
+    The median of a benchmark in the literature is `task_median`.
     """
     return np.median(_pool("A median", scores, axis), axis=-1)
 
@@ -104,7 +102,7 @@ def task_median(scores: Float[np.ndarray, "*shape seeds tasks"], axis: tuple[int
 
 
 def optimality_gap(scores: Float[np.ndarray, "*shape"], axis: Axis = None, gamma: float = 1.0) -> Any:
-    """Return how far scores fall short of `gamma` on average; higher scores do not make up for it. Lower is better.
+    """Return the mean shortfall of scores below `gamma`, not offset by higher scores. Lower is better.
 
         gamma - mean(min(score, gamma))
 
@@ -124,14 +122,7 @@ def bootstrap_interval(
     resamples: int = 2000,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Percentile bootstrap over seeds: where `statistic` falls for seeds drawn anew, with replacement, from those seen.
-
-        (quantile((1 - confidence) / 2), quantile((1 + confidence) / 2)) of statistic(resampled scores)
-
-    Scores of several tasks, `seeds tasks`, are resampled within each task by itself (stratified).
-    The interval is too narrow for few seeds: one at 95 % around the IQM of normal scores holds the truth in about
-    50, 75, 90, 94 and 95 % of experiments with 2, 3, 5, 10 and 20 seeds, and less often when scores are skewed.
-    """
+    """Compute the percentile bootstrap over seeds: quantiles of `statistic` for seeds resampled with replacement."""
     scores = check_scores("bootstrap_interval", scores)
     seeds, tasks = scores.shape
     check_interval(seeds, confidence, resamples)
@@ -146,7 +137,7 @@ def bootstrap_interval(
 
 
 def student_interval(scores: Float[np.ndarray, " seeds"], confidence: float = 0.95) -> tuple[float, float]:
-    """Compute Student's interval of the mean, which is as wide as few seeds ask for.
+    """Compute Student's interval of the mean, which is wide enough for few seeds.
 
         mean +- t s / sqrt(n),  s^2 the variance with n - 1 in its denominator
         t: the quantile (1 + confidence) / 2 of Student's t with n - 1 degrees of freedom
@@ -206,12 +197,12 @@ def inside(interval: tuple[float, float], within: Ends | None) -> tuple[float, f
 
 
 def quantiles(found: np.ndarray, confidence: float) -> np.ndarray:
-    """Return the ends of the middle `confidence` of what resamples found, along the last axis."""
+    """Return the ends of the middle `confidence` of resampled statistics, along the last axis."""
     return np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2], axis=-1)
 
 
 def check_scores(name: str, scores: Any) -> np.ndarray:
-    """Return scores as `seeds tasks`; refuse what cannot be summarised."""
+    """Return scores as `seeds tasks`. Raise `ForageError` if they cannot be summarised."""
     scores = np.asarray(scores, np.float64)
     if scores.ndim not in (1, 2) or scores.size == 0:
         raise ForageError(
@@ -227,7 +218,7 @@ def check_scores(name: str, scores: Any) -> np.ndarray:
 
 
 def check_interval(seeds: int, confidence: float, resamples: int) -> None:
-    """Refuses an interval that would say nothing."""
+    """Raise `ForageError` for an interval without meaning."""
     if seeds < 2:
         raise ForageError("One seed says nothing about others: an interval needs at least 2 seeds, better 10.")
     if not 0 < confidence < 1:
@@ -237,7 +228,7 @@ def check_interval(seeds: int, confidence: float, resamples: int) -> None:
 
 
 def _digits(x: float, largest: float) -> str:
-    """Print a number with the decimals that suit the largest one beside it: 12346, 495.2, 5.21, 0.521, 0.0521."""
+    """Format a number with the decimals that suit the largest in its row: 12346, 495.2, 5.21, 0.521, 0.0521."""
     if largest == 0:
         return f"{x:.1f}"
     magnitude = math.floor(math.log10(abs(largest)))

@@ -1,4 +1,4 @@
-"""A picture of what a setting is worth: scores against its values."""
+"""A picture of a sweep: scores against the values of a setting."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How long until a run is good enough, when some runs never are.
+"""The time until a run reaches a score, if some runs never do.
 
-A run that stops before it reaches the threshold is censored: it took longer than it ran, nobody knows how long. To
-leave it out, or to count it as if it had just arrived, makes an algorithm that often fails look fast. Survival
-analysis counts it for what is known of it. Times are steps, seconds or episodes, whatever the curve's axis is.
+A run that stops before it reaches the threshold is censored: its time is longer than the run, by an unknown amount.
+Leaving it out, or counting its end as an arrival, makes an algorithm that often fails look fast. Survival analysis uses
+what is known of it. Times are steps, seconds or episodes, depending on the curve's axis.
 
 Source: Kaplan and Meier, 1958, "Nonparametric Estimation from Incomplete Observations"; Mantel, 1966, "Evaluation of
 survival data and two new rank order statistics"; Royston and Parmar, 2013, "Restricted mean survival time".
@@ -23,7 +23,7 @@ from forage.evaluation.statistics import check_interval, quantiles
 
 
 class Times(NamedTuple):
-    """For each seed when it reached the threshold, or where `reached` is False, how long it was watched in vain."""
+    """For each seed the time at which it reached the threshold or, if `reached` is False, the length of the run."""
 
     time: Float[np.ndarray, " seeds"]
     reached: Bool[np.ndarray, " seeds"]
@@ -64,11 +64,12 @@ def first_reached(
     values: Float[np.ndarray, "seeds points"],
     threshold: float,
 ) -> Times:
-    """Return when each seed's curve first reaches `threshold`; a seed that never does is censored at its last time.
+    """Return the time at which each seed's curve first reaches `threshold`; a seed that never does is censored at its
+    end.
 
     `times` are steps, the same for all seeds, or each seed's own, such as seconds; NaN there ends a seed that stopped
-    earlier than others. NaN in `values` says that no episode ended since the point before, so the threshold was not
-    reached. A noisy curve crosses by luck before it does for good: average each point over enough episodes.
+    earlier than others. NaN in `values` means that no episode ended since the point before, so the threshold was not
+    reached. A noisy curve crosses it by chance too early: average each point over enough episodes.
     """
     times, values = np.asarray(times, np.float64), np.asarray(values, np.float64)
     if values.ndim != 2 or values.size == 0 or times.shape not in (values.shape, values.shape[1:]):
@@ -89,7 +90,7 @@ def first_reached(
 
 
 def kaplan_meier(times: Times, confidence: float = 0.95) -> Survival:
-    """Return the share of runs still below the threshold as time goes on, with a band at each time by itself.
+    """Return the share of runs still below the threshold over time, with a pointwise band.
 
         share(t) = product over times s <= t at which d_s of n_s runs still watched reached it of (1 - d_s / n_s)
 
@@ -114,7 +115,7 @@ def kaplan_meier(times: Times, confidence: float = 0.95) -> Survival:
 
 
 def median_time(times: Times, confidence: float = 0.95) -> Duration:
-    """Return when half of all runs have reached the threshold; infinity when that never was so.
+    """Return the time at which half of all runs have reached the threshold; infinity if they never do.
 
         the smallest time t with share(t) <= 1/2, share as in `kaplan_meier`
 
@@ -166,11 +167,11 @@ def restricted_mean_time(
 
 
 def logrank(a: Times, b: Times) -> float:
-    """Return the p-value of the log-rank test: how likely two equally fast algorithms would differ as much as `a` and
-    `b`.
+    """Return the p-value of the log-rank test: the probability of so large a difference between equally fast
+    algorithms.
 
-    Two-sided. It compares whole curves and sees best a difference that keeps its ratio over time.
-    Source: Mantel, 1966; Peto and Peto, 1972, "Asymptotically Efficient Rank Invariant Test Procedures".
+    Two-sided. It compares whole curves and is most sensitive to a difference with a constant ratio over time. Source:
+    Mantel, 1966; Peto and Peto, 1972, "Asymptotically Efficient Rank Invariant Test Procedures".
     """
     a, b = _checked(a), _checked(b)
     if min(len(a.time), len(b.time)) < 2:
@@ -185,7 +186,7 @@ def logrank(a: Times, b: Times) -> float:
 
 
 def _restricted_means(times: Times, drawn: Float[np.ndarray, "resamples seeds"], horizon: float) -> np.ndarray:
-    """Return the restricted mean of each resample, in which seed i is drawn `drawn[:, i]` times."""
+    """Return the restricted mean of each resample, with seed i drawn `drawn[:, i]` times."""
     order = np.lexsort((~times.reached, times.time))  # at one time, those who arrive come before those who give up
     time, reached, drawn = times.time[order], times.reached[order], drawn[:, order]
     watched = np.cumsum(drawn[:, ::-1], axis=1)[:, ::-1]

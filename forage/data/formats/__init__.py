@@ -1,4 +1,4 @@
-"""Formats of data sets: which there are, how one is recognised, read and written.
+"""Formats of data sets: their names, recognition, readers and writers.
 
 | name | what it is | read | written |
 |---|---|---|---|
@@ -35,7 +35,7 @@ FOLDERS = ("folder", "minari")
 
 
 def package(name: str, what: str, distribution: str | None = None) -> Any:
-    """Import a package of others. Raise `ForageError` with what to install where it is not there."""
+    """Import a third-party package. Raise `ForageError` with the command that installs it if it is missing."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -45,7 +45,7 @@ def package(name: str, what: str, distribution: str | None = None) -> Any:
 
 
 def kind_of(path: Path) -> str:
-    """Return the name of a data set's format. Raise `ForageError` if it is none, or nothing is there."""
+    """Return the name of a data set's format. Raise `ForageError` if it is none, or the path is missing."""
     if path.is_dir():
         if (path / "header.json").is_file():
             return "folder"
@@ -107,7 +107,7 @@ def about(data: Transitions, spec: Spec | Mapping[str, Any] | None, path: Path, 
 
 
 def target_kind(path: Path, named: str | None = None) -> str:
-    """Return the format that a data set is to be written in: the one named, or what its suffix says."""
+    """Return the format for writing a data set: the one named, or that of its suffix."""
     kind = named or ("folder" if not path.suffix else SUFFIXES.get(path.suffix.lower(), ""))
     if kind not in WRITTEN:
         what = named or path.suffix
@@ -140,9 +140,9 @@ def write(path: Path, data: Transitions, header: Mapping[str, Any], kind: str) -
 
 
 def fingerprint(path: Path) -> str:
-    """Return the SHA-256 of a data set: of its file, or of all files of its folder, and of the words beside it.
+    """Return the SHA-256 of a data set: of its file, or of all files of its folder, and of the TOML file next to it.
 
-    That of a folder of arrays is of its header, which has the hash of each array: nothing large is read.
+    A folder of arrays is identified by its header, which has the hash of each array: no large file is read.
     """
     if not path.is_dir():
         if path.exists() and beside(path).is_file() and beside(path) != path and kind_of(path) != "forage":

@@ -29,7 +29,7 @@ OWN = OPTIONAL_FIELDS  # arrays that Forage adds
 
 
 def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
-    """Read a file. Raise `ForageError` if it is damaged or something else."""
+    """Read a file. Raise `ForageError` if it is damaged or of another kind."""
     h5py = package("h5py", "HDF5 files")
     try:
         with h5py.File(path, "r") as file:

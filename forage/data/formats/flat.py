@@ -1,4 +1,4 @@
-"""From arrays of rows, as others write them, to whole episodes in which termination and time limits are apart.
+"""The conversion of arrays of rows, as others write them, to whole episodes with separate terminations and time limits.
 
     observation o_t, action a_t, reward r_t, and the ends of episodes    [row, ...]
 
@@ -32,7 +32,7 @@ MOST_LOST = 0.01  # share of the rows that may be left out without a word
 
 
 class Rows(NamedTuple):
-    """What a file holds, row by row. `None`: the file does not say."""
+    """The contents of a file, row by row. `None`: the file lacks it."""
 
     observation: np.ndarray
     action: np.ndarray
@@ -52,7 +52,7 @@ class Rows(NamedTuple):
         return self._replace(**taken)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return what the file says, by name."""
+        """Return the arrays of the file by name."""
         return {name: array for name, array in self._asdict().items() if name not in PLAIN and array is not None}
 
 
@@ -67,7 +67,7 @@ def arranged(
     episode: Sequence[np.ndarray] = (),
     time: np.ndarray | None = None,
 ) -> tuple[Rows, Label]:
-    """Return the rows by episode and time, and how messages call them, if columns tell either of these."""
+    """Return the rows by episode and time, and their names in messages, if columns identify either of these."""
     if not episode and time is None:
         return rows, label
     count = count_rows(path, rows.action, rows.arrays() | {f"episode {i}": array for i, array in enumerate(episode)})
@@ -90,7 +90,7 @@ def arranged(
 
 
 def transitions(path: Path, rows: Rows, reading: Reading, spec: Spec, label: Label = row) -> tuple[Transitions, int]:
-    """Return the whole episodes of rows, and how many rows were left out. Raise `ForageError` at the first bad row."""
+    """Return the whole episodes of rows, and the number of rows left out. Raise `ForageError` at the first bad row."""
     count = count_rows(path, rows.action, rows.arrays())
 
     def fit(name: str, array: np.ndarray, space: Any) -> np.ndarray:
@@ -151,9 +151,9 @@ def episodes_cut(
     marked: Bool[np.ndarray, " row"],
     horizon: int | None,
 ) -> Bool[np.ndarray, " episode"]:
-    """Return which episodes the recording cut, counting all of their rows, also one that will be left out.
+    """Return the mask of episodes cut by the recording, from all of their rows, even those left out later.
 
-    `marked`: rows that the file marks as ends, which tells where no time limit is known.
+    `marked`: rows that the file marks as ends, which decide if no time limit is known.
     """
     last = np.flatnonzero(ended)
     if rows.cut is not None:
@@ -166,10 +166,10 @@ def episodes_cut(
 def check_loss(
     path: Path, rows: Rows, number: Int[np.ndarray, " row"], keep: Bool[np.ndarray, " row"], lossy: bool
 ) -> None:
-    """Raise `ForageError` if more is left out than a person would expect, and nobody said that it may be.
+    """Raise `ForageError` if too many rows are left out, unless that was allowed.
 
-    `number`: the episode of each row. More than one row in a hundred is too much, but for the last row of an episode
-    that ran out of time in a layout that never has what follows it.
+    `number`: the episode of each row. More than one row in a hundred is too much, not counting the last row of an
+    episode that ran out of time in a layout that never has its successor.
     """
     lost = ~keep
     alone = np.bincount(number)[number] == 1
@@ -188,7 +188,7 @@ def check_loss(
 
 
 def named_arrays(path: Path, reading: Reading, there: Any) -> tuple[str, ...]:
-    """Return which arrays of a file name episodes and times. Raise `ForageError` if it has no such array."""
+    """Return the names of the file's arrays of episodes and times. Raise `ForageError` if one is missing."""
     names = (*reading.episode, *filter(None, [reading.time]))
     for name in names:
         if name not in there:
@@ -197,7 +197,7 @@ def named_arrays(path: Path, reading: Reading, there: Any) -> tuple[str, ...]:
 
 
 def count_rows(path: Path, actions: Any, arrays: Mapping[str, Any]) -> int:
-    """Return how many rows the arrays of a file have. Raise `ForageError` if they differ, or there are none."""
+    """Return the number of rows in the arrays of a file. Raise `ForageError` if they differ, or there are none."""
     for name, array in arrays.items():
         if np.ndim(array) == 0:
             raise ForageError(f"{path} has one value as its {name}; it is an array with a row for each step.")
@@ -216,7 +216,7 @@ def expand(flags: Bool[np.ndarray, " row"], like: np.ndarray) -> np.ndarray:
 
 
 def ends(path: Path, rows: Rows, reading: Reading, count: int, label: Label = row) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the task was over and where only time ran out. Raise `ForageError` if that cannot be told."""
+    """Return the masks of terminated rows and of time limits. Raise `ForageError` if they cannot be determined."""
     said = reading.ends
     terminated = None if rows.terminated is None else flags(path, "terminated", rows.terminated, label)
     truncated = None if rows.truncated is None else flags(path, "truncated", rows.truncated, label)
@@ -262,7 +262,7 @@ def ends(path: Path, rows: Rows, reading: Reading, count: int, label: Label = ro
 
 
 def after(terminated: np.ndarray, steps: int) -> np.ndarray:
-    """Return where time runs out, so many steps after an episode began."""
+    """Return the mask of rows at the time limit, every `steps` steps from the start of an episode."""
     result, begun = np.zeros(len(terminated), bool), 0
     for end in (*np.flatnonzero(terminated), len(terminated) - 1):
         result[begun + steps - 1 : end + 1 : steps] = True
@@ -271,7 +271,7 @@ def after(terminated: np.ndarray, steps: int) -> np.ndarray:
 
 
 def flags(path: Path, name: str, array: Any, label: Label = row) -> np.ndarray:
-    """Return an array of yes and no. Raise `ForageError` if something else stands."""
+    """Return an array of truth values. Raise `ForageError` for any value but 0 and 1."""
     array = numbers(path, name, array).reshape(len(array), -1)
     if array.shape[1] != 1 or not np.isin(array, (0, 1)).all():
         bad = int((~np.isin(array, (0, 1)).all(1)).argmax())
@@ -315,12 +315,12 @@ def fitted(
 
 
 def long_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a shape without its axes of length 1, which do not change the order of the numbers."""
+    """Return a shape without its axes of length 1, as those do not change the order of the numbers."""
     return tuple(size for size in shape if size != 1)
 
 
 def turned(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return pictures with the channels where a space has them, first or last; others as they are."""
+    """Return pictures with the channels first or last, as in a space; return others unchanged."""
     have = array.shape[1:]
     if len(have) == len(shape) == 3 and have != shape:
         if (*have[1:], have[0]) == shape and have[0] < min(have[1:]):
@@ -346,7 +346,7 @@ def check_finite(path: Path, name: str, array: np.ndarray, label: Label) -> None
 
 
 def spec_json(spec: Spec) -> dict[str, Any]:
-    """Return what a data set's header says of its environment."""
+    """Return the description of the environment in a data set's header."""
     return json.loads(
         dumps({
             "name": spec.name,

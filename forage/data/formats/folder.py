@@ -47,7 +47,7 @@ def read_header(path: Path) -> dict[str, Any]:
 
 
 def mapped(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the arrays of a folder through a memory map, and its header. Nothing is read before it is asked for."""
+    """Return the arrays of a folder through a memory map, and its header. Arrays are read only on access."""
     header, arrays = read_header(path), {}
     for name, said in header["arrays"].items():
         try:
@@ -103,7 +103,7 @@ class Writer:
         return self
 
     def add(self, data: Transitions) -> None:
-        """Write whole episodes behind what is there. Raise `ForageError` if the arrays are others."""
+        """Append whole episodes. Raise `ForageError` if the arrays have other names, shapes or types."""
         arrays = files.arrays_of(data)
         arrays["episode"] = arrays["episode"] + self.episodes
         shapes = {name: (array.shape[1:], array.dtype) for name, array in arrays.items()}
@@ -136,7 +136,7 @@ class Writer:
             shutil.rmtree(self.temporary, ignore_errors=True)
 
     def finish(self) -> None:
-        """Write how long the arrays are and what they hash to, and give the folder its name."""
+        """Write the lengths and the hashes of the arrays, and rename the folder to its final name."""
         arrays = {}
         for name, file in self.open.items():
             shape, dtype = self.shapes[name]
@@ -152,7 +152,7 @@ class Writer:
 
 
 def told(shape: tuple[tuple[int, ...], np.dtype] | None) -> str:
-    """Return how a message says what an array is."""
+    """Return an array's type and shape for a message."""
     return "not there" if shape is None else f"{shape[1]} {shape[0]}"
 
 

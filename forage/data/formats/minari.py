@@ -34,12 +34,12 @@ from forage.data.logged import OPTIONAL_FIELDS, Transitions
 
 
 def folder_of(path: Path) -> Path | None:
-    """Return the folder with Minari's metadata, which is `path` or its `data`."""
+    """Return the folder with Minari's metadata, either `path` or its `data`."""
     return next((at for at in (path, path / "data") if (at / "metadata.json").is_file()), None)
 
 
 def read(path: Path, spec: Spec | None, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
-    """Read a data set. Its spaces are its own; `spec`, where it is given, must have such."""
+    """Read a data set. Its spaces are its own; a given `spec` must have the same."""
     storage = package("minari.dataset.minari_storage", "Minari data sets", "minari").MinariStorage
     at = folder_of(path)
     assert at is not None
@@ -79,7 +79,7 @@ def read(path: Path, spec: Spec | None, reading: Reading) -> tuple[Transitions, 
 
 
 def fields(path: Path, number: int, first: int, episode: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one episode's arrays. A last row that is nothing else was cut by the recording."""
+    """Return one episode's arrays. A last row that neither terminates nor truncates was cut by the recording."""
     count = len(episode["rewards"])
     if count == 0:
         raise ForageError(f"{path}: episode {number} is empty.")

@@ -1,4 +1,4 @@
-"""NumPy archives of OGBench: `terminals` are trajectories' last rows, `masks` are 0 where the task is over.
+"""NumPy archives of OGBench: `terminals` mark trajectories' last rows, `masks` are 0 at the end of the task.
 
 As downloaded a trajectory has one row more than it has transitions, the last state, and no rewards or masks: those come
 from OGBench's own relabelling. A file with `next_observations` has one row for each transition. A row whose mask is 0

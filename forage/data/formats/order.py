@@ -27,14 +27,14 @@ Continues = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Order(NamedTuple):
-    """Where each row goes."""
+    """The order of the rows."""
 
     rows: Int[np.ndarray, " row"]  # numbers of the file's rows, in order
     ended: Bool[np.ndarray, " row"]  # of the ordered rows: the last of its episode
 
 
 class Named(NamedTuple):
-    """What names the episode and the time of each row, and what more the file says of the rows."""
+    """The columns that identify the episode and the time of each row, and further facts about the rows."""
 
     episode: Sequence[Shaped[np.ndarray, " row"]]  # columns whose values together name an episode; none: all are of one
     time: Shaped[np.ndarray, " row"] | None
@@ -44,7 +44,7 @@ class Named(NamedTuple):
 
 
 def ordered(path: Path, named: Named, label: Label) -> Order:
-    """Return the rows by episode and time. Raise `ForageError` if that cannot be told.
+    """Return the rows by episode and time. Raise `ForageError` if their order is ambiguous.
 
     Episodes come in the order of their first rows. Without a time the rows of an episode are in the order of the file.
     """
@@ -66,7 +66,7 @@ def ordered(path: Path, named: Named, label: Label) -> Order:
 
 
 def returns(path: Path, named: Named, codes: np.ndarray, rows: np.ndarray, label: Label) -> np.ndarray:
-    """Return where an episode begins although its name was there before: no time says how the rows follow."""
+    """Return the mask of rows at which a repeated name starts a new episode, in a file without times."""
     same = codes[rows][1:] == codes[rows][:-1]
     marked = named.last[rows][:-1]
     back = same & (np.diff(rows) != 1)  # other rows lie between
@@ -105,7 +105,9 @@ def returns(path: Path, named: Named, codes: np.ndarray, rows: np.ndarray, label
 def by_time(
     path: Path, named: Named, codes: np.ndarray, rows: np.ndarray, time: np.ndarray, label: Label
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows sorted by episode and time, and where an episode begins anew under a name that was there."""
+    """Return the rows sorted by episode and time, and the mask of rows at which a repeated name starts a new
+    episode.
+    """
     ordered = rows[np.lexsort((time[rows], codes[rows]))]
     same = codes[ordered][1:] == codes[ordered][:-1]
     twice = same & (time[ordered][1:] == time[ordered][:-1])
@@ -133,7 +135,7 @@ def by_time(
 
 
 def name_of(named: Named, row: int) -> str:
-    """Return how a message calls a row's episode."""
+    """Return the name of a row's episode in messages."""
     return f"episode {', '.join(plain(column[row]) for column in named.episode)}"
 
 
@@ -143,7 +145,7 @@ def plain(value: Any) -> str:
 
 
 def numbered(path: Path, columns: Sequence[np.ndarray], label: Label) -> Int[np.ndarray, " row"]:
-    """Return the number of each row's episode, in the order in which they come first."""
+    """Return the number of each row's episode, counted by first occurrence."""
     codes = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         check_named(path, "episode", column, label)
@@ -157,7 +159,7 @@ def numbered(path: Path, columns: Sequence[np.ndarray], label: Label) -> Int[np.
 
 
 def check_named(path: Path, what: str, column: np.ndarray, label: Label) -> None:
-    """Raise `ForageError` for the first row without a value: it is nobody's."""
+    """Raise `ForageError` for the first row without a value, as it belongs to no episode."""
     if column.dtype.kind == "f":
         missing = np.isnan(column)
     elif column.dtype.kind in "mM":

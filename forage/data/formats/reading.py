@@ -1,4 +1,4 @@
-"""What a person says about a file of others: which column is what, and how an episode's end is meant."""
+"""The user's description of a foreign file: the meaning of its columns and of the ends of its episodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEVERAL = ("observation", "next_observation", "action", "episode", "without")  #
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """The words about a file, from options or from a TOML file beside it."""
+    """The description of a file, from options or from the TOML file next to it."""
 
     observation: tuple[str, ...] = ()  # columns of a table, in the order of the environment's observation
     next_observation: tuple[str, ...] = ()  # columns of the observation that the step led to; else the next row's
@@ -34,7 +34,7 @@ class Reading:
     lossy: bool = False  # more than one row in a hundred may be left out
 
     def over(self, other: Reading) -> Reading:
-        """Return these words, and the other's where nothing is said here."""
+        """Return these settings, with the other's for those that are unset here."""
         said = {name: value for name in NAMES if (value := getattr(self, name)) not in ((), "", None, False)}
         return dataclasses.replace(other, **said)
 
@@ -43,12 +43,12 @@ NAMES = tuple(field.name for field in dataclasses.fields(Reading))
 
 
 def beside(path: Path) -> Path:
-    """Return where the words about a file stand, if it has any: `log.toml` beside `log.csv`."""
+    """Return the path of a file's description: `log.toml` for `log.csv`."""
     return path.with_suffix(".toml")
 
 
 def read_beside(path: Path) -> Reading:
-    """Read the TOML file beside a data set; without one nothing is said."""
+    """Read the TOML file next to a data set; without one, return an empty description."""
     words = beside(path)
     if words == path or not words.is_file():
         return Reading()
@@ -86,7 +86,7 @@ def parse(found: Mapping[str, Any], where: str) -> Reading:
 
 
 def parse_ends(value: Any, where: str) -> str | int:
-    """Return what an end means: `terminated`, `truncated`, or after how many steps time runs out."""
+    """Return the meaning of an end: `terminated`, `truncated`, or the time limit in steps."""
     if value in (TERMINATED, TRUNCATED):
         return value
     text = str(value)

@@ -1,7 +1,7 @@
-"""Tables with a row for each transition: a CSV of one's own, and Parquet.
+"""Tables with a row for each transition: CSV files of the user, and Parquet.
 
-Which column is what, options or a TOML file beside the table say (`reading.py`). Parquet that Forage wrote has columns
-with the names of a data set's arrays, and its header in the file's metadata, so nothing need be said.
+Options or a TOML file next to the table name the columns (`reading.py`). Parquet files written by Forage have columns
+named as a data set's arrays, and the header in the file's metadata, so they need no description.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EXAMPLE = 'observation = ["x", "speed"], action = "push", reward = "paid", termi
 
 
 def read_csv(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
-    """Read a CSV whose first line names its columns."""
+    """Read a CSV with the names of its columns in the first line."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             lines = csv.reader(file)
@@ -65,7 +65,7 @@ def read_csv(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dic
 def transitions(
     path: Path, columns: Mapping[str, np.ndarray], reading: Reading, spec: Spec, label: files.Label
 ) -> tuple[Transitions, dict[str, Any]]:
-    """Return the whole episodes of a table's columns, and how many rows were left out."""
+    """Return the whole episodes of a table's columns, and the number of rows left out."""
     episode, time = [columns[name] for name in reading.episode], columns[reading.time] if reading.time else None
     rows, label = flat.arranged(path, rows_of(columns, reading), spec, label, episode, time)
     data, dropped = flat.transitions(path, rows, reading, spec, label)
@@ -82,7 +82,7 @@ def number(path: Path, line: int, name: str, cell: str) -> float:
 
 
 def columns_of(reading: Reading) -> list[str]:
-    """Return the columns that are said to be something, in order and each once."""
+    """Return the described columns, in order and without repetition."""
     single = (reading.reward, reading.terminated, reading.truncated, reading.time, reading.behaviour_probability)
     several = (*reading.observation, *reading.next_observation, *reading.action, *reading.episode)
     return list(dict.fromkeys(name for name in (*several, *single) if name))

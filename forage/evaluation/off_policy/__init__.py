@@ -1,4 +1,4 @@
-"""Off-policy evaluation: what a policy would return, from what another one logged. See docs/off-policy.md."""
+"""Off-policy evaluation: the return of a policy, estimated from another policy's log. See docs/off-policy.md."""
 
 from forage.data.collect import log_episodes, softened, tabular_policy
 from forage.data.logged import Logged

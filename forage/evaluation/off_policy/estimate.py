@@ -1,4 +1,4 @@
-"""The front: what would this policy have returned, by several estimators at once, with intervals over episodes."""
+"""Estimates of a policy's return by several estimators at once, with intervals over episodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from forage.evaluation.off_policy.target import Overlap, Target, overlap
 from forage.evaluation.statistics import bootstrap_interval
 
 Estimator = Callable[[Target], Float[np.ndarray, " episode"]]
-"""From the question to one number for each episode, whose mean is the estimate."""
+"""A function of the target that returns one number for each episode; their mean is the estimate."""
 
 ESTIMATORS: dict[str, Estimator] = {
     "is": importance.importance_sampling,
@@ -42,7 +42,7 @@ PROBABILITIES = (*WEIGHS, "dr", "wdr", "magic", "mis")  # what needs the behavio
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """A policy's estimated return, and how far to trust it. `low` and `high` are None where there is no interval."""
+    """A policy's estimated return and its interval. `low` and `high` are None without an interval."""
 
     value: float
     low: float | None
@@ -57,7 +57,7 @@ class Estimate:
 
 @dataclasses.dataclass(frozen=True)
 class Table(Mapping[str, Estimate]):
-    """Estimates by the names of their estimators; printed, a table. `overlap` says how far the data speaks."""
+    """Estimates by the names of their estimators; printed, a table. `overlap`: the data's coverage of the policy."""
 
     estimates: dict[str, Estimate]
     overlap: Overlap
@@ -93,7 +93,7 @@ def estimate(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Table:
-    """Return what `policy` would have returned where the data was logged: J = E[sum over t of discount^t r_t].
+    """Estimate the return of `policy` in the environment of the log: J = E[sum over t of discount^t r_t].
 
     `policy` maps observations (leaves `[batch, ...]`) to action probabilities `[batch, action]`; a loaded agent
     (`forage.load`) will do, and is then judged as it is evaluated. `estimators` are names of `ESTIMATORS`, functions of
@@ -144,7 +144,7 @@ def _named(chosen: Sequence[str | Estimator] | Mapping[str, Estimator] | None, t
 
 
 def _possible(target: Target) -> list[str]:
-    """Return what the data allows, networks only where no table will do."""
+    """Return the estimators that the data allows; networks only if there are too many observations for a table."""
     logged = target.logged
     few = logged.states is not None and logged.states[2] <= logged.transitions / 2
     names = [*WEIGHS, *TABLES] if few else [*WEIGHS, "fqe-network"]

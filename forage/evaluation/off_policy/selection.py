@@ -1,7 +1,7 @@
-"""How well estimates choose among policies: rank correlation, regret@k, errors, and SharpeRatio@k with its family.
+"""Measures of selection by estimates: rank correlation, regret@k, errors, and SharpeRatio@k with its family.
 
 All take `estimates[p]` and true `values[p]` of the same policies. The top k are those with the highest estimates (of
-equal ones the first), and what is asked is how the k do when they are tried one after another in the world.
+equal ones the first), and the measures judge the k policies as if they were tried one after another.
 
 Source: Kiyohara, Kishimoto, Kawakami, Kobayashi, Nakata and Saito, 2024, "Towards Assessing and Benchmarking
 Risk-Return Tradeoff of Off-Policy Evaluation", arXiv 2311.18207; for regret@k and rank correlation Fu et al., 2021,
@@ -44,13 +44,13 @@ def rank_correlation(estimates: Any, values: Any) -> float:
 
 
 def regret(estimates: Any, values: Any, k: int = 1) -> float:
-    """Regret@k = max over all policies of J - max over the top k of J: what choosing among the k can no longer give."""
+    """Regret@k = max over all policies of J - max over the top k of J: the loss of choosing among the k."""
     estimates, values = _check(estimates, values)
     return float(values.max() - values[_top(estimates, k)].max())
 
 
 def normalised_regret(estimates: Any, values: Any, k: int = 1) -> float:
-    """Regret@k as a share of the range of the values: 0 the best, 1 the worst. 0 where all values are equal."""
+    """Regret@k as a share of the range of the values: 0 the best, 1 the worst. 0 if all values are equal."""
     found = regret(estimates, values, k)
     spread = float(np.ptp(np.asarray(values, np.float64)))
     return found / spread if spread > 0 else 0.0
@@ -68,14 +68,14 @@ def relative_mse(estimates: Any, values: Any) -> float:
 
 
 def normalised_mse(estimates: Any, values: Any) -> float:
-    """mean of (estimate - value)^2, divided by the squared range of the values. NaN where all values are equal."""
+    """mean of (estimate - value)^2, divided by the squared range of the values. NaN if all values are equal."""
     estimates, values = _check(estimates, values)
     spread = float(np.ptp(values))
     return float(((estimates - values) ** 2).mean() / spread**2) if spread > 0 else float("nan")
 
 
 def portfolio(estimates: Any, values: Any, k: int, baseline: float, threshold: float | None = None) -> Portfolio:
-    """Return the risk-return numbers of the top k, where the behaviour policy's value is `baseline`.
+    """Return the risk-return numbers of the top k, for a behaviour policy of value `baseline`.
 
         SharpeRatio@k = max(0, best@k - J(b)) / std@k,    std@k = sqrt(1/k sum over the k of (J(p) - mean@k)^2)
 

@@ -17,16 +17,16 @@ from forage.data.logged import Logged
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Target:
-    """Logged data as seen by a target policy pi; what is asked for is its discounted return from an episode's start.
+    """Logged data as seen by a target policy pi, to estimate its discounted return from an episode's start.
 
-        J(pi) = E[sum over t of discount^t r_t]        over t < `horizon`, where there is one
+    J(pi) = E[sum over t of discount^t r_t]        over t < `horizon`, if there is one
 
     `policy` maps observations (leaves `[batch, ...]`) to probabilities `[batch, action]`, or has a method
-    `probabilities` that does. With a `horizon`, later steps are left out. Without one, a truncated episode is one whose
-    value went on unseen: estimators that know values of states go on from its last observation, the others sum what was
-    logged and so judge the return up to the time limit; `cut` says how much that can matter.
+    `probabilities` that does. With a `horizon`, later steps are left out. Without one, the value of a truncated episode
+    continues beyond the log: estimators with state values bootstrap from its last observation, the others sum the log
+    and so judge the return up to the time limit; `cut` measures the possible effect.
 
-    Raises `ForageError` if the policy's answers are no probabilities, or an episode was truncated before `horizon`.
+    Raise `ForageError` if the policy's answers are no probabilities, or an episode was truncated before `horizon`.
     """
 
     logged: Logged
@@ -53,7 +53,7 @@ class Target:
 
     @property
     def bootstraps(self) -> bool:
-        """Value goes on from the observation where an episode was truncated."""
+        """Return whether values are bootstrapped from the last observation of a truncated episode."""
         return self.horizon is None
 
     @functools.cached_property
@@ -125,7 +125,7 @@ class Target:
         return np.bincount(self.logged.numbers, values, self.logged.episodes)
 
     def weights(self, estimator: str) -> Float[np.ndarray, "episode time"]:
-        """rho_t = product over k <= t of pi(a_k | o_k) / b(a_k | o_k); after the end it stays as it was at the end."""
+        """rho_t = product over k <= t of pi(a_k | o_k) / b(a_k | o_k); after the end, its value at the end."""
         with np.errstate(over="ignore", invalid="ignore"):
             weights = np.cumprod(self.padded(self.ratio(estimator), 1.0), axis=1)
         if not np.isfinite(weights).all():
@@ -145,7 +145,7 @@ class Target:
         return Target(self.logged.select(keep[self.logged.numbers]), self.policy, self.discount, self.horizon)
 
     def states(self, estimator: str) -> tuple[Int[np.ndarray, " transition"], Int[np.ndarray, " transition"], int]:
-        """Return the numbers of the observations, of the next ones, and how many there are."""
+        """Return the numbers of the observations, of the next ones, and the number of different ones."""
         if self.logged.states is None:
             raise ForageError(
                 f"{estimator} keeps a table of observations, and there are too many different ones; give it features, "
@@ -156,7 +156,7 @@ class Target:
 
 @dataclasses.dataclass(frozen=True)
 class Overlap:
-    """Measures of how far the data covers the target policy.
+    """Measures of the data's coverage of the target policy.
 
     - `effective_sample_size`: (sum w)^2 / sum w^2 over the episodes' whole weights w (Kong, 1992, "A note on importance
       sampling using standardized weights"): what the episodes are worth to trajectory-wise weighting. Under 10 or so,
@@ -180,12 +180,12 @@ class Overlap:
 
 
 def effective_sample_size(weights: Float[np.ndarray, " episode"]) -> float:
-    """(sum w)^2 / sum w^2: how many equally weighted episodes say as much. 0 where all weights are."""
+    """(sum w)^2 / sum w^2: the number of equally weighted episodes of the same information; 0 if all weights are 0."""
     return float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 0.0
 
 
 def overlap(target: Target) -> Overlap:
-    """Works out how far the data speaks about the target policy."""
+    """Compute the data's coverage of the target policy."""
     logged = target.logged
     last = np.append(np.diff(logged.numbers) != 0, True)
     cut = float((target.discount**logged.lengths * logged.truncated[last]).mean()) if target.bootstraps else 0.0

@@ -1,4 +1,4 @@
-"""Ratios of visits: each transition weighed by how much more often the target policy comes by.
+"""Ratios of visits: each transition weighed by the target policy's frequency of visits relative to the log's.
 
 Weights of whole pasts multiply with the number of steps; ratios of visits do not. Both methods here work with a number
 for each observation (or, DualDICE, with linear features), and without a bound on the number of steps.
@@ -86,7 +86,7 @@ def dualdice(target: Target, features: Features | None = None, ridge: float = RI
 
 
 def ratios(target: Target, features: Features | None = None, ridge: float = RIDGE) -> Float[np.ndarray, " transition"]:
-    """zeta of `dualdice` at each transition: how much more often the target comes by than the log does.
+    """zeta of `dualdice` at each transition: the target's frequency of visits relative to the log's.
 
         zeta(s, a) = (1 - discount) sum over t of discount^t Pr(s_t = s, a_t = a under pi) / share of (s, a) in the log
 

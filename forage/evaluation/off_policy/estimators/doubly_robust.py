@@ -46,10 +46,10 @@ class Model(NamedTuple):
 def doubly_robust(
     target: Target, values: ActionValues | None = None, fit: Fit = linear_values, folds: int = 2
 ) -> PerEpisode:
-    """DR of Jiang and Li: one number for each episode, whose mean is the estimate.
+    """DR of Jiang and Li: one number for each episode; their mean is the estimate.
 
-    `values` is Q, where it is known; else `fit` makes it, for each of `folds` parts from the episodes of the others, or
-    with 1 fold from all of them.
+    `values` is Q, if it is known; else `fit` estimates it, for each of `folds` parts from the episodes of the others,
+    or with 1 fold from all of them.
     """
     told = model(target, values, fit, folds)
     ratio = target.padded(target.ratio("dr"), 1.0)
@@ -62,7 +62,7 @@ def doubly_robust(
 def weighted_doubly_robust(
     target: Target, values: ActionValues | None = None, fit: Fit = linear_values, folds: int = 2
 ) -> PerEpisode:
-    """WDR of Thomas and Brunskill: one number for each episode, whose mean is the estimate; options as of DR."""
+    """WDR of Thomas and Brunskill: one number for each episode; their mean is the estimate. Options as for DR."""
     told = model(target, values, fit, folds)
     weights = target.weights("wdr")
     before = np.concatenate([np.ones((len(weights), 1)), weights[:, :-1]], axis=1)
@@ -71,7 +71,7 @@ def weighted_doubly_robust(
 
 
 def model(target: Target, values: ActionValues | None, fit: Fit, folds: int) -> Model:
-    """Q and V along the episodes, by `values` or by what `fit` makes of other episodes."""
+    """Return Q and V along the episodes, from `values` or from a `fit` to other episodes."""
     logged = target.logged
     q, v, beyond = (np.zeros(logged.transitions) for _ in range(3))
     for judged, known in _split(target, values is None, folds):

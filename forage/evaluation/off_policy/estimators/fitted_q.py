@@ -57,11 +57,11 @@ class LinearValues:
 
 
 def fitted_q(target: Target, features: Features | None = None, ridge: float = RIDGE) -> PerEpisode:
-    """Return the estimate, as one number for each episode whose mean it is (see `linear.influence`).
+    """Return one number for each episode; their mean is the estimate (see `linear.influence`).
 
     `features` maps observations to `[batch, feature]`; without them each different observation has a value of its own.
-    Raises `ForageError` if there are too many different observations for a table, and where the equations have no
-    single solution.
+    Raise `ForageError` if there are too many different observations for a table, or the equations have no single
+    solution.
     """
     of = design(target, features, ridge, "fqe")
     theta = _theta(target, of)
@@ -78,9 +78,7 @@ def fitted_q(target: Target, features: Features | None = None, ridge: float = RI
 
 
 def linear_values(target: Target, features: Features | None = None, ridge: float = RIDGE) -> ActionValues:
-    """Return the fitted action values, as a function of observations and times: what doubly robust estimators
-    ask for.
-    """
+    """Return the fitted action values as a function of observations and times, for doubly robust estimators."""
     if features is None:
         features = _table(target)
     of = design(target, features, ridge, "fqe")
@@ -102,9 +100,7 @@ def _theta(target: Target, of: Design) -> Float[np.ndarray, "left d"]:
 
 
 def _table(target: Target) -> Features:
-    """Return a feature for each different observation of the data; one that was never seen has none, and the
-    value 0.
-    """
+    """Return a feature for each different observation of the data; an unseen one has none, and the value 0."""
     states, following, count = target.states("dr")
     known: dict[bytes, int] = {}
     for tree, numbers in ((target.logged.observation, states), (target.logged.next_observation, following)):

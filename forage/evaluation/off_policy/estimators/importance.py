@@ -1,4 +1,4 @@
-"""Importance sampling: logged returns, weighed by how much likelier the target policy makes what happened.
+"""Importance sampling: logged returns, weighed by the ratio of the target's and the behaviour's probabilities.
 
 With ratios rho_t = product over k <= t of pi(a_k | o_k) / b(a_k | o_k), n episodes and lengths T_i:
 
@@ -54,11 +54,11 @@ def self_normalised_per_decision(target: Target) -> PerEpisode:
 
 
 def normalised_sum(weights: Float[np.ndarray, "episode time"], values: Float[np.ndarray, "episode time"]) -> PerEpisode:
-    """For each episode a number whose mean is sum_t (sum_i w_it x_it / sum_i w_it).
+    """Return a number for each episode; their mean is sum_t (sum_i w_it x_it / sum_i w_it).
 
         m + n sum_t w_it (x_it - m_t) / sum_j w_jt,        m_t the weighted mean at t, m = sum_t m_t
 
-    A step at which all weights are 0 counts as 0: nobody did there what the target would do.
+    A step without any positive weight counts as 0: no episode took the target's actions there.
     """
     total = weights.sum(0)
     share = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)

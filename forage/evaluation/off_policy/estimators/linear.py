@@ -1,4 +1,4 @@
-"""Linear action values from logged data, in closed form, and what each transition weighs in them.
+"""Linear action values from logged data, in closed form, and the weight of each transition in them.
 
 With features x(o) of m numbers, Q(o, a) = x(o) . theta_a; a table is the case of one-hot features. Over all transitions
 
@@ -20,7 +20,7 @@ Features = Callable[[PyTree[np.ndarray]], Any]
 """From observations (leaves `[batch, ...]`) to `[batch, feature]`."""
 
 RIDGE = 1e-6
-"""Added to the diagonal of C, in units of transitions: what was never logged has the value 0."""
+"""The number added to the diagonal of C, in units of transitions: unlogged features get the value 0."""
 
 
 class Design(NamedTuple):

@@ -30,11 +30,12 @@ from forage.evaluation.statistics import bootstrap_interval
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Magic:
-    """The blend; called with a target, one number for each episode whose mean it is, its weights held fixed.
+    """The blend: a function of a target that returns one number for each episode, with fixed weights; their mean is the
+    estimate.
 
     `lengths` of the j are tried, -1 and infinity among them, evenly spread over the steps; the interval of g_inf holds
-    `confidence`, 0.9 as in the paper. The other options are those of the doubly robust estimators. Where the blend
-    rests on the model alone its numbers do not vary, however wrong the model is: so there is no interval.
+    `confidence`, 0.9 as in the paper. The other options are those of the doubly robust estimators. If the blend rests
+    on the model alone its numbers do not vary, however wrong the model is: so there is no interval.
     """
 
     values: ActionValues | None = None
@@ -57,7 +58,7 @@ class Magic:
 def partial_estimates(
     target: Target, values: ActionValues | None = None, fit: Fit = linear_values, folds: int = 2
 ) -> Float[np.ndarray, "episode length"]:
-    """g_{-1}, g_0, ..., g_inf, each as one number for each episode whose mean it is."""
+    """g_{-1}, g_0, ..., g_inf, each as one number for each episode; their mean is the estimate."""
     told = model(target, values, fit, folds)
     weights = target.weights("magic")
     steps = weights.shape[1]

@@ -144,7 +144,7 @@ class NetworkDice:
     seed: int = 0
 
     def ratios(self, target: Target) -> Float[np.ndarray, " transition"]:
-        """zeta: how much more often the target comes by each transition than the log does."""
+        """Return zeta of each transition: the target's frequency of visits relative to the log's."""
         _check_sizes(self.steps, self.batch_size)
         if target.horizon is not None or target.discount >= 1:
             raise ForageError("dualdice counts visits without a limit: it needs a discount below 1 and no horizon.")
@@ -228,7 +228,7 @@ def _chosen(of_actions: Float[Array, "batch actions"], action: Int[Array, " batc
 
 
 def _space(observation: PyTree[np.ndarray]) -> gymnasium.Space[Any]:
-    """Return the space that observations look to be from: images where they are bytes, else numbers without bounds."""
+    """Return a space that fits observations: images for bytes, else numbers without bounds."""
     if isinstance(observation, dict):
         return gymnasium.spaces.Dict({name: _space(part) for name, part in observation.items()})
     if not isinstance(observation, np.ndarray):
