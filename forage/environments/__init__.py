@@ -1,4 +1,4 @@
-"""What happens next? Native environments in JAX, and adapters to environments of other libraries."""
+"""The environments: native ones in JAX, and adapters to those of other libraries."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ __all__ = ["HostFactory", "canonical_id", "list_environments", "make", "spec_of"
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is first used, so that the catalogue is read without loading JAX."""
+    """Import a name at its first use, so that reading the catalogue does not load JAX."""
     if name not in __all__:
         raise AttributeError(f"module 'forage.environments' has no attribute {name!r}")
     from forage.environments import registry

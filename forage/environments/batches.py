@@ -1,4 +1,4 @@
-"""Functions of a person's own that make as many environments as they are asked for."""
+"""Functions by users that make a given number of environments at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forage.core.types import ForageError
 
 
 def takes_a_number(function: Any) -> bool:
-    """Return whether a function is given the number of environments: it must be given something, or says `num_envs`."""
+    """Return whether a function takes the number of environments: it has a required argument, or a `num_envs`."""
     if isinstance(function, type):
         return False
     try:

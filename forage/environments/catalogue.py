@@ -1,4 +1,4 @@
-"""What there is: a row for each native environment, and one for each library that an adapter opens. Data only."""
+"""The catalogue: a row for each native environment, and one for each library with an adapter. Data only."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from forage.environments.teams import ids as teams_ids
 
 
 class Suite(NamedTuple):
-    """A library whose environments are named `prefix:id`.
+    """A library with environments named `prefix:id`.
 
     `target` is called as `target(id, **options)` and returns an `Environment`; with `host` it is a `HostEnvironment`,
-    called as `target(target=id, num_envs=n, name=full_id, **options)`. The module `names` (the target's own, unless it
-    says otherwise) has `ids() -> {id: description}`, and where there are more ids than it lists,
-    `canonical(id) -> id`, which raises `ForageError` for one that is not there.
+    called as `target(target=id, num_envs=n, name=full_id, **options)`. The module `names` (by default the target's own)
+    has `ids() -> {id: description}`; if more ids exist than it lists, it also has `canonical(id) -> id`, which raises
+    `ForageError` for an unknown id.
     """
 
     target: str  # module:callable below forage.environments

@@ -1,4 +1,4 @@
-"""A look at a native environment before a run begins: does it return what its spaces and the contract say?
+"""Checks of a native environment before a run: do its results match its spaces and the contract?
 
 It is traced, not stepped, so this takes milliseconds and catches every mistake of shape and type.
 """
@@ -18,7 +18,7 @@ from forage.core.types import ForageError, Step
 
 
 def check_environment(environment: Environment, name: str) -> None:
-    """Raise `ForageError` that names the method and what was wrong with what it returned."""
+    """Raise `ForageError` with the name of the method and the fault if a result breaks the contract."""
     spaces.check(name, environment.observation_space, environment.action_space)
     key = jax.eval_shape(lambda: prng.key(0))
     agents = environment.num_agents
@@ -52,7 +52,7 @@ def check_environment(environment: Environment, name: str) -> None:
 
 
 def trace(environment: Environment, name: str, method: str, *arguments: Any) -> Any:
-    """Return the shapes that a method returns; what it raises becomes one sentence with the line it came from."""
+    """Return the shapes of a method's results; an error in it becomes one sentence with its line of code."""
     try:
         return jax.eval_shape(getattr(environment, method), *arguments)
     except ForageError:
@@ -77,7 +77,7 @@ def where(environment: Environment, error: Exception) -> str:
 
 
 def same(name: str, what: str, found: PyTree[Any], wanted: PyTree[Any]) -> None:
-    """Raise where two trees of shapes differ."""
+    """Raise `ForageError` if two trees of shapes differ."""
     found_leaves, found_structure = jax.tree_util.tree_flatten_with_path(found)
     wanted_leaves, wanted_structure = jax.tree_util.tree_flatten_with_path(wanted)
     if found_structure != wanted_structure:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Entry(NamedTuple):
-    """One native environment: where its class is, which fields differ from the class's own, what it is."""
+    """One native environment: the location of its class, the fields that differ from its defaults, its description."""
 
     target: str  # module:Class below forage.environments
     description: str

@@ -1,4 +1,4 @@
-"""Numbers that an environment's fields may not be, said in one sentence."""
+"""Checks of an environment's numeric fields, each with one sentence on the valid range."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from forage.core.types import ForageError
 
 
 def check_at_least(environment: Environment, **minima: float) -> None:
-    """Raise `ForageError` for a field below its minimum, or broken where its type is `int`.
+    """Raise `ForageError` for a field below its minimum, or for a fraction in an `int` field.
 
-    `None`, and what is being traced and cannot be looked at, pass.
+    `None` and traced values, which cannot be inspected, pass.
     """
     types = {field.name: str(field.type) for field in dataclasses.fields(environment)}
     for name, minimum in minima.items():

@@ -1,4 +1,4 @@
-"""Options of an environment as plain data for a run's config.json, and back: arrays and tuples stay what they are."""
+"""Conversion of an environment's options to plain data for config.json, and back, with arrays and tuples kept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from forage.core.types import ForageError
 
 
 def to_plain(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options for JSON. Raise `ForageError` for one that no file can keep."""
+    """Return the options for JSON. Raise `ForageError` for an option that JSON cannot represent."""
 
     def plain(option: str, value: Any) -> Any:
         if value is None or type(value) in (bool, int, float, str):

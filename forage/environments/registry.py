@@ -1,4 +1,4 @@
-"""From ids to environments: the catalogue's tables, and a person's own classes. Imports only what is named."""
+"""From ids to environments: the catalogue's tables, and users' own classes. Imports only the named module."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ SIZED = re.compile(r"deepsea-(\d+)", re.IGNORECASE)
 
 @dataclasses.dataclass(frozen=True)
 class HostFactory:
-    """An environment that is stepped on the host: what it is, not yet made. Can be pickled to other processes.
+    """A recipe of an environment stepped on the host, not yet made. It can be pickled for other processes.
 
-    `options` are by name. One that the environment's own constructor names goes there; any other may be one of ours
-    (`max_episode_steps` is both). Where a name is taken, `forage.NAME` is ours and `own.NAME` the environment's.
+    `options` are by name. An option of the environment's own constructor is passed to it; any other may be an option of
+    Forage (`max_episode_steps` is both). For a name in both, `forage.NAME` and `own.NAME` distinguish the two.
     """
 
     id: str
@@ -49,7 +49,7 @@ class HostFactory:
     around: tuple[tuple[str, Mapping[str, Any]], ...] = ()  # wrappers by name with their options, first innermost
 
     def build(self, num_envs: int) -> HostEnvironment:
-        """Make `num_envs` of it. Raises `ForageError` if it or what it needs is not there."""
+        """Make `num_envs` of it. Raise `ForageError` if it or a library that it needs is missing."""
         try:
             return self._build(num_envs)
         except SystemExit as error:
@@ -104,7 +104,7 @@ class HostFactory:
         return make_vector(self.id, cls, num_envs, ours.pop("info", ()), **given, **ours)
 
     def _refuse_around(self, cls: Any) -> None:
-        """Raise `ForageError` for wrappers around what is no Gymnasium environment."""
+        """Raise `ForageError` for wrappers around an environment of another library than Gymnasium."""
         gymnasium_kind = isinstance(cls, type) and issubclass(cls, _load(SUITES["gymnasium"].target))
         if self.around and not gymnasium_kind:
             raise ForageError(
@@ -124,9 +124,7 @@ class HostFactory:
             raise failure(self.id, target, error, {}) from error
 
     def _divided(self, cls: Any, target: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options as the adapter takes them: the environment's own in `own`, where their names could be
-        ours.
-        """
+        """Return the options in the adapter's form: the environment's own are in `own` if a name may be ambiguous."""
         ours: dict[str, Any] = {}
         own: dict[str, Any] = {}
         named = self._named(cls, target) if self.options and hasattr(cls, "options_of") else None
@@ -147,7 +145,7 @@ class HostFactory:
         return ours | ({"own": own} if own else {})
 
     def spec(self) -> Spec:
-        """Return what an agent may know of it. Makes one and closes it again."""
+        """Return the `Spec` of the environment, from a copy that is made and closed again."""
         environment = self.build(1)
         environment.close()
         return environment.spec
@@ -190,9 +188,7 @@ def make(id: str, /, **options: Any) -> Environment | HostFactory:
 
 
 def canonical_id(id: str) -> str:
-    """Return the id in its proper spelling (`minatar:Breakout` for `MINATAR:breakout`); `ForageError` when there is
-    none.
-    """
+    """Return the id in its proper spelling (`minatar:Breakout` for `MINATAR:breakout`); `ForageError` if unknown."""
     if match := SIZED.fullmatch(id):
         return f"DeepSea-{int(match[1])}"
     spelled = {name.lower(): name for name in NATIVE if name != "DeepSea-N"}
@@ -211,7 +207,7 @@ def canonical_id(id: str) -> str:
 
 
 def spec_of(environment: Environment, name: str) -> Spec:
-    """Return what an agent may know of a native environment."""
+    """Return the `Spec` of a native environment."""
     return Spec(
         name=name,
         observation_space=environment.observation_space,
@@ -235,9 +231,9 @@ def maker_of(id: str) -> tuple[Any, dict[str, Any]] | None:
 
 
 def list_environments(libraries: bool = True) -> list[Listed]:
-    """Return every environment that `make` knows here, by kind: native, each library's, and how to name the others.
+    """Return every environment known to `make`, by kind: native, each library's, and the form of names for others.
 
-    To list what the libraries have, those that are installed are imported.
+    Installed libraries are imported to list their environments.
     """
     rows = [Listed(name, "native", entry.description) for name, entry in NATIVE.items()]
     for prefix, suite in SUITES.items():
@@ -256,7 +252,7 @@ def installed(suite: Suite) -> bool:
 
 
 def find_module(name: str) -> bool:
-    """Return whether there is a module of this name, here or among what is installed."""
+    """Return whether a module of this name exists, in this folder or among the installed ones."""
     return importlib.util.find_spec(name) is not None or Path(name).with_suffix(".py").exists()
 
 
@@ -356,7 +352,7 @@ def _suite_id(id: str, prefix: str, rest: str) -> str:
 
 
 def _unknown(id: str, more: list[str] | None = None) -> ForageError:
-    """Return one sentence with the nearest ids: ours, Gymnasium's, and `more`."""
+    """Return the error with the nearest ids among Forage's, Gymnasium's and `more`."""
     ours = [name for name in (*NATIVE, "DeepSea-10") if name != "DeepSea-N"]
     ours += [f"gymnasium:{known}" for known in _names(SUITES["gymnasium"]).ids()]
     wanted = id.lower()

@@ -106,7 +106,7 @@ class ALEEnvironment(HostEnvironment):
         return 60 / self._skip
 
     def _render(self) -> UInt8[np.ndarray, "height width 3"]:
-        """Draw what the agent sees: the emulator's own picture cannot be had from the vector environment."""
+        """Draw the agent's observation: the vector environment does not give out the emulator's own picture."""
         if self._newest is None:
             raise ForageError(f"{self.name} has nothing to draw before its first reset; call reset(seed) first.")
         picture = np.repeat(self._newest[..., None], 3, axis=-1) if self._grey else self._newest
@@ -147,7 +147,7 @@ def check_options(name: str, options: dict[str, Any]) -> None:
 
 
 def load_vector() -> Any:
-    """Import ale-py's vector environment, or say how to install it."""
+    """Import ale-py's vector environment. Raise `ForageError` with the command that installs it if it is missing."""
     try:
         import ale_py
         from ale_py import vector_env
@@ -171,7 +171,7 @@ def ids() -> dict[str, str]:
 
 
 def canonical(target: str) -> str:
-    """Return a game's name (`MsPacman` for `ms_pacman`). Raise `ForageError` with the nearest where there is none."""
+    """Return a game's name (`MsPacman` for `ms_pacman`). Raise `ForageError` with the nearest names if unknown."""
     known = games()
     spelled = {word.lower(): name for name, rom in known.items() for word in (name, rom)}
     if target.lower() in spelled:

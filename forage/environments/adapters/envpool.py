@@ -198,7 +198,7 @@ FIXED = {"num_envs", "batch_size", "seed", "env_seed", "max_num_players", "gym_r
 
 
 def load_envpool() -> Any:
-    """Import EnvPool, or says how to install it."""
+    """Import EnvPool. Raise `ForageError` with the command that installs it if it is missing."""
     try:
         import envpool
     except ImportError as error:
@@ -212,7 +212,7 @@ def ids() -> dict[str, str]:
 
 
 def canonical(target: str) -> str:
-    """EnvPool's own spelling. Raises `ForageError` with the nearest ids when it has no such environment."""
+    """Return EnvPool's spelling of an id. Raise `ForageError` with the nearest ids if it has no such environment."""
     known = load_envpool().list_all_envs()
     if target in known:
         return target
@@ -225,12 +225,12 @@ def canonical(target: str) -> str:
 
 
 def in_order(numbers: np.ndarray) -> np.ndarray | slice:
-    """Return what sorts the rows of environments with these numbers; mostly they are sorted, and nothing is copied."""
+    """Return an index that sorts rows by environment number: a slice without a copy if they are sorted already."""
     return slice(None) if (numbers[:-1] < numbers[1:]).all() else np.argsort(numbers)
 
 
 def _rows(observation: PyTree[np.ndarray], order: np.ndarray | slice) -> PyTree[np.ndarray]:
-    """Return these rows of each array. A plain array is spared the walk over a tree, which takes longer."""
+    """Return these rows of each array. A plain array skips the walk over a tree, which takes longer."""
     return observation[order] if isinstance(observation, np.ndarray) else jax.tree.map(lambda x: x[order], observation)
 
 
@@ -247,7 +247,7 @@ def _nested(space: Any, observation: Any) -> PyTree[np.ndarray]:
 
 
 def _as_float32(space: Any) -> Any:
-    """Return the space in the dtype it travels in. EnvPool says "no bound" as the smallest and largest float64."""
+    """Return the space with floats as float32. EnvPool writes "no bound" as the smallest and largest float64."""
     if not isinstance(space, spaces.Box):
         return space
     dtype = array_dtype(space)

@@ -112,23 +112,25 @@ def options_of(make: Any) -> set[str]:
 
 
 def horizon(env: Any, turns: bool) -> int | None:
-    """Return the steps of an episode, where the environment limits its cycles; in turns a cycle is several steps."""
+    """Return the time limit of an episode in steps; `None` without a limit, and in turns, since a cycle is several
+    steps.
+    """
     cycles = getattr(env.unwrapped, "max_cycles", None)
     return cycles if isinstance(cycles, int) and not turns else None
 
 
 def has_mask(space: Any) -> bool:
-    """Return whether an agent is shown which actions are allowed."""
+    """Return whether an agent's observation includes a mask of allowed actions."""
     return isinstance(space, spaces.Dict) and MASK in space.spaces
 
 
 def without_mask(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    """Return the space of what an agent sees beside its mask, if it has one."""
+    """Return the space of an agent's observation without its mask."""
     return spaces.Dict(rest) if isinstance(rest := beside_mask(space), dict) else rest
 
 
 def beside_mask(seen: Any) -> Any:
-    """Return what is beside a mask: the observation, where it is called so and alone, or a dictionary of the rest."""
+    """Return an observation without its mask: its entry `observation` if no other is left, else a dictionary."""
     if not (isinstance(seen, dict) or has_mask(seen)):
         return seen
     rest = {key: part for key, part in seen.items() if key != MASK}
@@ -148,7 +150,7 @@ def totals(env: Any) -> dict[str, float]:
 
 
 def check_paid(agent: str, rewards: Mapping[str, float], before: Mapping[str, float], now: Mapping[str, float]) -> None:
-    """Raise `Misfit` if the rewards of a step, of which `agent` took it, are not what `last()` has more by it."""
+    """Raise `Misfit` if the `rewards` of a step by `agent` differ from the growth of the totals of `last()`."""
     for name, total in now.items():
         had = 0.0 if name == agent else float(before.get(name, 0.0))
         paid, told = float(rewards.get(name, 0.0)), float(total) - had
@@ -169,16 +171,16 @@ class Seen(NamedTuple):
 
 
 class PettingZooEnvironment(HostEnvironment):
-    """`num_envs` environments of PettingZoo, whose agents act at once or in turns, stepped one after another.
+    """`num_envs` environments of PettingZoo, with agents in parallel or in turns, stepped one after another.
 
-    - Each agent sees `{"observation", "state", "present"}`, and `"action_mask"` where the environment has one, in what
-      it shows or in its infos, or the agents have different numbers of actions. What spaces that differ have in common
-      is said by `team_spaces`; with `identity` (the default where agents differ) the agent's number is appended,
+    - Each agent sees `{"observation", "state", "present"}`, and `"action_mask"` if the environment has one (in its
+      observations or infos) or the agents have different numbers of actions. `team_spaces` describes the common form of
+      different spaces; with `identity` (the default for agents that differ) the agent's number is appended,
       one-hot. `state`, for a central critic, is all observations side by side and the agent's number.
-    - In turns, a step is one agent's; the others wait, and what they do is not heard. Rewards reach each agent at the
-      step they fall on. Who is done is taken out at once.
+    - In turns, a step is one agent's; the others wait, and their actions are ignored. Rewards reach each agent at the
+      step of their arrival. Agents that are done are removed at once.
     - An agent that has left stays terminated without reward until all have; one that has not come yet waits.
-    - Where an environment says both terminated and truncated, terminated wins.
+    - If an environment returns both terminated and truncated, terminated wins.
     - Its state cannot be saved: `snapshot` is `None`.
     """
 
@@ -191,7 +193,7 @@ class PettingZooEnvironment(HostEnvironment):
         own: Mapping[str, Any] | None = None,
         **options: Any,
     ):
-        """`options` go to the environment's constructor, and `own` too, whatever they are called."""
+        """Pass `options`, and `own` under any name, to the environment's constructor."""
         name, options = name or f"pettingzoo:{target}", {**options, **(own or {})}
         first, self.turns = create(target, options)
         self.envs = [first, *(create(target, options)[0] for _ in range(num_envs - 1))]
@@ -260,14 +262,14 @@ class PettingZooEnvironment(HostEnvironment):
         return self.following
 
     def begin(self, into: Seen, index: int, seed: int | None = None) -> None:
-        """Start an episode of one environment, and write what its agents see."""
+        """Start an episode of one environment, and write its agents' observations."""
         self._at = index
         seen, infos = self.start(self.envs[index], seed)
         self.gone[index], self.out_of_time[index] = False, False
         self.write(into, index, seen, infos)
 
     def start(self, env: Any, seed: int | None) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-        """Reset an environment. Return what its agents see, `None` in turns, and their infos."""
+        """Reset an environment. Return its agents' observations (`None` in turns) and their infos."""
         if not self.turns:
             return begin(env, seed)
         env.reset(seed=seed)
@@ -342,7 +344,7 @@ class PettingZooEnvironment(HostEnvironment):
                 )
 
     def advance(self, env: Any, chosen: dict[str, Any]) -> tuple[Any, ...]:
-        """Step one environment. Return what it said of agents: seen, rewards, terminated, truncated, infos."""
+        """Step one environment. Return its agents' observations, rewards, terminated, truncated and infos."""
         if self.turns:
             return self.take_turn(env, chosen)
         result = env.step({name: chosen[name] for name in env.agents})
@@ -356,7 +358,7 @@ class PettingZooEnvironment(HostEnvironment):
         return result
 
     def take_turn(self, env: Any, chosen: dict[str, Any]) -> tuple[Any, ...]:
-        """Step the agent whose turn it is, and take out those that are done. Return as `advance` does."""
+        """Step the agent in turn and remove agents that are done. Return the same tuple as `advance`."""
         agent, before = env.agent_selection, totals(env)
         env.step(chosen[agent])
         rewards, over, clock = dict(env.rewards), dict(env.terminations), dict(env.truncations)
@@ -388,7 +390,7 @@ class PettingZooEnvironment(HostEnvironment):
         return Seen(np.zeros((*shape, *box.shape), box.dtype), mask, np.zeros(shape, np.int8))
 
     def write(self, into: Seen, index: int, seen: dict[str, Any] | None, infos: dict[str, Any]) -> None:
-        """Write what the agents of one environment see; `seen` is what it said, or else it is asked."""
+        """Write the observations of one environment's agents; `seen` holds them, or else the environment is asked."""
         env = self.envs[index]
         left = (self.gone[index] | self.out_of_time[index]).tolist()
         acting = env.agent_selection if self.turns and env.agents else None
@@ -409,7 +411,7 @@ class PettingZooEnvironment(HostEnvironment):
             into.presence[index, i] = -1 if left[i] else here
 
     def heard(self, agent: int, mask: Any) -> Bool[np.ndarray, " option"]:
-        """Return the mask of one agent. Raise `ForageError` for one that agents would not see."""
+        """Return the mask of one agent. Raise `ForageError` for a mask that agents would not see."""
         if not self.masked:
             raise ForageError(
                 f"{self.name} gives agent {self.agents[agent]} an {MASK} in its infos that cannot be obeyed; its "
@@ -419,7 +421,7 @@ class PettingZooEnvironment(HostEnvironment):
         return self.actions.mask(agent, mask)
 
     def together(self, seen: Seen) -> PyTree[np.ndarray]:
-        """Return what a batch shows: with who one is, what a central critic sees, who is there and what is allowed."""
+        """Return the observation of a batch: agent identities, the critic's state, presence and action masks."""
         observation, number = seen.observation, len(self.agents)
         masks = {MASK: seen.mask.astype(np.int8)} if self.masked else {}
         if number == 1:

@@ -1,9 +1,9 @@
-"""Agents whose spaces differ, seen and moved through one space that they share: what `pettingzoo` and others need.
+"""Agents with different spaces, mapped to one shared space, as `pettingzoo` and other adapters need.
 
-Actions. Choices are padded to the most that any agent has, and a mask allows each agent its own. Numbers keep each
-agent's own bounds: an entry where those differ is in [-1, 1] for all, and -1 and 1 are the agent's own.
+Actions. Choices are padded to the largest number of any agent, and a mask allows each agent its own. Numbers keep each
+agent's own bounds: an entry with different bounds is in [-1, 1] for all, and -1 and 1 are the agent's own.
 
-Observations. Agents that see the same Box see it as it is, a picture with its channels last; others see vectors,
+Observations. Agents with the same Box keep it, a picture with its channels last; other observations are vectors,
 flattened to `float32` and padded with zeros.
 """
 
@@ -37,10 +37,10 @@ class Own(NamedTuple):
 
 
 def share(boxes: Sequence[spaces.Box]) -> tuple[spaces.Box, list[Own]]:
-    """Return the box that agents with flat boxes of actions share, and how each one's own action follows.
+    """Return the box shared by agents with flat boxes of actions, and each agent's map from it to its own action.
 
-    Where the bounds of an entry are the same, they stay; where they differ and each agent has both, they become
-    [-1, 1]; else a number is what it is, and each agent's own bounds are for its environment to keep.
+    An entry with the same bounds for all keeps them; one with different, finite bounds becomes [-1, 1]; any other is
+    passed on unchanged, and the environment must enforce each agent's own bounds.
     """
     most = max(box.shape[0] for box in boxes)
     low, high = np.zeros((2, most))
@@ -62,7 +62,9 @@ class SharedActions:
     """One action space for all agents of `num_envs` environments, and each agent's own action in it."""
 
     def __init__(self, name: str, inner: Mapping[str, spaces.Space[Any]], num_envs: int):
-        """`inner`: each agent's own space. Raises `ForageError` for what `Door` does not take, and for mixtures."""
+        """Build the shared space of `inner`, each agent's own. Raise `ForageError` for mixtures and spaces unknown to
+        `Door`.
+        """
         self.name, self.agents, self.inner = name, list(inner), list(inner.values())
         self.doors = [Door(name, space, num_envs) for space in self.inner]
         outer: list[Any] = [door.space for door in self.doors]
@@ -92,9 +94,9 @@ class SharedActions:
 
     @staticmethod
     def _allowed(counts: list[np.ndarray]) -> tuple[Bool[np.ndarray, "agent option"], Bool[np.ndarray, "agent option"]]:
-        """Return which options of the shared choices each agent has at all, and which of them are its own.
+        """Return the masks of the options that each agent has, and of those that are its own.
 
-        A choice that an agent does not have is one of a single option, which is not its own.
+        A choice that an agent lacks has a single option, which is not its own.
         """
         each = padded(counts)
         most = each.max(0)
@@ -103,7 +105,7 @@ class SharedActions:
         return allowed, allowed & np.repeat(has, most, axis=1)
 
     def mask(self, agent: int, said: Any) -> Bool[np.ndarray, " option"]:
-        """Return an agent's mask over the shared choices. Raises `ForageError` if what it `said` does not fit."""
+        """Return an agent's mask over the shared choices. Raise `ForageError` if its own mask does not fit."""
         space, row = self.inner[agent], self.allowed[agent].copy()
         if isinstance(space, spaces.Discrete) and isinstance(said, np.ndarray) and said.shape == (int(space.n),):
             row[self.mine[agent]] = said != 0  # by far the most frequent, and quick
@@ -131,7 +133,7 @@ class SharedActions:
 
 
 def padded(counts: Sequence[np.ndarray]) -> np.ndarray:
-    """Return how many options each choice has, `[agent, choice]`, 1 where an agent does not have it."""
+    """Return the number of options of each choice, `[agent, choice]`; 1 for a choice that an agent lacks."""
     rows = np.ones((len(counts), max(map(len, counts))), np.int64)
     for row, count in zip(rows, counts, strict=True):
         row[: len(count)] = count
@@ -139,10 +141,10 @@ def padded(counts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 class SharedView:
-    """One space for what all agents see, and each agent's observation in it."""
+    """One shared observation space for all agents, and the conversion of each agent's observation to it."""
 
     def __init__(self, name: str, inner: Mapping[str, spaces.Space[Any]]):
-        """`inner`: what each agent sees. Raises `ForageError` if they cannot be in one space."""
+        """Build the shared space of `inner`, each agent's own. Raise `ForageError` if they do not fit into one."""
         self.agents, self.inner = list(inner), list(inner.values())
         for agent, space in inner.items():
             check_size(name, agent, space)
@@ -181,7 +183,7 @@ class SharedView:
         return spaces.Box(low, high, dtype=np.float32)
 
     def write(self, row: np.ndarray, agent: int, said: Any) -> None:
-        """Write what an agent sees into its `row`. Raises `Misfit` if that is not of its space."""
+        """Write an agent's observation into its `row`. Raise `Misfit` if it is outside the agent's space."""
         space: Any = self.inner[agent]
         if not isinstance(space, spaces.Box):
             flat = as_vector(space, said)
@@ -215,7 +217,7 @@ def of_kind(box: spaces.Box, low: np.ndarray, high: np.ndarray) -> spaces.Box:
 
 
 def check_size(name: str, agent: str, space: spaces.Space[Any]) -> None:
-    """Raise `ForageError` for observations of no fixed size, and for pictures among other things."""
+    """Raise `ForageError` for observations without a fixed size, and for pictures combined with other parts."""
     if not vector_size(space):
         raise ForageError(
             f"{name} shows agent {agent} observations in {type(space).__name__}, which cannot be made one vector; "

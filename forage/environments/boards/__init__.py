@@ -1,1 +1,1 @@
-"""Board games for two players, who move in turns."""
+"""Board games for two players in turn."""

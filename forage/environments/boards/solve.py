@@ -20,7 +20,7 @@ POWERS = 3 ** np.arange(CELLS)
 
 
 def moved(board: Board, cell: int) -> Board:
-    """Return the board after the mover's mark, as the other player, who now moves, sees it."""
+    """Return the board after the mover's mark, seen from the other player, the next to move."""
     return tuple(1 if i == 2 else 2 if i == 1 else 0 for i in (*board[:cell], 1, *board[cell + 1 :]))
 
 
@@ -35,7 +35,7 @@ def free(board: Board) -> list[int]:
 
 @functools.cache
 def value(board: Board) -> int:
-    """Return what the position is worth to the mover when both play perfectly: 1, 0 or -1."""
+    """Return the value of the position for the mover under perfect play: 1, 0 or -1."""
     if lost(board):
         return -1
     return max((-value(moved(board, cell)) for cell in free(board)), default=0)
@@ -43,7 +43,7 @@ def value(board: Board) -> int:
 
 @functools.cache
 def best_moves() -> Bool[np.ndarray, "board cell"]:
-    """Return which moves keep the value of each position; boards are numbered in base 3."""
+    """Return the moves that keep the value of each position; boards are numbered in base 3."""
     table = np.zeros((3**CELLS, CELLS), bool)
     waiting: list[Board] = [(0,) * CELLS]
     seen = set(waiting)
@@ -61,7 +61,7 @@ def best_moves() -> Bool[np.ndarray, "board cell"]:
 
 
 class Perfect(Opponent):
-    """A player who makes one of the perfect moves, each as likely."""
+    """A player with optimal moves, drawn uniformly among them."""
 
     best: Bool[Array, "board cell"] = equinox.field(default_factory=lambda: jnp.asarray(best_moves()))
 

@@ -172,5 +172,5 @@ def _observe(variables: Float[Array, "variables=4"]) -> Float[Array, "observatio
 
 
 def _wrap(angle: Float[Array, ""]) -> Float[Array, ""]:
-    """Bring an angle into [-π, π]; one already inside comes back exactly as it was."""
+    """Wrap an angle into [-π, π]; an angle already inside stays bit for bit the same."""
     return angle - 2 * jnp.pi * jnp.round(angle / (2 * jnp.pi))

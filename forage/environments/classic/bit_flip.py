@@ -24,10 +24,10 @@ class BitFlipState(NamedTuple):
 
 
 class BitFlip(Environment):
-    """A row of bits, one of which is flipped at each step. It pays nothing: `bit_flip` adds the goal.
+    """A row of bits with an action that flips one of them. Its reward is 0: `bit_flip` adds the goal.
 
     - Observation: `float32[size]`, the bits, drawn uniformly at the start.
-    - Action: which bit to flip, from 0 to `size` - 1.
+    - Action: the index of the bit to flip, from 0 to `size` - 1.
     - Reward: 0. Never terminated.
     - Truncated: after `size` steps, as many as the farthest goal takes.
 
@@ -93,5 +93,5 @@ class BitFlip(Environment):
 
 
 def bit_flip(size: int = 20) -> GoalConditioned:
-    """Bits that are to become given ones: -1 for each step that does not, 0 for the one that does and ends it."""
+    """Return bits with a goal row: reward -1 for each step, 0 for the step that reaches it and ends the episode."""
     return GoalConditioned(BitFlip(size), radius=0.5, reward="penalty", on_success="end")

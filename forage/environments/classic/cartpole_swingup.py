@@ -1,4 +1,4 @@
-"""CartPole swing-up: the pole hangs down, pushing costs, and only a pole held up near the middle is paid for."""
+"""CartPole swing-up: the pole hangs down, pushing costs, and reward requires an upright pole near the middle."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from forage.environments.classic.cartpole import CartPole, CartPoleState
 
 
 class CartPoleSwingUp(Environment):
-    """A cart that must swing its pole up to see reward, and pays for moving; step for step bsuite's `cartpole_swingup`.
+    """A cart that must swing its pole up to earn reward, with a cost for pushes; step for step bsuite's
+    `cartpole_swingup`.
 
     The motion is `CartPole`'s, with steps of `tau` and three actions. Standing still costs nothing, so an agent that
     explores one step at a time stays where it is.
 
-    - Observation: `float32[8]`: position and velocity over `position_threshold`, sin θ, cos θ, θ', the share of the
-      time gone, and 1 (else -1) where the cart is near enough to the middle, and where the pole is slow enough.
+    - Observation: `float32[8]`: position and velocity over `position_threshold`, sin θ, cos θ, θ', the elapsed share
+      of time, and two signs (1 or -1): is the cart near enough to the middle, and is the pole slow enough.
     - Action: 0 pushes left, 1 not at all, 2 right.
-    - Reward: 1 where cos θ > `height`, |θ'| < `slow` and |x| < `middle`; less `move_cost` for a push.
+    - Reward: 1 if cos θ > `height`, |θ'| < `slow` and |x| < `middle`, else 0; minus `move_cost` for a push.
     - Terminated: the cart is beyond `position_threshold`.
-    - Truncated: after `max_steps` steps. (The original terminates, and one step later: it ends where the time is beyond
+    - Truncated: after `max_steps` steps. (The original terminates, and one step later: it ends once the time exceeds
       10 s, and a thousand times 0.01, added up in float64, stay below.)
 
     Defaults are bsuite's; its hardest of 20 settings is `height=0.95, middle=0.05`.

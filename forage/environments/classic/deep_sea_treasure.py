@@ -1,4 +1,4 @@
-"""Deep sea treasure: the further the treasure, the more it is worth; how long is it worth travelling?"""
+"""Deep sea treasure: farther treasures are worth more, at the price of a longer journey."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DeepSeaTreasureState(NamedTuple):
 
 
 class DeepSeaTreasure(Environment):
-    """A submarine looks for treasure and is paid in two currencies: what it finds, and the time it takes.
+    """A submarine in search of treasure, with a reward of two entries: the treasure's value and the time.
 
     - Observation: `float32[2]`, row and column, each as a share of the map's extent (0 to 1).
     - Action: 0 up, 1 down, 2 left, 3 right; a move into rock or off the map leaves the submarine where it is.

@@ -230,7 +230,7 @@ def _bin(car: MountainCar | MountainCarContinuous, state: MountainCarState) -> I
 
 
 def _height(position: float) -> float:
-    """Height of the road, which only the picture needs."""
+    """Return the height of the road, used by the picture only."""
     return 0.45 * math.sin(3 * position)
 
 

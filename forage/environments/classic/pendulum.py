@@ -134,7 +134,7 @@ class Pendulum(Environment):
 
 
 class PendulumCost(Pendulum):
-    """The pendulum with a cost beside its reward: 1 for each step with a torque beyond `gentle`.
+    """The pendulum with a cost in addition to its reward: 1 for each step with a torque beyond `gentle`.
 
     - Reward: `(reward, cost)`.
 

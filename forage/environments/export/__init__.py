@@ -66,7 +66,7 @@ def to_pettingzoo(
 def to_pettingzoo_aec(
     environment: str | Environment, render_mode: str | None = None, **options: Any
 ) -> pettingzoo.AECEnv[str, Any, Any]:
-    """Return an environment as a `pettingzoo.AECEnv`, in which agents act in turn. `options` are those of an id."""
+    """Return an environment as a `pettingzoo.AECEnv` with agents in turn. `options` are those of an id."""
     parallel = to_pettingzoo(environment, render_mode, **options)
     from pettingzoo.utils.conversions import parallel_to_aec
 
@@ -74,7 +74,7 @@ def to_pettingzoo_aec(
 
 
 def gymnasium_id(id: str) -> str:
-    """Return the id of a native environment in Gymnasium's registry, where a colon means a module."""
+    """Return the id of a native environment in Gymnasium's registry; a colon would denote a module there."""
     name = re.sub(r"[^\w.-]", "-", id.replace("DeepSea-N", "DeepSea-10"))
     # Gymnasium has versions of all ids of a name or of none, and a suite may have a level and its old form.
     return "forage/" + (re.sub(r"-(v\d+)$", r"\1", name) if ":" in id else name)

@@ -1,4 +1,4 @@
-"""What the exports share: how an episode begins and goes on from a key, and how values look outside."""
+"""Shared code of the exports: starts and steps of an episode from a key, and conversion of values to NumPy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from forage.core.types import ForageError, Step
 
 
 class Motion:
-    """The two moves of an environment, as functions of a key, which they also move on. Not compiled yet."""
+    """Reset and step of an environment as functions of a key; both also return the next key. Not compiled yet."""
 
     def __init__(self, environment: Environment):
         self.environment = environment
@@ -36,12 +36,12 @@ class Motion:
 
 
 def key_of(seed: int) -> Key[Array, ""]:
-    """Return the key that a seed stands for, on the CPU: what follows from it stays there."""
+    """Return the key of a seed, on the CPU, so that computations from it stay there."""
     return jax.device_put(prng.key(int(seed) % 2**32), jax.local_devices(backend="cpu")[0])
 
 
 def outside(tree: PyTree[Array]) -> PyTree[np.ndarray]:
-    """Arrays of the outside world's own, which it may write to."""
+    """Return new NumPy arrays, so that the caller may write to them."""
     return jax.tree.map(np.array, tree)
 
 
@@ -81,7 +81,7 @@ def reward_space(environment: Environment) -> gymnasium.spaces.Box:
 
 
 def render_modes(environment: Environment) -> list[str]:
-    """`["rgb_array"]` where the environment can be drawn."""
+    """Return `["rgb_array"]` for an environment with pictures, else an empty list."""
     inner = layers(environment)[-1]
     return ["rgb_array"] if type(inner).render is not Environment.render else []
 

@@ -26,11 +26,12 @@ from forage.environments.export.common import (
 
 
 class ParallelExport(ParallelEnv):
-    """Agents `agent_0`, `agent_1`, ..., as many as `environment.num_agents` says (one where it says nothing).
+    """Agents `agent_0`, `agent_1`, ...: `environment.num_agents` of them, one if it has no such attribute.
 
-    Where there are many, the environment's spaces are those of one agent, and the leaves of its observations, its
-    actions, `reward`, `terminated` and `truncated` have a leading agent axis (either flag may also be one for all).
-    An agent leaves when its own episode ends; the others go on, and for those that left the environment hears zeros.
+    With several agents, the environment's spaces are those of one agent, and the leaves of its observations, its
+    actions, `reward`, `terminated` and `truncated` have a leading agent axis (either flag may also be one for all). An
+    agent leaves at the end of its own episode; the others continue, and the environment gets zeros as the actions of
+    agents that left.
     """
 
     def __init__(self, environment: Environment, name: str = "", render_mode: str | None = None):
@@ -67,7 +68,7 @@ class ParallelExport(ParallelEnv):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, PyTree[np.ndarray]], dict[str, dict[str, Any]]]:
-        """Begin an episode; without a seed, one that follows from the episodes before."""
+        """Begin an episode; without a seed, its randomness follows from the episodes before."""
         if seed is not None:
             self._key = key_of(seed)
         elif self._key is None:
@@ -101,7 +102,7 @@ class ParallelExport(ParallelEnv):
         return observations, rewards, terminated, truncated, infos
 
     def render(self) -> UInt8[np.ndarray, "height width 3"] | None:
-        """Draw the state, where `render_mode` says so."""
+        """Draw the state if `render_mode` is set."""
         if self.render_mode is None:
             return None
         if self._state is None:
@@ -109,10 +110,10 @@ class ParallelExport(ParallelEnv):
         return draw(self.environment, self._state)
 
     def close(self) -> None:
-        """Return whether nothing is held."""
+        """Close the environment, without effect: it holds no resources."""
 
     def _each(self, tree: PyTree[np.ndarray]) -> dict[str, Any]:
-        """Return what belongs to each agent that is there."""
+        """Return the part of each agent that is present."""
         if self.count == 1:
             return dict.fromkeys(self.agents, tree)
         places = {agent: index for index, agent in enumerate(self.possible_agents)}

@@ -51,7 +51,7 @@ class GymnasiumExport(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[PyTree[np.ndarray], dict[str, Any]]:
-        """Begin an episode; without a seed, one that follows from the episodes before."""
+        """Begin an episode; without a seed, its randomness follows from the episodes before."""
         super().reset(seed=seed)
         if seed is not None:
             self._key = key_of(seed)
@@ -62,7 +62,7 @@ class GymnasiumExport(gymnasium.Env[Any, Any]):
         return shown(self.observation_space, observation), {}
 
     def step(self, action: Any) -> tuple[PyTree[np.ndarray], Any, bool, bool, dict[str, Any]]:
-        """Take one action. Raise `ForageError` for what is no action, and where no episode is running."""
+        """Take one action. Raise `ForageError` for an invalid action, and outside a running episode."""
         if self._over:
             raise ForageError(f"{self.name} has no episode running; call reset() first.")
         action = inside(self.name, self.action_space, action)
@@ -73,7 +73,7 @@ class GymnasiumExport(gymnasium.Env[Any, Any]):
         return shown(self.observation_space, step.observation), reward, terminated, truncated, outside(step.info)
 
     def render(self) -> UInt8[np.ndarray, "height width 3"] | None:
-        """Draw the state, where `render_mode` says so."""
+        """Draw the state if `render_mode` is set."""
         if self.render_mode is None:
             return None
         if self._state is None:

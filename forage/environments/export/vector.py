@@ -104,7 +104,7 @@ class GymnasiumVectorExport(gymnasium.vector.VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[PyTree[np.ndarray], dict[str, Any]]:
-        """Begin an episode in every environment, or where `options["reset_mask"]` (`bool[env]`) says so."""
+        """Begin an episode in every environment, or in those selected by `options["reset_mask"]` (`bool[env]`)."""
         if isinstance(seed, int | np.integer):
             chosen: list[int | None] = [int(seed) + index for index in range(self.num_envs)]
         else:
@@ -143,7 +143,7 @@ class GymnasiumVectorExport(gymnasium.vector.VectorEnv[Any, Any, Any]):
     def step(
         self, actions: Any
     ) -> tuple[PyTree[np.ndarray], np.ndarray, Bool[np.ndarray, " env"], Bool[np.ndarray, " env"], dict[str, Any]]:
-        """Take one action in each environment. Raise `ForageError` for what is none, and before the first reset."""
+        """Take one action in each environment. Raise `ForageError` for invalid actions, and before the first reset."""
         if self._states is None:
             raise ForageError(f"{self.name} was stepped before its first reset; call reset() first.")
         if self.autoreset_mode == AutoresetMode.DISABLED and self._ended.any():
@@ -174,7 +174,7 @@ class GymnasiumVectorExport(gymnasium.vector.VectorEnv[Any, Any, Any]):
         )
 
     def _info(self, info: dict[str, Array], whose: Bool[np.ndarray, " env"]) -> dict[str, Any]:
-        """Gymnasium's form: each entry, and beside it which environments it is of; zero elsewhere."""
+        """Return infos in Gymnasium's form: each entry, with a mask of environments that have it, zero elsewhere."""
         found: dict[str, Any] = {}
         for name, values in info.items() if whose.any() else ():
             array = np.array(values)
@@ -183,7 +183,7 @@ class GymnasiumVectorExport(gymnasium.vector.VectorEnv[Any, Any, Any]):
         return found
 
     def render(self) -> tuple[UInt8[np.ndarray, "height width 3"], ...] | None:
-        """Draw every environment, where `render_mode` says so."""
+        """Draw every environment if `render_mode` is set."""
         if self.render_mode is None:
             return None
         if self._states is None:

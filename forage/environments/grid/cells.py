@@ -1,8 +1,8 @@
-"""What a cell of a grid world holds, as one byte, and MiniGrid's triple `(object, colour, state)` of it.
+"""The content of a grid cell as one byte, and as MiniGrid's triple `(object, colour, state)`.
 
-Bits 0-3 are the kind: MiniGrid's object, or 11 and 12 for a closed and a locked door. Bits 4-6 are the colour.
-With bit 7 set the cell is a box of that colour with something in it: bit 3 says a ball, otherwise a key, and bits 0-2
-are the colour of what is inside.
+Bits 0-3 are the kind: MiniGrid's object, or 11 and 12 for a closed and a locked door. Bits 4-6 are the colour. With bit
+7 set the cell is a box of that colour that holds an object: bit 3 is set for a ball and clear for a key, and bits 0-2
+are the colour of that object.
 
 Chevalier-Boisvert et al. (2023), "Minigrid & Miniworld: Modular & Customizable Reinforcement Learning Environments for
 Goal-Oriented Tasks", arXiv 2306.13831.
@@ -26,11 +26,11 @@ COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
 RED, GREEN, BLUE, PURPLE, YELLOW, GREY = range(6)
 
 HOLDS = 0x80
-"""The bit of a box with something in it."""
+"""The bit of a box that holds an object."""
 
 
 def cell(kind: Any, colour: Any = 0) -> Any:
-    """Return the byte of a kind in a colour, for numbers and arrays alike."""
+    """Return the byte of a kind in a colour; numbers and arrays both work."""
     return kind | colour << 4
 
 
@@ -63,16 +63,16 @@ TRIPLES = np.array(
 """MiniGrid's `(object, colour, state)` of each byte."""
 
 CLEAR = np.array([_kind(b) not in (WALL, CLOSED_DOOR, LOCKED_DOOR) for b in _BYTES], np.uint8)
-"""One for what can be seen past."""
+"""By cell byte: 1 if the agent can see past the cell."""
 
 ENTERED = np.array([_kind(b) in (EMPTY, FLOOR, DOOR, GOAL, LAVA) for b in _BYTES])
-"""What the agent can step on."""
+"""By cell byte: whether the agent can step onto the cell."""
 
 CARRIED = np.array([_kind(b) in (KEY, BALL, BOX) for b in _BYTES])
-"""What the agent can pick up."""
+"""By cell byte: whether the agent can pick up the content."""
 
 TOGGLED = np.array([_toggled(b) for b in _BYTES], np.uint8)
-"""What becomes of a cell that is toggled without the right key."""
+"""By cell byte: the cell after a toggle without the right key."""
 
 
 def look_up(table: np.ndarray, cells: Shaped[Array, "*shape"]) -> Shaped[Array, "*shape ..."]:

@@ -42,7 +42,7 @@ MOST = 10
 """The largest number in an image: the agent's own code."""
 
 VIEWS = ("image", "full", "direction", "mission")
-"""What `observe` may name."""
+"""The names that `observe` may contain."""
 
 Number = Int[Array, ""]
 Cell = UInt8[Array, ""]
@@ -111,10 +111,10 @@ class GridWorld(Environment):
     see_through_walls: bool = equinox.field(default=False, static=True, kw_only=True)
 
     mission: ClassVar[str]
-    """What is to be done; `{colour}` stands for the target's colour."""
+    """The task in words; `{colour}` stands for the target's colour."""
 
     num_places: ClassVar[int] = 0
-    """How many cells a level of this family names in `places`."""
+    """The number of cells that a level of this family names in `places`."""
 
     def __post_init__(self) -> None:
         if self.max_steps is None:
@@ -129,7 +129,7 @@ class GridWorld(Environment):
             self.check_shape(self.level)
 
     def check_shape(self, level: Level) -> None:
-        """Raise `ForageError` for a level whose arrays are not those of this environment."""
+        """Raise `ForageError` for a level with arrays of shapes that do not fit this environment."""
         places = (self.num_places,)
         if np.shape(level.grid) != (self.height, self.width) or np.shape(level.places) != places:
             raise ForageError(
@@ -171,7 +171,7 @@ class GridWorld(Environment):
 
     @property
     def return_range(self) -> tuple[float, float]:
-        """Return the range of the one reward of an episode, which is that of its success."""
+        """Return the range of an episode's only reward, the one for success."""
         return 0.0, 1.0
 
     @property
@@ -187,7 +187,7 @@ class GridWorld(Environment):
         return state.y * self.width + state.x
 
     def reachable(self) -> np.ndarray:
-        """Return all but the walls: those of the level, or where levels are drawn, the walls around them."""
+        """Return all cells but walls: the level's walls, or only the outer wall if levels are drawn."""
         if self.level is not None and np.ndim(self.level.grid) == 2:
             return np.asarray(self.level.grid) != WALL_CELL
         inside = np.zeros((self.height, self.width), bool)
@@ -202,7 +202,7 @@ class GridWorld(Environment):
         return self.advance(state, action, self.draw(key))
 
     def draw(self, key: Key[Array, ""]) -> Any:
-        """Return the random numbers of one step; none if nothing is left to chance."""
+        """Return the random numbers of one step; empty for deterministic steps."""
         return ()
 
     def advance(self, state: GridState, action: Number, draws: Any = ()) -> tuple[GridState, Step]:
@@ -214,22 +214,22 @@ class GridWorld(Environment):
     def judge(
         self, before: GridState, after: GridState, action: Number, cell: Cell
     ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Return whether the step succeeded, and whether the task is over. `cell` is what stood before the agent."""
+        """Return whether the step succeeded, and whether the task is over. `cell` is the cell that was in front."""
         success = (action == FORWARD) & (cell & 0x8F == GOAL)
         return success, success | ((action == FORWARD) & (cell & 0x8F == LAVA))
 
     def outcome(self, state: GridState, success: Bool[Array, ""], over: Bool[Array, ""]) -> Step:
-        """Return what a step that led to `state` brought."""
+        """Return the `Step` of a transition into `state`."""
         reward = jnp.where(success, self.worth(state.time), jnp.float32(0))
         truncated = (state.time >= jnp.asarray(self.max_steps)) & ~over
         return Step(self.observation(state), reward, over, truncated, {})
 
     def worth(self, time: Number) -> Float[Array, ""]:
-        """Return the reward for success after so many steps."""
+        """Return the reward for success after `time` steps."""
         return 1 - 0.9 * (time / jnp.asarray(self.max_steps, jnp.float32))
 
     def observation(self, state: GridState) -> PyTree[Array]:
-        """Return what `observe` names, of a state."""
+        """Return the parts of the observation named by `observe`."""
         seen = {name: getattr(self, f"_{name}")(state) for name in self.observe}
         return seen if len(seen) > 1 else seen[self.observe[0]]
 
@@ -247,7 +247,7 @@ class GridWorld(Environment):
         return missions.filled(self.mission, state.target >> 4 & 7)
 
     def aim(self, state: GridState) -> Aim:
-        """Return what success takes from a state, for `solve`. On the host."""
+        """Return the conditions of success from a state, for `solve`. On the host."""
         return Aim(FORWARD, places_of(state.grid, GOAL))
 
     def text(self, state: GridState) -> str:
@@ -255,7 +255,7 @@ class GridWorld(Environment):
         return missions.mission_text(np.asarray(self._mission(state)))
 
     def render(self, state: GridState) -> UInt8[np.ndarray, "height width 3"]:
-        """Draw the grid, lighter where the agent sees, with what is carried in the agent's hand."""
+        """Draw the grid, lighter in the agent's view, with the carried object in the agent's hand."""
         from forage.environments.grid.picture import draw
 
         return draw(state, self.see_through_walls)
@@ -268,7 +268,7 @@ def begin(level: Level) -> GridState:
 
 
 def act(state: GridState, action: Number) -> tuple[GridState, Cell]:
-    """Do what an action does in every family. Return the state after, and the cell that was before the agent."""
+    """Apply the effects of an action common to all families. Return the next state and the cell that was in front."""
     step_x, step_y = view.heading(state.direction)
     front = (state.y + step_y) * state.grid.shape[1] + state.x + step_x
     cell = state.grid.reshape(-1).at[front].get(mode="clip")

@@ -68,9 +68,9 @@ class DoorKey(Square):
 
 
 class GoToDoor(Square):
-    """A room with four doors of different colours; the mission names one. Success is `done` beside it.
+    """A room with four doors of different colours; the mission names one. Success is `done` next to it.
 
-    `done` anywhere else and any `toggle` end the episode without reward. `target` is the door, `places` where it is.
+    `done` anywhere else and any `toggle` end the episode without reward. `target` is the door, `places` its cell.
     """
 
     ranges: ClassVar[Ranges] = {"size": Range(5)}

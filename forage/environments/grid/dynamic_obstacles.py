@@ -1,4 +1,4 @@
-"""DynamicObstacles: an empty room where balls move about; walking into one is costly.
+"""DynamicObstacles: an empty room with moving balls; walking into one is costly.
 
 Layouts, rules and limits are those of the `minigrid` package (Chevalier-Boisvert et al., 2023, arXiv 2306.13831).
 """
@@ -81,7 +81,7 @@ class DynamicObstacles(Square):
         return level(grid, x, y, direction, places=places)
 
     def draw(self, key: Key[Array, ""]) -> Float[Array, " obstacles"]:
-        """Return a uniform number for each ball: which of its empty neighbours it moves to, counted row by row."""
+        """Return a uniform number for each ball, to select one of its empty neighbours, counted row by row."""
         return uniforms(key, self.obstacles)
 
     def advance(self, state: GridState, action: Number, draws: Float[Array, " obstacles"]) -> tuple[GridState, Step]:
@@ -103,7 +103,7 @@ class DynamicObstacles(Square):
         return after, step._replace(reward=jnp.where(hit, jnp.float32(-1), step.reward))
 
     def _moved(self, grid: Array, state: GridState, place: Number, uniform: Array) -> Number:
-        """Return where the ball at a place goes."""
+        """Return the next place of the ball at `place`."""
         steps = np.array([(dy * self.size + dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)], np.int32)
         around = place + steps
         agent = state.y * self.size + state.x

@@ -1,4 +1,4 @@
-"""Empty, FourRooms and LavaGap: the way to a goal square, with nothing in it that moves.
+"""Empty, FourRooms and LavaGap: the way to a goal square, without moving objects.
 
 Layouts and limits are those of the `minigrid` package (Chevalier-Boisvert et al., 2023, arXiv 2306.13831); FourRooms is
 Sutton, Precup and Singh (1999), "Between MDPs and semi-MDPs"; LavaGap is after Leike et al. (2017), "AI Safety
@@ -41,7 +41,7 @@ class Square(GridWorld):
 
 
 class Empty(Square):
-    """An empty room with the goal in the far corner. `random_start` also draws where the agent begins."""
+    """An empty room with the goal in the far corner. `random_start` also draws the agent's start."""
 
     random_start: bool = equinox.field(default=False, static=True)
     see_through_walls: bool = equinox.field(default=True, static=True, kw_only=True)

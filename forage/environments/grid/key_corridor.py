@@ -72,9 +72,9 @@ class KeyCorridor(Fetch):
         return across + [(column, row, 1) for row in range(self.rows - 1) for column in (0, 2)]
 
     def added(self, locked: Array, order: Float[Array, " edges"]) -> Bool[Array, " edges"]:
-        """Return which walls get a door: in their random order, the first ones that together reach every room.
+        """Return the walls to give a door: in random order, the shortest prefix that together connects every room.
 
-        The last one needed is the largest number on the way to some room, where every way has the smallest largest.
+        Its last wall is the largest number on the way to some room, along the ways with the smallest maximum.
         """
         edges, rooms = self.edges(), 3 * self.rows
         first = np.array([row * 3 + column for column, row, _ in edges])

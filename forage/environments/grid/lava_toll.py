@@ -1,7 +1,7 @@
-"""LavaToll: the short way leads through lava, which costs; the long way does not.
+"""LavaToll: the short way leads through lava, at a cost; the long way is free.
 
-A world of its own, in the manner of LavaGap (Leike et al., 2017, "AI Safety Gridworlds", arXiv 1711.09883), with the
-lava as a cost beside the reward instead of an end.
+An environment of this library, in the manner of LavaGap (Leike et al., 2017, "AI Safety Gridworlds", arXiv 1711.09883),
+with the lava as a cost in addition to the reward instead of an end.
 """
 
 from __future__ import annotations

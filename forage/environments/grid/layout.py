@@ -55,7 +55,7 @@ def within(grid: Grid, x: Any, y: Any, width: Any, height: Any) -> Bool[Array, "
 
 
 def pick(mask: Bool[Array, "rows columns"], uniform: Uniform) -> tuple[Int[Array, ""], Int[Array, ""]]:
-    """Return the `(column, row)` of a set entry, each as likely as the others; `(0, 0)` where none is set."""
+    """Return the `(column, row)` of a set entry, drawn uniformly; `(0, 0)` if none is set."""
     counts = mask.sum(1, dtype=jnp.int32)
     ends = jnp.cumsum(counts)
     rank = whole(uniform, 0, ends[-1])

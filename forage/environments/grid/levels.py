@@ -45,14 +45,14 @@ def with_level(environment: World, level: Level) -> World:
 
 
 def mutate(level: Level, key: Key[Array, ""], edits: int = 1) -> Level:
-    """Make a few random changes: with equal chances a wall is built or torn down, a thing is moved, the agent is.
+    """Make a few random changes: with equal chances toggle a wall, move an object or move the agent.
 
-    Only the cells inside the outer wall are touched; things are goals, keys, balls and boxes, contents and all, and
-    move to empty cells. Walls are neither built on the agent nor on a cell that the rules name. A changed level need
-    not be solvable: see `check_level`.
+    Only the cells inside the outer wall are touched; walls are built or torn down; objects are goals, keys, balls and
+    boxes with their contents, and move to empty cells. Walls are built neither on the agent nor on a cell that the
+    rules name. A changed level need not be solvable: see `check_level`.
 
-    Source: the edits of Parker-Holder et al. (2022), "Evolving Curricula with Regret-Based Environment Design",
-    arXiv 2203.01302.
+    Source: the edits of Parker-Holder et al. (2022), "Evolving Curricula with Regret-Based Environment Design", arXiv
+    2203.01302.
     """
     for edit_key in jax.random.split(key, edits):
         kind, where, to, turn = jax.random.uniform(edit_key, (4,))
@@ -92,7 +92,7 @@ def save_levels(path: str | Path, levels: Level) -> None:
 
 
 def load_levels(path: str | Path) -> Level:
-    """Read what `save_levels` wrote. Raise `ForageError` for any other file."""
+    """Read a file of `save_levels`. Raise `ForageError` for any other file."""
     try:
         with checkpoint.opened(path) as saved:
             leaves = {name: saved[name] for name in Level._fields}
@@ -146,7 +146,7 @@ def _known(grid: np.ndarray) -> Bool[np.ndarray, "height width"]:
 
 
 def _way_out(grid: np.ndarray, start: tuple[int, int], avoid: set[tuple[int, int]]) -> tuple[int, int] | None:
-    """Return a cell on the rim that can be walked to when every door is open and everything is cleared away."""
+    """Return a cell on the rim within walking distance, with every door open and every object removed."""
     height, width = grid.shape
     reached, stack = {start}, [start]
     while stack:

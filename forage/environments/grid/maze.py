@@ -27,20 +27,20 @@ def no_walls() -> Bool[Array, "13 13"]:
 
 
 def whole_numbers(value: Any) -> Int[Array, "*shape"]:
-    """Return an `int32` array of what was given."""
+    """Return `value` as an `int32` array."""
     return jnp.asarray(value, jnp.int32)
 
 
 class Maze(GridWorld):
-    """A maze whose inside is `walls`: true where there is a wall. A border of walls is added around it.
+    """A maze with the given inner `walls` (true for a wall). A border of walls is added around them.
 
-    `start` and `goal` are `(x, y)` within the inside, `heading` a direction; where one is negative it is drawn anew in
-    each episode, start and goal on free cells of their own. All are traced, so mazes go in batches:
+    `start` and `goal` are `(x, y)` within the inside, `heading` a direction; a negative one is drawn in each episode,
+    start and goal on separate free cells. All are traced, so mazes can be batched:
 
         walls = jax.vmap(lambda key: draw_walls(key, 13, 13, 50))(keys)
         mazes = jax.vmap(lambda walls: with_fields(Maze(), walls=walls))(walls)
 
-    Walls under a given start or goal are removed. Nothing says that the goal can be reached: see `check_level`.
+    Walls under a given start or goal are removed. The goal need not be reachable: see `check_level`.
     """
 
     walls: Bool[Array, "rows columns"] = equinox.field(default_factory=no_walls, converter=jnp.asarray)
@@ -88,10 +88,10 @@ def draw_walls(key: Key[Array, ""], rows: int, columns: int, count: int) -> Bool
 
 
 class DrawnMaze(GridWorld):
-    """A maze whose walls are drawn anew in each episode, for agents that are to find their way in mazes they never saw.
+    """A maze with new walls in each episode, for agents that must find their way in mazes they have never seen.
 
-    `count` cells of the inside are drawn, each any cell, as `draw_walls` has it. Start and goal lie on free cells, the
-    goal on one that can be reached; where there is none, the maze has no walls.
+    `count` cells of the inside are drawn independently, as in `draw_walls`. Start and goal are free cells, the goal a
+    reachable one; if there is none, the maze has no walls.
     """
 
     ranges: ClassVar[Ranges] = {"size": Range(4), "count": Range(0)}

@@ -41,7 +41,7 @@ def mission_text(tokens: Int[np.ndarray, " length"]) -> str:
 
 
 def filled(template: str, colour: Int[Array, ""]) -> Int[Array, " length"]:
-    """Return the tokens of a mission whose one open word, if it has one, is the colour."""
+    """Return the tokens of a mission, with the colour in place of its open word if it has one."""
     tokens = jnp.asarray(mission_tokens(template.replace(COLOUR, COLOURS[0])))
     words = template.split()
     if COLOUR not in words:

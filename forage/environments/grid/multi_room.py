@@ -25,7 +25,7 @@ SMALLEST = 4
 """Cells on each side of the smallest room, walls included."""
 
 TRIES = 8
-"""How often the next room is tried before the chain is given up."""
+"""The number of attempts to place the next room before the chain ends."""
 
 AT_ONCE = 4
 """Chains that are drawn at once; the first whole one is taken."""
@@ -97,9 +97,7 @@ class MultiRoom(GridWorld):
         return level(grid, x, y, whole(turn, 0, 4))
 
     def _colours(self, numbers: Array) -> Int[Array, " doors"]:
-        """Return a colour for each door, never the last door's: one of the other five, which are counted around from
-        it.
-        """
+        """Return a colour for each door, different from the previous door's: that plus 1 to 5, modulo 6."""
         first, others = whole(numbers[:1], 0, 6), whole(numbers[1:], 1, 6)
         return jnp.cumsum(jnp.concatenate([first, others])) % 6
 

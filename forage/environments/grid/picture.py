@@ -44,7 +44,7 @@ SIDE = 420
 
 
 def draw(state: GridState, see_through_walls: bool) -> UInt8[np.ndarray, "height width 3"]:
-    """Draw a state: the world, the agent as a wedge with what it carries beside it, lighter where it sees."""
+    """Draw a state: the world, lighter in the agent's view, and the agent as a wedge with its carried object."""
     grid = np.asarray(state.grid)
     height, width = grid.shape
     side = int(np.clip(SIDE // max(height, width), 10, LARGEST))
@@ -61,7 +61,7 @@ def draw(state: GridState, see_through_walls: bool) -> UInt8[np.ndarray, "height
 
 
 def lit(state: GridState, see_through_walls: bool) -> Bool[np.ndarray, "height width"]:
-    """Return which cells of the grid the agent sees."""
+    """Return the mask of grid cells in the agent's view."""
     grid, x, y, direction = (jnp.asarray(leaf) for leaf in state[:4])
     cells = np.asarray(view.seen(grid, x, y, direction, jnp.uint8(EMPTY), see_through_walls))
     columns, rows = (np.asarray(axis) for axis in view.positions(x, y, direction))
@@ -118,7 +118,7 @@ def _door(canvas: drawing.Canvas, x: int, y: int, kind: int, colour: drawing.Col
 
 
 def _thing(canvas: drawing.Canvas, x: Any, y: Any, content: int, scale: float, side: int) -> None:
-    """Draw a key, a ball or a box in the square of side `scale` whose corner is at `(x, y)`."""
+    """Draw a key, a ball or a box in the square of side `scale` with its corner at `(x, y)`."""
     kind, colour = content & (HOLDS | 15), PAINT[min(content >> 4 & 7, 5)]
 
     def point(across: float, down: float) -> drawing.Point:

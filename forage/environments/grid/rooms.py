@@ -1,4 +1,4 @@
-"""Worlds of equal rooms side by side, and what is drawn in them: doors, objects, the agent.
+"""Worlds of equal rooms side by side, with random doors, objects and agent.
 
 As the `minigrid` package's `RoomGrid` (Chevalier-Boisvert et al., 2023, arXiv 2306.13831): neighbouring rooms share a
 wall, and each shared wall has one place for a door.
@@ -70,7 +70,7 @@ class RoomWorld(GridWorld):
         return self.rows * (self.columns - 1) + (self.rows - 1) * self.columns
 
     def doors(self, uniform: Uniform) -> Doors:
-        """Draw where each shared wall has its door."""
+        """Draw the position of the door in each shared wall."""
         step, across = self.room_size - 1, self.rows * (self.columns - 1)
         inner = whole(uniform, 1, step)
         right = inner[:across].reshape(self.rows, self.columns - 1)
@@ -92,7 +92,7 @@ class RoomWorld(GridWorld):
         return within(grid, column * step, row * step, self.room_size, self.room_size)
 
     def lay(self, grid: Grid, column: Any, row: Any, content: Any, uniform: Uniform) -> Grid:
-        """Put something on an empty cell of a room; not at the centre of the world nor next to it.
+        """Put content on an empty cell of a room, neither at the centre of the world nor next to it.
 
         The package means to keep clear of the agent, which at that time stands at the centre.
         """
@@ -112,7 +112,7 @@ class RoomWorld(GridWorld):
 
 
 class Fetch(RoomWorld):
-    """A world of rooms where success is to pick up the target."""
+    """A world of rooms; success is to pick up the target."""
 
     def judge(
         self, before: GridState, after: GridState, action: Number, cell: Cell

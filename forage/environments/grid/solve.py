@@ -1,4 +1,4 @@
-"""A way through a level, found on the host: which shows that there is one, and serves as a demonstration."""
+"""A search for a way through a level, on the host: a proof that one exists, and a demonstration."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ from forage.environments.grid.core import (
 Place = tuple[int, int]
 STEPS = ((1, 0), (0, 1), (-1, 0), (0, -1))
 MOST_DEEDS = 400
-"""Things done on the way before the search is given up."""
+"""Limit of deeds on the way before the search is given up."""
 
 
 def solve(environment: GridWorld, start: Level | GridState) -> list[int] | None:
-    """Actions that succeed from a level or a state, or None where no way was found. Not always the shortest.
+    """Return actions that succeed from a level or a state, or None if no way was found. Not always the shortest.
 
-    It goes wherever it can, opens boxes and doors, fetches keys, and clears away what is in the way to a cell where it
-    blocks nothing. Since more open doors never hurt, that finds a way wherever there is one, except where something
-    would have to be put down in a place in which it blocks the way to something else: there it may find none.
-    Moving obstacles count as absent, and time as unlimited.
+    The search goes to every reachable cell, opens boxes and doors, fetches keys, and moves obstacles to cells that they
+    do not block. Since more open doors never hurt, it finds a way if there is one, with one exception: if an object can
+    only be put down in a place that blocks the way to another object, it may find none. Moving obstacles count as
+    absent, and time as unlimited.
     """
     state = begin(start) if isinstance(start, Level) else start
     aim = environment.aim(state)
@@ -67,7 +67,7 @@ def solve(environment: GridWorld, start: Level | GridState) -> list[int] | None:
 
 
 class _Search:
-    """A copy of the world in which deeds are done and noted."""
+    """A copy of the world that applies and records actions."""
 
     def __init__(self, state: GridState, aim: Aim):
         self.grid: UInt8[np.ndarray, "height width"] = np.array(state.grid)
@@ -104,7 +104,7 @@ class _Search:
         return before
 
     def achieve(self, place: Place, action: int) -> bool:
-        """Do what it takes to face a place and act there."""
+        """Do the deeds needed to face a place and act there."""
         for _ in range(MOST_DEEDS):
             reached = self.reach()
             if any(cell in reached for cell in around(place)) and self._finish(place, action):
@@ -144,7 +144,7 @@ class _Search:
         return False
 
     def _clear(self, reached: dict[Place, Place | None], kept: Place) -> bool:
-        """Take away something that has a place behind it, where what is carried can be put out of the way."""
+        """Pick up an object with a place behind it, after the carried object is put out of the way if possible."""
         edge = self._edge(reached)
         for thing in edge:
             known = {*reached, *edge}
@@ -158,7 +158,7 @@ class _Search:
         return False
 
     def _put_down(self, kept: set[Place]) -> bool:
-        """Drop what is carried on the nearest cell where all of `kept` can still be faced."""
+        """Drop the carried object on the nearest cell that leaves all of `kept` within reach."""
         reached = self.reach()
         for spot in reached:
             if self.cell(spot) != EMPTY or spot == self.at:
@@ -175,12 +175,12 @@ class _Search:
         return False
 
     def _edge(self, reached: dict[Place, Place | None]) -> list[Place]:
-        """Return what is beside the cells that can be walked to, nearest first."""
+        """Return the neighbours of the cells that can be walked to, nearest first, without walls."""
         beside = (there for here in reached for there in around(here))
         return [there for there in dict.fromkeys(beside) if there not in reached and self.kind(there) != WALL]
 
     def _use(self, place: Place, action: int, stand: Place | None = None) -> None:
-        """Walk to a cell beside a place, faces it and acts."""
+        """Walk to a neighbour of a place, face it and act."""
         reached = self.reach(without=place if self.kind(place) == CLOSED_DOOR else None)
         here = stand or next(cell for cell in reached if cell in around(place))
         way: list[Place] = []
@@ -220,5 +220,5 @@ class _Search:
 
 
 def around(place: Place) -> list[Place]:
-    """Return the four cells beside one."""
+    """Return the four neighbours of a cell."""
     return [(place[0] + x, place[1] + y) for x, y in STEPS]

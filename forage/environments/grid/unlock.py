@@ -18,7 +18,7 @@ from forage.environments.grid.rooms import Fetch, RoomWorld
 
 
 class Unlock(RoomWorld):
-    """Success is to open the locked door, whose place is `places[0]`."""
+    """Success is to open the locked door at `places[0]`."""
 
     mission = "open the door"
     num_places = 1
@@ -46,7 +46,7 @@ class Unlock(RoomWorld):
 
 
 class UnlockPickup(Fetch):
-    """Success is to pick up the box in the room behind the door. With `blocked`, a ball lies before the door."""
+    """Success is to pick up the box in the room behind the door. With `blocked`, a ball blocks the door."""
 
     blocked: bool = equinox.field(default=False, static=True)
 

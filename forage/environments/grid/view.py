@@ -1,6 +1,6 @@
-"""What the agent sees: the cells before it, turned its way, without those that walls and doors hide.
+"""The agent's view: the cells in front of it, rotated to its heading, without those hidden by walls and doors.
 
-An image is `[column, row]` with the agent in the middle of the last row, as MiniGrid has it.
+An image is `[column, row]` with the agent in the middle of the last row, as in MiniGrid.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def at(grid: Cells, x: Int[Array, "*shape"], y: Int[Array, "*shape"]) -> UInt8[A
 
 
 def positions(x: Number, y: Number, direction: Number) -> tuple[Int[Array, "7 7"], Int[Array, "7 7"]]:
-    """Return where in the grid each cell of the view lies."""
+    """Return the grid position of each cell of the view."""
     forward_x, forward_y = heading(direction)
     right = jnp.arange(VIEW, dtype=jnp.int32)[:, None] - VIEW // 2
     ahead = VIEW - 1 - jnp.arange(VIEW, dtype=jnp.int32)[None, :]
@@ -41,7 +41,7 @@ def positions(x: Number, y: Number, direction: Number) -> tuple[Int[Array, "7 7"
 
 
 def _swept() -> UInt8[np.ndarray, "clear_lit light"]:
-    """Return how one row of the view passes on the light, for each 7-bit row of clear and of lit cells.
+    """Return the spread of light in one row of the view, for each 7-bit row of clear and of lit cells.
 
     Light passes from a lit, clear cell to its neighbours in the row, first rightward, then leftward, and to the three
     cells ahead that the passes touch. Return the lit cells of the row, and those ahead of it.
@@ -61,7 +61,7 @@ _LIGHT = _swept().astype(np.uint16) @ np.array([1, 1 << VIEW], np.uint16)
 
 
 def visible(cells: UInt8[Array, "7 7"]) -> Bool[Array, "7 7"]:
-    """Return which cells of a view are visible: MiniGrid's sweep, one table entry a row, from the agent forward."""
+    """Return the mask of visible cells in a view: MiniGrid's sweep, one table entry a row, from the agent forward."""
     bits = jnp.arange(VIEW, dtype=jnp.uint8)[:, None]
     clear = (look_up(CLEAR, cells) << bits).sum(0, dtype=jnp.uint8).astype(jnp.uint16)
     rows: list[Array] = []
@@ -76,9 +76,7 @@ def visible(cells: UInt8[Array, "7 7"]) -> Bool[Array, "7 7"]:
 def seen(
     grid: Cells, x: Number, y: Number, direction: Number, carrying: UInt8[Array, ""], see_through_walls: bool
 ) -> UInt8[Array, "7 7"]:
-    """Return the cells of the view: walls beyond the grid, what is carried where the agent stands, 0 for what is
-    hidden.
-    """
+    """Return the cells of the view: walls beyond the grid, the carried object at the agent, 0 for hidden cells."""
     view_x, view_y = positions(x, y, direction)
     inside = (view_x >= 0) & (view_x < grid.shape[1]) & (view_y >= 0) & (view_y < grid.shape[0])
     cells = jnp.where(inside, at(grid, view_x, view_y), jnp.uint8(WALL_CELL))

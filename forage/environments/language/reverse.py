@@ -78,7 +78,7 @@ class Reverse(Environment):
         return jnp.concatenate([jax.nn.one_hot(state.prompt, LETTERS), answer]).reshape(-1)
 
     def render(self, state: ReverseState) -> UInt8[np.ndarray, "height width 3"]:
-        """Draw the prompt above and the answer below: dark for 0, bright for 1, grey for what is not written yet."""
+        """Draw the prompt above and the answer below: dark for 0, bright for 1, grey for unwritten tokens."""
         written = np.where(np.arange(self.length) < int(state.written), np.asarray(state.answer) * 200 + 40, 128)
         rows = np.stack([np.asarray(state.prompt) * 200 + 40, written]).astype(np.uint8)
         picture = np.kron(rows, np.ones((24, 24), np.uint8))

@@ -1,4 +1,4 @@
-"""How a ball moves among walls that are whole cells of a grid: in closed form, whatever its speed."""
+"""Motion of a ball among walls that are whole cells of a grid: in closed form, at any speed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ def slide(
     walls: Bool[Array, "row column"],
     radius: float,
 ) -> tuple[Vector, Vector]:
-    """Return the position and velocity after moving on for `duration` at `velocity`, sliding along whatever wall is
-    met.
+    """Return the position and velocity after a motion of `duration` at `velocity` that slides along walls.
 
     At a wall the velocity into it becomes zero and the one along it stays: no friction and no rebound. Walls count as
-    widened by `radius` to all sides, so that the ball is one point; its corners are thereby square and not round.
-    A straight motion among such walls has at most two contacts, one along each axis.
+    widened by `radius` to all sides, so that the ball is one point; its corners are thereby square and not round. A
+    straight motion among such walls has at most two contacts, one along each axis.
     """
     motion = duration * velocity
     for _ in range(2):
@@ -37,7 +36,7 @@ def slide(
 def first_contact(
     position: Vector, motion: Vector, walls: Bool[Array, "row column"], radius: float
 ) -> tuple[Float[Array, ""], Bool[Array, "xy=2"], Vector]:
-    """Return the share of the motion up to the first wall (1 when none is met), the axis it stops, and where.
+    """Return the share of the motion up to the first wall (1 without a wall), the axis it stops, and its face.
 
     Cell (i, j) of R rows and C columns is the unit square around `(j + 1/2 - C/2, R/2 - i - 1/2)`. A face between two
     walls is inside the wall and stops nothing, so a row of walls is as smooth as one long wall.

@@ -92,7 +92,7 @@ def reachable(walls: np.ndarray, cell: tuple[int, int]) -> np.ndarray:
 
 
 def check(walls: np.ndarray, starts: np.ndarray, goals: np.ndarray) -> None:
-    """Raise `ForageError` for a maze in which some goal cannot be reached from some start, or that has a way out."""
+    """Raise `ForageError` for a maze that is open at its border or has a goal out of reach of some start."""
     if walls.ndim != 2 or starts.shape != walls.shape or goals.shape != walls.shape:
         raise ForageError(
             f"walls, starts and goals are arrays of one shape (rows, columns); "

@@ -33,7 +33,7 @@ class PointMassState(NamedTuple):
 
 
 class PointMass(Environment):
-    """A ball in a maze of cells of 1 m, moved by a force along each axis. It pays nothing: `point_maze` adds goals.
+    """A ball in a maze of cells of 1 m, moved by a force along each axis. Its reward is 0: `point_maze` adds goals.
 
     With force F = `force` times the action, mass m, damping D and time step h, the velocity is clipped to plus or minus
     `speed_limit` and then
@@ -43,15 +43,15 @@ class PointMass(Environment):
     which is MuJoCo's implicitly damped Euler step: away from walls this is Gymnasium-Robotics' PointMaze, number for
     number. At a wall the ball stops at once in its direction and slides on without friction. MuJoCo's contacts are
     soft: there a ball at full speed sinks in by a centimetre or so and springs back with up to a fifth of its speed;
-    and it rounds corners as a ball, where this one is square.
+    and its ball is round at corners, while this one is square.
 
     - Observation: `float32[4]`, x and y in m from the middle of the maze, and their velocities in m/s.
     - Action: `float32[2]` in [-1, 1], the force along x and y.
     - Reward: 0. Never terminated.
     - Truncated: after `max_steps` steps.
 
-    The maze is traced, so mazes of one size are one `vmap`: `starts` and `goals` are the cells an episode begins in and
-    goals are drawn in, each at up to `noise` from the cell's middle along both axes.
+    The maze is traced, so mazes of one size are one `vmap`: `starts` and `goals` are the cells for starts and for
+    goals, each drawn at up to `noise` from the cell's middle along both axes.
 
     Source: Fu, Kumar, Nachum, Tucker and Levine (2020), "D4RL: Datasets for Deep Data-Driven Reinforcement Learning"
     (arXiv 2004.07219), in the version of Gymnasium-Robotics' `PointMaze-v3`.
@@ -167,13 +167,11 @@ class PointMass(Environment):
         return (row * columns + column).astype(jnp.int32)
 
     def achieved(self, state: PointMassState) -> Float[Array, "xy=2"]:
-        """Return where the ball is."""
+        """Return the ball's position."""
         return state.position
 
     def draw_goal(self, state: PointMassState, key: Key[Array, ""]) -> Float[Array, "xy=2"]:
-        """Return a place in one of the cells for goals: not the ball's own, and more than half a cell away where there
-        is.
-        """
+        """Draw a place in a goal cell other than the ball's own, and more than half a cell away if there is one."""
         cell_key, noise_key = jax.random.split(key)
         places = self.centres() + self._noise(noise_key)
         own = (jnp.abs(self.centres() - state.position) <= 0.5).all(-1)

@@ -77,7 +77,7 @@ class Autoencode(Environment):
         return new_state, Step(self._observe(new_state), reward, terminated, jnp.zeros((), bool), {})
 
     def _asked(self, state: CardsState) -> Int[Array, ""]:
-        """Return which card is to be named, once all have been shown."""
+        """Return the index of the card to name, after all cards have been shown."""
         return 2 * self.num_cards - 2 - state.time
 
     def _watching(self, state: CardsState) -> Bool[Array, ""]:

@@ -1,4 +1,4 @@
-"""A shuffled deck of cards, its shuffling and its picture: what the two card games share."""
+"""A shuffled deck of cards, its shuffling and its picture, shared by the two card games."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Discounting chain: a choice of five delays, of which one pays a little more."""
+"""Discounting chain: a choice of five delays, one of them with a slightly larger reward."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forage.environments import drawing
 from forage.environments.limits import check_at_least
 
 PAYDAYS = (1, 3, 10, 30, 100)
-"""The step at which each of the discounting chain's five branches pays."""
+"""The step of the reward in each of the discounting chain's five branches."""
 
 
 class DiscountingChainState(NamedTuple):
@@ -25,15 +25,16 @@ class DiscountingChainState(NamedTuple):
 
 
 class DiscountingChain(Environment):
-    """The first action picks one of five branches, which pay 1 at step 1, 3, 10, 30 or 100; one pays a tenth more.
+    """A chain with five branches, picked by the first action, with reward 1 at step 1, 3, 10, 30 or 100; 1.1 in one
+    branch.
 
     - Observation: `float32[2]`: the branch (-1 before the first step) and `t / 100`.
-    - Action: 0 to 4; only the first one does anything.
+    - Action: 0 to 4; only the first one has an effect.
     - Reward: 1, or 1.1 in the branch `bonus`, at the branch's own step; 0 otherwise.
     - Terminated: after 100 steps. Never truncated.
 
-    Best return: 1.1, and memory does not help: the branch stays in sight. An agent whose discount is d prefers the
-    bonus of the last branch to the pay of the first only where `1.1 d^99 > 1`, that is above 0.99904.
+    Best return: 1.1, and memory does not help: the branch stays in sight. An agent with discount d prefers the bonus of
+    the last branch to the reward of the first only if `1.1 d^99 > 1`, that is above 0.99904.
 
     Source: Osband et al. (2020), "Behaviour suite for reinforcement learning" (arXiv 1908.03568): `discounting_chain`,
     whose mapping seed n puts the bonus on branch n mod 5.

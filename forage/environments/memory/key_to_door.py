@@ -48,7 +48,7 @@ ROOMS = (
 )
 ROWS, COLUMNS = 7, 11
 SIGN = (0, 5)
-"""Where a mark shows for one step that the key was picked up."""
+"""The cell of the mark that shows for one step after the key is picked up."""
 
 MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
 CHANNELS = ("wall", "key", "apple", "door", "sign")
@@ -154,7 +154,7 @@ class KeyToDoor(Environment):
         return state, self._observe(state)
 
     def room(self, time: Int[Array, ""]) -> Int[Array, ""]:
-        """Return which room the agent is in, when so many steps have been taken."""
+        """Return the index of the agent's room after `time` steps."""
         return (time >= self.explore_steps).astype(jnp.int32) + (time >= self.explore_steps + self.orchard_steps)
 
     def step(self, state: KeyToDoorState, action: Int[Array, ""], key: Key[Array, ""]) -> tuple[KeyToDoorState, Step]:

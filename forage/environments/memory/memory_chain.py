@@ -1,4 +1,4 @@
-"""Memory chain: bits are shown at the start, one of them is asked for at the end."""
+"""Memory chain: bits are shown at the start, and the agent must name one of them at the end."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class MemoryChainState(NamedTuple):
 
 
 class MemoryChain(Environment):
-    """Bits are shown at the start, one of them is asked for at the end.
+    """Bits shown at the start, one of them to be named at the end.
 
     As in bsuite the first observation is shown twice, at reset and after the first step, and each later one a step
     late, so an episode has `memory_length + 1` steps and the bits must be kept for `memory_length - 1` of them.
 
-    - Observation: `float32[2 + num_bits]`: `1 - t / memory_length`; the number of the bit that is asked for, at
+    - Observation: `float32[2 + num_bits]`: `1 - t / memory_length`; the number of the queried bit, at
       t = memory_length - 1 only; each bit as -1 or 1, at t = 0 only. Here t is 0, 0, 1, 2, ..., memory_length.
     - Action: 0 or 1, which counts at the last step.
-    - Reward: 1 at the last step for the bit that was asked for, else -1; 0 before.
+    - Reward: 1 at the last step for the value of the queried bit, else -1; 0 before.
     - Terminated: after `memory_length + 1` steps. Never truncated.
 
-    Best return: 1 with memory; 0 in the mean without, unless `memory_length` is 1, when bits and question are seen at
+    Best return: 1 with memory; 0 on average without, unless `memory_length` is 1, as bits and question are then seen at
     once.
 
     Source: Osband et al. (2020), "Behaviour suite for reinforcement learning" (arXiv 1908.03568): `memory_len` has one

@@ -1,4 +1,4 @@
-"""T-maze: a sign at the start says which way to turn at the end of a corridor."""
+"""T-maze: a sign at the start gives the direction of the rewarded turn at the end of a corridor."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class TMazeState(NamedTuple):
 
 
 class TMaze(Environment):
-    """A corridor with a sign at one end and a junction at the other; the turn that the sign named pays.
+    """A corridor with a sign at one end and a junction at the other; the turn named by the sign earns the reward.
 
     With `oracle_length` 0 the agent starts on the sign and only has to remember it (the passive maze). Otherwise the
-    sign is so many cells behind the start, and the first thing to do is to go the wrong way and read it (the active
+    sign is `oracle_length` cells behind the start, and the agent must first go the wrong way to read it (the active
     maze of the paper has 1): then the first action earns its reward at the end, and credit is as long as memory.
 
     An episode lasts `2 oracle_length + corridor_length + 1` steps, just enough to read the sign and take the turn, and
-    `delay` steps more (ours), in which nothing can be done: so credit can be made long while memory stays short.
-    Being later than need be costs `penalty / corridor_length` at each step: an agent does not have to find the end of
-    the corridor by luck. With `penalty=0` that exploration is part of the task, as in Bakker's.
+    `delay` steps more (ours) without any effect of actions: so credit can be made long while memory stays short. Each
+    unnecessary delay costs `penalty / corridor_length` per step: an agent does not have to find the end of the corridor
+    by luck. With `penalty=0` that exploration is part of the task, as in Bakker's.
 
     - Observation: `float32[2]`: `(0, goal)` on the sign, the first time only; `(0, 0)` in the corridor, where all
-      cells look alike; `(1, y)` at the junction and on the crossbar.
+      cells look the same; `(1, y)` at the junction and on the crossbar.
     - Action: 0 right, 1 up, 2 left, 3 down; a move into a wall leaves the agent where it is.
     - Reward: 1 at the last step for standing on the goal; before that `-penalty / corridor_length` at each step t that
       leads to an x below `t - oracle_length`.
@@ -114,7 +114,7 @@ class TMaze(Environment):
         return new_state, Step(observation, reward, over, jnp.zeros((), bool), {})
 
     def _look(self, state: TMazeState) -> tuple[TMazeState, Float[Array, "2"]]:
-        """Return what is seen here, and the state after it was seen."""
+        """Return the observation of this cell, and the state after it was seen."""
         at_sign = state.x == 0
         at_junction = state.x == self.corridor_length + self.oracle_length
         seen = jnp.where(at_sign & ~state.read, state.goal, jnp.where(at_junction, state.y, 0))

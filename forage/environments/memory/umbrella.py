@@ -1,4 +1,4 @@
-"""Umbrella: the first choice alone decides the last reward, and what lies between is noise."""
+"""Umbrella: the first choice alone decides the last reward, with noise rewards in between."""
 
 from __future__ import annotations
 

@@ -54,9 +54,10 @@ class AsterixDraws(NamedTuple):
 
 
 class Asterix(MinAtar):
-    """A reward of 1 for each treasure; the episode ends when the player meets an enemy.
+    """A reward of 1 for each treasure; the episode ends with the first touch of an enemy.
 
-    Every `ramp_interval + 2` steps entities appear, and at every second time move, one step sooner.
+    Every `ramp_interval + 2` steps the game becomes faster: entities appear one step sooner, and every second time they
+    also move one step sooner.
     """
 
     ranges: ClassVar[Ranges] = {"spawn_interval": Range(1), "move_interval": Range(1), "ramp_interval": Range(1)}

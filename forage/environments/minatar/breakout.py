@@ -46,7 +46,7 @@ class BreakoutDraws(NamedTuple):
 
 
 class Breakout(MinAtar):
-    """A reward of 1 for each brick; the episode ends when the ball passes the paddle. Difficulty does not ramp."""
+    """A reward of 1 for each brick; the episode ends once the ball passes the paddle. Difficulty does not ramp."""
 
     channels = ("paddle", "ball", "trail", "brick")
     minimal_action_set = "nlr"

@@ -1,4 +1,4 @@
-"""What the five MinAtar games share: the action set, sticky actions, the step limit, the board and the picture.
+"""Shared code of the five MinAtar games: the action set, sticky actions, the step limit, the board and the picture.
 
 Kenny Young, Tian Tian (2019), "MinAtar: An Atari-Inspired Testbed for Thorough and Reproducible Reinforcement Learning
 Experiments", arXiv 1903.03176.
@@ -55,12 +55,12 @@ def bit(index: Int[Array, "*shape"]) -> Int[Array, "*shape"]:
 
 
 def on_line(line: Number, content: Number) -> Int[Array, " line"]:
-    """Return the board whose line number `line` is `content` and whose other lines are empty."""
+    """Return a board with `content` as line number `line` and its other lines empty."""
     return jnp.where(jnp.arange(SIZE) == line, content, 0)
 
 
 def spread(rows: list[Int[Array, "10"]]) -> Observation:
-    """Return the observation whose channels are given as the rows of a board each."""
+    """Return the observation from one board per channel, each given by its rows."""
     # The remainder changes nothing. But XLA on the CPU would work out the whole step again for each of the cells, were
     # there not something on the way that it holds for costly, and integer division is the cheapest such thing.
     lines = jax.lax.rem(jnp.stack(rows), number(LINE + 1 + 1))
@@ -82,9 +82,9 @@ class MinAtar(Environment):
     sticky_action_prob: float = 0.1
     """Chance that the previous action is repeated in place of the chosen one, in each step."""
     max_steps: int | None = equinox.field(static=True, default=None)
-    """Steps after which an episode is truncated. None, as in the package: the game alone ends it."""
+    """Time limit of an episode in steps. None, as in the package: the game alone ends it."""
     minimal_actions: bool = equinox.field(static=True, default=True)
-    """Offer only the actions that do something in this game; otherwise all six."""
+    """Offer only the actions with an effect in this game; otherwise all six."""
 
     channels: ClassVar[tuple[str, ...]]
     minimal_action_set: ClassVar[str]
@@ -117,7 +117,7 @@ class MinAtar(Environment):
 
     @abc.abstractmethod
     def draw(self, key: Key[Array, ""]) -> Any:
-        """Return the random numbers of one step, as a named tuple whose `repeat` is the sticky action's."""
+        """Return the random numbers of one step, as a named tuple with the sticky action's as `repeat`."""
 
     @abc.abstractmethod
     def advance(self, state: Any, action: Number, draws: Any) -> tuple[Any, Step]:
@@ -131,11 +131,11 @@ class MinAtar(Environment):
         return self.advance(state, action, self.draw(key))
 
     def pressed(self, action: Number, letter: str) -> Flag:
-        """Return whether `action` is the named one; never where it is not offered."""
+        """Return whether `action` is the named one; false for an action that is not offered."""
         return action == self.actions.find(letter)
 
     def outcome(self, state: Any, reward: Number, terminated: Flag) -> Step:
-        """Return what a step that led to `state` brought."""
+        """Return the `Step` of a transition into `state`."""
         truncated = (
             jnp.zeros_like(terminated) if self.max_steps is None else (state.time >= self.max_steps) & ~terminated
         )

@@ -39,9 +39,9 @@ class FreewayDraws(NamedTuple):
 
 
 class Freeway(MinAtar):
-    """A reward of 1 for each crossing, after which the cars change speed; a car sends the chicken back to its start.
+    """A reward of 1 for each crossing, followed by new car speeds; a car sends the chicken back to its start.
 
-    The episode terminates after `time_limit + 1` steps, which is part of the game, so `terminated` tells of it.
+    The episode terminates after `time_limit + 1` steps: the limit is part of the game, so `terminated` reports it.
     Difficulty does not ramp.
     """
 

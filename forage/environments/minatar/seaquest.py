@@ -1,4 +1,4 @@
-"""Seaquest: a submarine shoots fish and enemy submarines, picks up divers and brings them to the surface for air.
+"""Seaquest: a submarine shoots fish and enemy submarines, picks up divers and carries them to the surface for air.
 
 Kenny Young, Tian Tian (2019), "MinAtar", arXiv 1903.03176.
 """
@@ -290,9 +290,7 @@ class Seaquest(MinAtar):
         return state, self.outcome(state, shot_down + run_down + bonus, terminated)
 
     def _spawn_enemy(self, state: SeaquestState, draws: SeaquestDraws) -> tuple[Enemies, Number, Number]:
-        """Return a new enemy when due, unless enemies go the other way in its row. Also the next place and the
-        timer.
-        """
+        """Spawn an enemy if due, unless enemies move the other way in its row. Return enemies, next slot and timer."""
         due = state.spawn_timer == 0
         old = state.enemies
         blocked = jnp.any(old.present & (old.y == draws.enemy_y) & (old.right != draws.enemy_right))
@@ -311,7 +309,7 @@ class Seaquest(MinAtar):
         return enemies, (state.next + spawns) % ENEMIES, jnp.where(due, state.spawn_interval, state.spawn_timer)
 
     def _spawn_diver(self, state: SeaquestState, draws: SeaquestDraws) -> tuple[Divers, Number]:
-        """Return a new diver when it is time, and the timer."""
+        """Spawn a diver if due. Return the divers and the timer."""
         due = state.diver_timer == 0
         x = jnp.where(draws.diver_right, 0, 9)
         new = Divers(due, x, draws.diver_y, draws.diver_right, number(self.diver_move_interval))
@@ -319,7 +317,7 @@ class Seaquest(MinAtar):
         return divers, jnp.where(due, self.diver_spawn_interval, state.diver_timer)
 
     def _swim(self, divers: Divers, crew: Number, x: Number, y: Number) -> tuple[Divers, Number]:
-        """Move the divers, which come on board where they stand or where they then are, while there is room."""
+        """Move the divers. Those at the player, before or after the move, come on board as long as there is room."""
         moves = divers.timer == 0
         moved_x = divers.x + jnp.where(moves, jnp.where(divers.right, 1, -1), 0)
         stays_in = (moved_x >= 0) & (moved_x <= 9)
@@ -336,10 +334,10 @@ class Seaquest(MinAtar):
     def _attack(
         self, bullets: Bullets, enemies: Enemies, move_interval: Number, x: Number, y: Number
     ) -> tuple[Bullets, Enemies, Int[Array, "row"], Number, Flag]:
-        """Move the enemies, where those that move into a bullet are gone with it; the submarines shoot.
+        """Move the enemies, remove those that run into a bullet, and let submarines shoot.
 
-        Also how many were shot, whether one met the player, and where new shots start: for each row, a line and in bit
-        `SIZE` whether they fly right.
+        Also return the number of enemies shot, whether one met the player, and the starts of new shots: for each row, a
+        line, with bit `SIZE` set if they fly right.
         """
         present, right = enemies.present, enemies.right
         moves = present & (enemies.timer == 0)
@@ -409,7 +407,7 @@ def _rows(word: Int[Array, " entity"], y: Int[Array, " entity"]) -> Int[Array, "
 
 
 def _fly(bullets: Bullets, enemies: Enemies, place: Number) -> tuple[Bullets, Enemies, Number]:
-    """Move the player's bullets; each takes one enemy out: fish before submarines, the oldest first. Also how many."""
+    """Move the player's bullets; each removes one enemy: fish before submarines, the oldest first. Also count them."""
     x = bullets.x + jnp.where(bullets.right, 1, -1)
     flying = bullets.present & (x >= 0) & (x <= 9)
     meets = (x[:, None] == enemies.x) & (bullets.y[:, None] == enemies.y) & flying[:, None] & enemies.present
@@ -425,7 +423,7 @@ def _fly(bullets: Bullets, enemies: Enemies, place: Number) -> tuple[Bullets, En
 def _shoot(
     state: SeaquestState, lines: Int[Array, "row"], player: Int[Array, "row"]
 ) -> tuple[Int[Array, "row"], Int[Array, "row"], Flag]:
-    """Move the enemies' bullets, new ones too. Also whether one hit the player, where it was or where it then is."""
+    """Move the enemies' bullets, old and new. Also return whether one hit the player, before or after its move."""
     rightwards = lines >> SIZE != 0
     left = state.shots_left | jnp.where(rightwards, 0, lines)
     right = state.shots_right | jnp.where(rightwards, lines & LINE, 0)

@@ -56,7 +56,7 @@ def wave() -> Int[Array, "10"]:
 
 
 class SpaceInvaders(MinAtar):
-    """A reward of 1 for each alien shot; the episode ends when an alien or its shot hits the cannon.
+    """A reward of 1 for each alien shot; the episode ends once an alien or its shot hits the cannon.
 
     The fewer aliens are left, the faster they move; each cleared wave is followed by a slightly faster one.
     """

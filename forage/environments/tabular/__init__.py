@@ -1,1 +1,1 @@
-"""Tabular MDPs, and what is exactly true of them."""
+"""Tabular MDPs, and their exact values, policies and other solutions."""

@@ -1,4 +1,4 @@
-"""The effective horizon of a tabular MDP: how far ahead one must look for acting at random to teach enough.
+"""The effective horizon of a tabular MDP: the lookahead after which the random policy's values reveal a best action.
 
 Laidlaw, Zhu, Russell, Dragan (2023), "The Effective Horizon Explains Deep RL Performance in Stochastic Environments",
 arXiv 2312.08369, section 3. With T steps to an episode,
@@ -6,8 +6,8 @@ arXiv 2312.08369, section 3. With T steps to an episode,
     Q^1_t            = the action values of the random policy
     Q^{k+1}_t(s, a)  = r(s, a) + discount sum_s' p(s'|s, a) max_b Q^k_{t+1}(s', b)
 
-An MDP is k-QVI-solvable where every policy that is greedy on Q^k is optimal. How many episodes a decision takes then
-follows from the gap of Q^k, the least by which best actions stand out from the others, in returns of 0 to 1:
+An MDP is k-QVI-solvable if every policy that is greedy on Q^k is optimal. The number of episodes for one decision then
+follows from the gap of Q^k, the smallest advantage of a best action over the others, with returns scaled to [0, 1]:
 
     H_k = k + log_A (1 / gap_k^2),    the effective horizon is the least of them
 """
@@ -39,10 +39,10 @@ class EffectiveHorizon(NamedTuple):
 def effective_horizon(
     mdp: Tabular, horizon: int | None = None, depth: int = 10, discount: float = 1.0, tolerance: float = 1e-6
 ) -> EffectiveHorizon:
-    """Works out the effective horizon, looking up to `depth` steps ahead. `horizon`: T, where `max_steps` does not say.
+    """Compute the effective horizon with a lookahead of up to `depth` steps. `horizon` is T if `max_steps` is not set.
 
-    Values are of single precision unless JAX has 64 bits; what differs by less than `tolerance`, of the spread between
-    the best and the worst return, counts as equal.
+    Values are of single precision unless JAX has 64 bits; differences below `tolerance`, relative to the spread between
+    the best and the worst return, count as ties.
     """
     steps = horizon or mdp.max_steps
     if steps is None:

@@ -25,10 +25,11 @@ DYNA_MAZE = (".......#G", "..#....#.", "S.#....#.", "..#......", ".....#...", ".
 
 
 def river_swim(size: int = 6, small: float = 5e-4, large: float = 1.0, max_steps: int | None = 100) -> Tabular:
-    """Make a river: going left (0) is sure and pays `small` at the left end; going right (1) is against the current.
+    """Make a river: left (0) always succeeds, with reward `small` at the left end; right (1) is against the current.
 
-    Right moves on with 0.3, stays with 0.6 and falls back with 0.1; it pays `large` where it stays at the right end,
-    with 0.3 (else 0.7 back); at the left end it moves on with 0.3 and stays with 0.7. It begins in state 1 or 2.
+    Right moves on with probability 0.3, stays with 0.6 and falls back with 0.1. At the right end it stays with 0.3,
+    with reward `large`, and falls back with 0.7; at the left end it moves on with 0.3 and stays with 0.7. Episodes
+    start in state 1 or 2.
 
     Source: Strehl and Littman (2008), "An analysis of model-based Interval Estimation for Markov Decision Processes",
     with 6 states and rewards of 5 and 10000; here they are divided by 10000.
@@ -47,11 +48,10 @@ def river_swim(size: int = 6, small: float = 5e-4, large: float = 1.0, max_steps
 
 
 def chain(size: int = 5, slip: float = 0.2, max_steps: int | None = 100) -> Tabular:
-    """Make a chain: going on (0) pays 10 at the last state, where it stays; going back (1) pays 2 and leads
-    to the first state.
+    """Make a chain: forward (0) has reward 10 at the last state and stays there; back (1) has reward 2 and starts over.
 
-    With probability `slip` the other of the two happens. With 5 states and 0.2 always going on is best in the long run
-    and pays 3.677 a step.
+    With probability `slip` the other of the two happens. With 5 states and slip 0.2, always choosing forward is optimal
+    in the long run, with an average reward of 3.677.
 
     Source: Strens (2000), "A Bayesian Framework for Reinforcement Learning".
     """
@@ -155,7 +155,7 @@ def frozen_lake(size: int = 4, slip: float = 2 / 3, max_steps: int = 100) -> Tab
 
 
 def dyna_maze(max_steps: int | None = 1000) -> Tabular:
-    """Make the maze of 6 x 9 cells in which planning helps: a goal that pays 1, 14 sure steps from the start.
+    """Make the maze of 6 x 9 cells that shows the use of planning: a goal with reward 1, 14 deterministic steps away.
 
     Source: Sutton and Barto, 2018, "Reinforcement Learning: An Introduction", example 8.1; there nothing limits the
     steps.

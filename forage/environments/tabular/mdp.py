@@ -26,7 +26,7 @@ def _floats(value: Any) -> Float[Array, "..."]:
 
 
 def draw(probabilities: Float[Array, " state"], key: Key[Array, ""]) -> Int[Array, ""]:
-    """Return a state with these probabilities, by one uniform number; never one whose probability is zero."""
+    """Draw a state with these probabilities from one uniform number; never a state of probability zero."""
     sums = jnp.cumsum(probabilities)
     possible = probabilities > 0
     fits = possible & (sums > jax.random.uniform(key) * sums[-1])
@@ -128,7 +128,7 @@ class Tabular(Environment):
         return state.index
 
     def reachable(self) -> np.ndarray:
-        """Return the states that some actions lead to from where episodes begin."""
+        """Return the states that can be reached from the start of an episode."""
         leads = np.asarray(self.transition > 0).any(-2) & ~np.asarray(self.terminal)[:, None]  # state following
         found = np.asarray(self.initial) > 0
         for _ in range(self.num_states):

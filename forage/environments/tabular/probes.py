@@ -35,15 +35,15 @@ END = STATES - 1
 
 
 class Probe(Environment):
-    """A table of states. From state s, action a pays `pay[s, a]` and leads to s' with probability `to[s, a, s']`.
+    """A table of states. In state s, action a has reward `pay[s, a]` and leads to s' with probability `to[s, a, s']`.
 
     - Entering a state that is `final` terminates; the last state is shown once more, so that an agent that wrongly
-      goes on from there finds something of value. Otherwise the step is truncated with probability `cut[s]`, which is
-      random so that an agent with memory, too, has met every history from which value goes on.
-    - Observation: `seen[s]`; with `masked`, beside `action_mask`, which is `allowed[s]`.
-    - Action: one of three; or `continuous`, a number in [-1, 3], where -1, 1 and 3 are the three actions and what lies
-      between mixes its two neighbours linearly. A continuous action also costs `curvature[s] (a - target[s])^2`.
-    - An action that is not allowed, or outside its bounds, pays NaN: it cannot go unnoticed.
+      bootstraps from it finds a value there. Otherwise the step is truncated with probability `cut[s]`, which is
+      random so that an agent with memory, too, has met every history that bootstraps.
+    - Observation: `seen[s]`; with `masked`, a dictionary with `action_mask`, which is `allowed[s]`.
+    - Action: one of three; or `continuous`, a number in [-1, 3]: -1, 1 and 3 are the three actions, and numbers in
+      between mix the two neighbours linearly. A continuous action also costs `curvature[s] (a - target[s])^2`.
+    - An action that is not allowed, or outside its bounds, has reward NaN, so that it cannot go unnoticed.
     """
 
     start: Float[Array, " states"]  # probabilities
@@ -98,7 +98,7 @@ class Probe(Environment):
         return self.seen[state]
 
     def expected(self, discount: float) -> list[Expected]:
-        """Return what an agent must have learned: one entry for each state in which optimal play can find itself."""
+        """Return the values and actions to be learned: one entry for each state that optimal play can reach."""
         value, actions, best = solve(self, discount)
         to = np.asarray(self.to, float)
         paths = {int(state): [int(state)] for state in np.flatnonzero(np.asarray(self.start))}
@@ -123,7 +123,7 @@ class Probe(Environment):
 
 
 class Expected(NamedTuple):
-    """The optimal value and action after a history of observations, the last of which is the present one."""
+    """The optimal value and action after a history of observations that ends with the present one."""
 
     state: int
     history: list[PyTree[np.ndarray]]
@@ -196,7 +196,7 @@ class Case(NamedTuple):
     needs: str = ""  # "memory", "mask" or "continuous": what an agent must have for the probe to mean something
 
     def build(self, continuous: bool = False, masked: bool = False) -> Probe:
-        """Return the table. Raise `ForageError` for a form in which the probe does not exist."""
+        """Return the table. Raise `ForageError` for a form that this probe does not have."""
         if self.needs in ("mask", "continuous") and not {"mask": masked, "continuous": continuous}[self.needs]:
             raise ForageError(f"This probe is about {self.needs} actions; build it with them.")
         if continuous and masked:
@@ -222,7 +222,7 @@ class Case(NamedTuple):
 
 
 LEFT, RIGHT = (1.0, 0.0, -1.0), (-1.0, 0.0, 1.0)
-"""Pays for the first action, or for the third, and costs for the other."""
+"""Rewards by action: 1 for the first (or the third), 0 for the middle one, -1 for the opposite."""
 
 PROBES: dict[str, Case] = {
     "constant": Case(

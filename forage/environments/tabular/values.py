@@ -1,4 +1,4 @@
-"""What is exactly true of a tabular MDP: values, best policies, occupancies, gain and bias, by linear algebra.
+"""Exact solutions of a tabular MDP: values, best policies, occupancies, gain and bias, by linear algebra.
 
 All are functions of arrays: they can be jitted, and mapped over a batch of random MDPs. A policy is an array of
 probabilities `[state, action]`. A terminal state has value zero. Single precision gives about five digits; with
@@ -24,7 +24,7 @@ ActionValues = Float[Array, "state action"]
 
 
 class Solution(NamedTuple):
-    """A best policy and what it is worth."""
+    """A best policy and its values."""
 
     policy: Policy
     values: Values
@@ -32,14 +32,14 @@ class Solution(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """`gain`: reward a step in the long run. `bias[s]`: what beginning in s adds to it in all, zero on average."""
+    """`gain`: the long-run reward per step. `bias[s]`: the total difference made by starting in s, zero on average."""
 
     gain: Float[Array, ""]
     bias: Values
 
 
 def uniform_policy(mdp: Tabular) -> Policy:
-    """Return all actions alike."""
+    """Return the uniform policy."""
     return jnp.full(mdp.transition.shape[:2], 1 / mdp.num_actions)
 
 
@@ -49,13 +49,13 @@ def deterministic(mdp: Tabular, actions: Int[Array, " state"]) -> Policy:
 
 
 def expected_reward(mdp: Tabular) -> ActionValues:
-    """r(s, a) = sum over s' of p(s' | s, a) r(s, a, s'); zero where the episode is over."""
+    """r(s, a) = sum over s' of p(s' | s, a) r(s, a, s'); zero in terminal states."""
     reward = (mdp.transition * mdp.reward).sum(-1) if mdp.reward.ndim == 3 else mdp.reward
     return jnp.where(mdp.terminal[:, None], 0.0, reward)
 
 
 def going_on(mdp: Tabular) -> Float[Array, "state action next"]:
-    """Return the probabilities of the steps after which the episode goes on."""
+    """Return the transition probabilities without the steps that end the episode."""
     live = ~mdp.terminal
     return mdp.transition * live[:, None, None] * live
 
@@ -66,7 +66,7 @@ def action_values(mdp: Tabular, values: Values, discount: float) -> ActionValues
 
 
 def policy_values(mdp: Tabular, policy: Policy, discount: float) -> Values:
-    """V = (I - discount P)^-1 r, for the P and r of the policy. `discount` 1 works where it surely comes to an end."""
+    """V = (I - discount P)^-1 r, for the P and r of the policy. `discount` 1 works if every episode surely ends."""
     matrix = jnp.eye(mdp.num_states) - discount * _mixed(policy, going_on(mdp))
     return jnp.linalg.solve(matrix, _mixed(policy, expected_reward(mdp)))
 
@@ -77,10 +77,10 @@ def expected_return(mdp: Tabular, policy: Policy, discount: float) -> Float[Arra
 
 
 def occupancy(mdp: Tabular, policy: Policy, discount: float) -> Values:
-    """d(s) = sum over t of discount^t Pr(S_t = s), of one episode; terminal states, where nothing is done, have 0.
+    """d(s) = sum over t of discount^t Pr(S_t = s), of one episode; 0 for terminal states, which have no actions.
 
-    With it the return is `(occupancy[:, None] * policy * expected_reward).sum()`. Sums to `1 / (1 - discount)` where
-    no episode ends; for `discount` 1 it is the number of visits.
+    With it the return is `(occupancy[:, None] * policy * expected_reward).sum()`. It sums to `1 / (1 - discount)` if no
+    episode ends; for `discount` 1 it is the number of visits.
     """
     return jnp.linalg.solve((jnp.eye(mdp.num_states) - discount * _mixed(policy, going_on(mdp))).T, mdp.initial)
 
@@ -125,7 +125,7 @@ def finite_horizon_return(mdp: Tabular, policy: Policy, horizon: int, discount: 
 
 
 def restarting(mdp: Tabular) -> Float[Array, "state action next"]:
-    """Return the probabilities from decision to decision, when each end is followed by the start of a new episode."""
+    """Return the transition probabilities between decisions, with each end followed by the start of a new episode."""
     on = going_on(mdp)
     return on + (1 - on.sum(-1))[..., None] * mdp.initial
 
@@ -152,9 +152,7 @@ def gain_and_bias(mdp: Tabular, policy: Policy) -> Gain:
 
 
 def optimal_gain(mdp: Tabular) -> tuple[Policy, Gain]:
-    """Return the policy with the most reward a step in the long run, by policy iteration, where every policy has one
-    class.
-    """
+    """Return the policy with the most long-run reward per step, by policy iteration; for one recurrent class."""
 
     def evaluate(policy: Policy) -> tuple[Values, ActionValues]:
         bias = gain_and_bias(mdp, policy).bias
@@ -170,7 +168,7 @@ def _mixed(policy: Policy, of_actions: Float[Array, "state action *rest"]) -> Fl
 
 
 def _policy_iteration(mdp: Tabular, evaluate: Callable[[Policy], tuple[Values, ActionValues]]) -> Policy:
-    """Change an action wherever another is better by more than rounding, until none is."""
+    """Improve a policy until no action is better than its own by more than rounding."""
 
     def improve(carry: tuple[Policy, Array, Array]) -> tuple[Policy, Array, Array]:
         policy, _, rounds = carry

@@ -1,1 +1,1 @@
-"""Small games for teams whose best values are known."""
+"""Small games for teams, with known best values."""

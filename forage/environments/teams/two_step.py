@@ -1,4 +1,4 @@
-"""The two-step game: what a team learns that can add up its members' values, and no more."""
+"""The two-step game: a test of teams with values that are only sums of their members' values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHOICE, SAFE, RISKY = range(3)
 """The states: 1, 2A and 2B in the paper."""
 
 PAYOFFS = (((0.0, 0.0), (0.0, 0.0)), ((7.0, 7.0), (7.0, 7.0)), ((0.0, 1.0), (1.0, 8.0)))
-"""What both are paid in each state, by the first agent's action and the second one's."""
+"""The common reward in each state, by the first agent's action and the second one's."""
 
 
 def payoffs() -> Float[Array, "state=3 first=2 second=2"]:

@@ -1,4 +1,4 @@
-"""Between an agent's choice and what is done: actions that stick, arrive late, or have other bounds."""
+"""Wrappers between an agent's choice and the executed action: sticky actions, delays and other bounds."""
 
 from __future__ import annotations
 
@@ -137,14 +137,14 @@ class RescaleAction(Wrapper):
 
 
 def late(observation: PyTree[Array]) -> PyTree[Array]:
-    """Return what of an observation a delay holds back: what is seen, by the agent and by a central critic."""
+    """Return the part of an observation that a delay holds back: the agent's and a central critic's view."""
     if isinstance(observation, dict) and spaces.carries_more(observation):
         return {name: part for name, part in observation.items() if name not in (spaces.MASK, spaces.PRESENT)}
     return observation
 
 
 def in_time(observation: PyTree[Array], seen: PyTree[Array]) -> PyTree[Array]:
-    """Return the observation of this moment with what was held back in its place."""
+    """Return the current observation with its delayed part in place."""
     return {**observation, **seen} if isinstance(observation, dict) else seen
 
 
@@ -154,7 +154,7 @@ def push(queue: PyTree[Array], newest: PyTree[Array]) -> PyTree[Array]:
 
 
 def at(queue: PyTree[Array], steps: Int[Array, ""] | int) -> PyTree[Array]:
-    """Return what was pushed so many steps ago."""
+    """Return the entry that was pushed `steps` steps ago."""
     return jax.tree.map(lambda q: q[jnp.clip(steps, 0, len(q) - 1)], queue)
 
 

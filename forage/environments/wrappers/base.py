@@ -1,4 +1,4 @@
-"""What every environment made of another environment shares."""
+"""The base class of wrappers, and functions they share."""
 
 from __future__ import annotations
 
@@ -21,23 +21,22 @@ from forage.core.ports import Environment, State
 from forage.core.types import ForageError, Step
 
 SALT = 5_200_001
-"""Keeps a wrapper's random numbers apart from those of what it wraps, whatever that folds into the same key."""
+"""Salt that keeps a wrapper's random numbers apart from those of the environment inside."""
 
 
 class WrapperState(NamedTuple):
-    """The state of a wrapper that remembers something."""
+    """The state of a wrapper with a memory."""
 
     inner: State  # of the environment inside
     own: PyTree[Array]  # what the wrapper remembers
 
 
 class Wrapper(Environment):
-    """An environment made of another one: all that a subclass does not change is the inner environment's.
+    """An environment made of another one, with the inner environment's behaviour unless a subclass changes it.
 
-    A subclass changes what it is about: `observe`, or `reset` and `step`. One that has a state of its own sets
-    `remembers`, and its states are `WrapperState`s. Random numbers of its own come from `own_key`; the inner
-    environment gets the key as it was given, so that a wrapper which does nothing leaves every episode bit for bit
-    as it was.
+    A subclass overrides `observe`, or `reset` and `step`. A subclass with a state of its own sets `remembers`, and its
+    states are `WrapperState`s. It draws its random numbers from `own_key`; the inner environment gets the original key,
+    so that a wrapper without effect leaves every episode bit for bit the same.
     """
 
     environment: Environment
@@ -47,7 +46,7 @@ class Wrapper(Environment):
     """States are `WrapperState`s."""
 
     changes_reward: ClassVar[bool] = False
-    """A step pays something else than in the environment inside."""
+    """Whether the reward of a step differs from that of the environment inside."""
 
     def __post_init__(self):
         # Spaces may follow from fields, and fields are not known while a program is traced: what a step needs of them
@@ -57,7 +56,7 @@ class Wrapper(Environment):
 
     @property
     def inner_spaces(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
-        """Return the observation and the action space of the environment inside, as they were when this was made."""
+        """Return the observation and the action space of the environment inside at the time of wrapping."""
         return restored(self.inside)
 
     @property
@@ -106,7 +105,7 @@ class Wrapper(Environment):
         return self.environment.competitive
 
     def __getattr__(self, name: str) -> Any:
-        """Return what only the inner environment has, such as the levels that a tasks part asks for."""
+        """Return an attribute of the inner environment, such as the levels needed by a tasks part."""
         if name.startswith("_") or name == "environment":
             raise AttributeError(f"{type(self).__name__} has no attribute {name}")
         return getattr(self.environment, name)
@@ -120,7 +119,7 @@ class Wrapper(Environment):
         return state, step._replace(observation=self.observe(step.observation))
 
     def observe(self, observation: PyTree[Array]) -> PyTree[Array]:
-        """Return what is seen in place of an observation, where that follows from it alone."""
+        """Return the observation in place of the inner environment's, for wrappers that need no more than that."""
         return observation
 
     @property
@@ -137,7 +136,7 @@ class Wrapper(Environment):
         return self.environment.render(state.inner if self.remembers else state)
 
     def own_key(self, key: Key[Array, ""]) -> Key[Array, ""]:
-        """Return a key of this wrapper's own: different for each layer, and from what the inner environment gets."""
+        """Return a key for this wrapper alone, different for each layer and from the inner environment's key."""
         return jax.random.fold_in(key, SALT + len(layers(self)))
 
 
@@ -153,7 +152,7 @@ def name_of(environment: Environment) -> str:
 
 
 def flat_box(wrapper: Wrapper) -> gymnasium.spaces.Box:
-    """Return the inner environment's observation space; `ForageError` where that is no vector."""
+    """Return the inner environment's observation space. Raise `ForageError` if it is no vector."""
     space = wrapper.environment.observation_space
     if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
         raise ForageError(
@@ -164,7 +163,7 @@ def flat_box(wrapper: Wrapper) -> gymnasium.spaces.Box:
 
 
 def seen_box(wrapper: Wrapper, ranks: tuple[int, ...] = ()) -> gymnasium.spaces.Box:
-    """Return the box of what is seen inside, without what stands beside it; `ForageError` for other numbers of axes."""
+    """Return the box of the inner observation, without mask or other entries; `ForageError` for another rank."""
     space = spaces.seen(wrapper.inner_spaces[0])
     if not isinstance(space, gymnasium.spaces.Box) or (ranks and len(space.shape) not in ranks):
         shown = " or ".join(f"{rank}" for rank in ranks)
@@ -174,14 +173,14 @@ def seen_box(wrapper: Wrapper, ranks: tuple[int, ...] = ()) -> gymnasium.spaces.
 
 
 def with_seen_space(space: gymnasium.Space[Any], box: gymnasium.spaces.Box) -> gymnasium.Space[Any]:
-    """Return the observation space in which what is seen is `box`, and what stands beside it stays."""
+    """Return the observation space with `box` as the observation, and the mask and other entries unchanged."""
     if isinstance(space, gymnasium.spaces.Dict) and spaces.carries_more(space.spaces):
         return gymnasium.spaces.Dict({**space.spaces, "observation": box})
     return box
 
 
 def blurred(wrapper: Wrapper) -> gymnasium.Space[Any]:
-    """Return the inner environment's observation space, with a plain box for what was one-hot and no longer is."""
+    """Return the inner environment's observation space, with a plain box in place of one-hot vectors."""
     space = wrapper.environment.observation_space
     seen = spaces.seen(space)
     if not isinstance(seen, spaces.OneHot):
@@ -190,7 +189,7 @@ def blurred(wrapper: Wrapper) -> gymnasium.Space[Any]:
 
 
 def change_seen(observation: PyTree[Array], change: Callable[[Array], Array]) -> PyTree[Array]:
-    """Return the observation with what is seen changed, and what stands beside it as it was."""
+    """Apply `change` to the observation, and leave the mask and other entries unchanged."""
     if isinstance(observation, dict) and spaces.carries_more(observation):
         return {**observation, "observation": change(observation["observation"])}
     return change(observation)
@@ -208,7 +207,7 @@ def where(flag: Bool[Array, "*agent"], yes: PyTree[Array], no: PyTree[Array]) ->
 
 
 def least(first: Any, second: Any) -> Any:
-    """Return the smaller of two limits, where `None` is no limit. Either may be traced."""
+    """Return the smaller of two limits; `None` is no limit. Either may be traced."""
     if first is None or second is None:
         return second if first is None else first
     if isinstance(first, int) and isinstance(second, int):
@@ -217,13 +216,13 @@ def least(first: Any, second: Any) -> Any:
 
 
 def zero_action(wrapper: Wrapper) -> PyTree[Array]:
-    """Return the action nearest to nothing: 0, brought into the space's bounds."""
+    """Return the neutral action: 0, clipped to the space's bounds."""
     space = wrapper.inner_spaces[1]
     return per_agent(wrapper, lambda _: spaces.clip(space, spaces.example(space)), None)
 
 
 def per_agent(wrapper: Wrapper, make: Callable[[Any], PyTree[Array]], key: Any) -> PyTree[Array]:
-    """`make(key)`, or where there are several agents one of it for each."""
+    """Return `make(key)`, or one of it per agent if there are several."""
     agents = wrapper.num_agents
     if agents == 1:
         return make(key)
@@ -232,12 +231,12 @@ def per_agent(wrapper: Wrapper, make: Callable[[Any], PyTree[Array]], key: Any) 
 
 
 def check_share(wrapper: Wrapper, name: str, value: Any) -> None:
-    """Raise `ForageError` for a probability that is none. What is traced is not looked at."""
+    """Raise `ForageError` for a number that is no probability. Traced values are not checked."""
     if isinstance(value, (int, float)) and not 0 <= value <= 1:
         raise ForageError(f"{name_of(wrapper)}'s {name} is a probability, from 0 to 1, not {value:g}.")
 
 
 def check_least(wrapper: Wrapper, name: str, value: Any, low: float) -> None:
-    """Raise `ForageError` for a number below `low`, or NaN. What is traced is not looked at."""
+    """Raise `ForageError` for a number below `low`, or NaN. Traced values are not checked."""
     if isinstance(value, (int, float)) and not value >= low:
         raise ForageError(f"{name_of(wrapper)}'s {name} is {low:g} or more, not {value:g}.")

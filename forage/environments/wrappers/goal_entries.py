@@ -1,4 +1,4 @@
-"""Entries of an observation as goals: any environment with a flat observation, asked to bring some of it about."""
+"""Entries of an observation as goals: makes any environment with a flat observation goal-conditioned."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ class Entries(Wrapper):
 
     @property
     def goal_space(self) -> gymnasium.spaces.Box:
-        """Return what can be achieved: the observation's own bounds of these entries."""
+        """Return the space of achieved goals: the observation's own bounds of these entries."""
         space, kept = self.environment.observation_space, np.array(self.indices)
         assert isinstance(space, gymnasium.spaces.Box)
         return gymnasium.spaces.Box(space.low[kept], space.high[kept], dtype=np.float32)
 
     def achieved(self, state: EntriesState) -> Float[Array, " goal"]:
-        """Return these entries of what is seen."""
+        """Return these entries of the observation."""
         return state.observation[np.array(self.indices)]
 
     def draw_goal(self, state: EntriesState, key: Key[Array, ""]) -> Float[Array, " goal"]:

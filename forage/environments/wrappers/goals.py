@@ -1,4 +1,4 @@
-"""Goals: the same environment, asked to bring about one of many things, which are part of what is seen."""
+"""Goals: the same environment with one of many goals to reach, shown in the observation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GoalState(NamedTuple):
 
 
 class GoalReward(Part):
-    """The reward of a step for any goal, whichever was desired when it was taken: see `GoalConditioned`."""
+    """The reward of a step for any goal, not only the one desired at the time: see `GoalConditioned`."""
 
     radius: float | Float[Array, ""]
     scale: float | Float[Array, "*goal"]
@@ -40,7 +40,7 @@ class GoalReward(Part):
     ends: bool = equinox.field(static=True)  # reaching the goal terminates the episode
 
     def distance(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
-        """Return how far what was achieved is from what was desired, over the last axis."""
+        """Return the distance of an achieved state from a goal, in units of `scale`, over the last axis."""
         return jnp.linalg.norm((achieved - desired) / self.scale, axis=-1)
 
     def reached(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
@@ -48,7 +48,7 @@ class GoalReward(Part):
         return self.distance(achieved, desired) <= self.radius
 
     def reward_of(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
-        """Return the reward of a step that led to `achieved` when `desired` was the goal, for any leading axes."""
+        """Return the reward of a step into `achieved` with the goal `desired`, for any leading axes."""
         if self.reward in ("sparse", "penalty"):
             return self.reached(achieved, desired).astype(jnp.float32) - (self.reward == "penalty")
         distance = self.distance(achieved, desired)
@@ -61,29 +61,29 @@ class GoalReward(Part):
 
 
 class GoalConditioned(Environment):
-    """Asks the wrapped environment to achieve a goal, which is drawn anew for each episode.
+    """The wrapped environment with a goal to achieve, drawn at the start of each episode.
 
-    The environment has `goal_space` (a box), `achieved(state)` (what of that space is so in this state) and
-    `draw_goal(state, key)` (a goal for an episode that is in this state). `Entries` gives these to any environment
-    with a flat observation. With the distance d = |(achieved - desired) / scale| (Euclidean), the goal is reached where
-    d <= `radius`, and the reward of a step is
+    The environment has `goal_space` (a box), `achieved(state)` (the point of that space that this state achieves) and
+    `draw_goal(state, key)` (a goal for an episode in this state). `Entries` gives these to any environment with a flat
+    observation. With the distance d = |(achieved - desired) / scale| (Euclidean), the goal is reached if d <= `radius`,
+    and the reward of a step is
 
-    - `sparse`: 1 where the goal is reached, else 0;
-    - `penalty`: 0 where the goal is reached, else -1;
+    - `sparse`: 1 if the goal is reached, else 0;
+    - `penalty`: 0 if the goal is reached, else -1;
     - `dense`: exp(-d);
     - `distance`: -d.
 
-    `on_success` is what reaching it does: `stay`, the goal stays and so may the agent; `renew`, another goal is drawn,
-    shown at once, and the episode goes on; `end`, the episode terminates.
+    `on_success` is the effect of reaching it: with `stay` the goal stays and the agent may stay too; with `renew`
+    another goal is drawn and shown at once, and the episode continues; with `end` the episode terminates.
 
-    - Observation: a dictionary of `observation`, `achieved_goal` and `desired_goal` (Gymnasium's GoalEnv); or, where
-      `flat`, the observation and the desired goal in one vector, for agents that read no dictionary.
-    - Action, terminated, truncated: the environment's own, besides `end`. Its own reward is dropped.
+    - Observation: a dictionary of `observation`, `achieved_goal` and `desired_goal` (Gymnasium's GoalEnv); or, with
+      `flat`, the observation and the desired goal in one vector, for agents that do not read dictionaries.
+    - Action, terminated, truncated: the environment's own, in addition to `end`. Its own reward is dropped.
     - `info["success"]`: the goal was reached by this step.
 
-    A step's reward belongs to the goal that was desired when the action was chosen: `desired_goal` of the observation
-    before the step, also under `renew`. What was done can be judged by another goal: `reward_of(achieved, desired)`,
-    and `goal_reward`, which is all that hindsight replay needs.
+    The reward of a step belongs to the goal at the time of the action: `desired_goal` of the observation before the
+    step, also with `renew`. A step can be judged by another goal with `reward_of(achieved, desired)` and `goal_reward`,
+    which is all that hindsight replay needs.
 
     Source: Schaul, Horgan, Gregor and Silver (2015), "Universal Value Function Approximators"; Andrychowicz et al.
     (2017), "Hindsight Experience Replay" (arXiv 1707.01495); `sparse`, `dense` as in D4RL's mazes (arXiv 2004.07219).
@@ -113,7 +113,7 @@ class GoalConditioned(Environment):
             raise ForageError(f"{inner}'s observation is {space}, which is not flat; flat=False works.")
 
     def distance(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
-        """Return how far what was achieved is from what was desired, over the last axis."""
+        """Return the distance of an achieved state from a goal, in units of `scale`, over the last axis."""
         return self.goal_reward.distance(achieved, desired)
 
     def reached(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
@@ -121,7 +121,7 @@ class GoalConditioned(Environment):
         return self.goal_reward.reached(achieved, desired)
 
     def reward_of(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
-        """Return the reward of a step that led to `achieved` when `desired` was the goal, for any leading axes."""
+        """Return the reward of a step into `achieved` with the goal `desired`, for any leading axes."""
         return self.goal_reward.reward_of(achieved, desired)
 
     @property
@@ -156,7 +156,7 @@ class GoalConditioned(Environment):
 
     @property
     def inside(self) -> Any:
-        """Return the environment, which has, or hands on, the three that are about goals."""
+        """Return the environment, which has or passes on the three methods about goals."""
         return self.environment
 
     def reset(self, key: Key[Array, ""]) -> tuple[GoalState, PyTree[Array]]:
@@ -189,7 +189,7 @@ class GoalConditioned(Environment):
         return self.environment.places
 
     def place(self, state: GoalState) -> Int[Array, ""]:
-        """Return where the state is, whatever the goal."""
+        """Return the state's position on the map, independent of the goal."""
         return self.environment.place(state.inner)
 
     def _achieved(self, inner: State) -> Float[Array, " goal"]:
@@ -213,7 +213,7 @@ class GoalConditioned(Environment):
         return self.environment.reachable()
 
     def render(self, state: GoalState) -> Any:
-        """Return the environment's own picture, with the goal in it where it can draw one."""
+        """Return the environment's own picture, including the goal if it can draw one."""
         if getattr(self.environment, "draws_goals", False):
             owner, inner = owner_of("draws_goals", self.environment, state.inner)
             return owner.render(inner, goal=np.asarray(state.goal), reach=float(self.radius))
@@ -221,7 +221,7 @@ class GoalConditioned(Environment):
 
 
 def owner_of(name: str, environment: Environment, state: State) -> tuple[Any, State]:
-    """Return the environment whose own `name` is, below wrappers that only hand it on, and its part of the state."""
+    """Return the environment that defines `name`, below wrappers that only pass it on, and its part of the state."""
     while isinstance(environment, Wrapper) and not hasattr(type(environment), name):
         state = state.inner if environment.remembers else state
         environment = environment.environment

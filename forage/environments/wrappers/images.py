@@ -1,4 +1,4 @@
-"""What is seen: the last few observations at once, pictures made smaller or grey."""
+"""Wrappers of observations: stacks of the last few observations, and smaller or grey pictures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from forage.environments.wrappers.base import (
 )
 
 LUMA = (0.299, 0.587, 0.114)
-"""How bright red, green and blue are: ITU-R Recommendation BT.601, as in Pillow and OpenCV."""
+"""The brightness of red, green and blue: ITU-R Recommendation BT.601, as in Pillow and OpenCV."""
 
 
 class FrameStack(Wrapper):
@@ -60,7 +60,7 @@ class FrameStack(Wrapper):
         return seen_box(self, (1, 2, 3))
 
     def _columns(self, *arrays: Any) -> tuple[Any, ...]:
-        """Return each with a last axis on which they can stand side by side."""
+        """Return each array with a last axis for stacking, added to flat pictures."""
         flat_picture = len(self._box.shape) == 2
         return tuple(array[..., None] if flat_picture else array for array in arrays)
 
@@ -153,7 +153,7 @@ def areas(old: int, new: int) -> Float[np.ndarray, "new old"]:
 
 
 def as_numbers(values: Float[Array, "*shape"], dtype: Any) -> Array:
-    """Values in the type of the pictures: rounded where that is of whole numbers."""
+    """Return values in the dtype of the pictures: rounded if that is an integer."""
     return values.astype(dtype) if jnp.issubdtype(dtype, jnp.floating) else jnp.round(values).astype(dtype)
 
 

@@ -1,20 +1,20 @@
-"""A reference motion to follow: its phase in sight, how near it is, and an end where it is lost.
+"""A reference motion to follow: its phase in the observation, a tracking reward, and an end of lost episodes.
 
 Peng, Abbeel, Levine, van de Panne (2018), "DeepMimic: Example-Guided Deep Reinforcement Learning of Physics-Based
-Character Skills", arXiv 1804.02717. A clip is one recorded episode. In its frame t an agent sees, beside the state, the
+Character Skills", arXiv 1804.02717. A clip is one recorded episode. In its frame t an agent sees the state and the
 phase t / (frames - 1), and its step to frame t + 1 tracks the clip as well as
 
-    sum_g w_g exp(-c_g |x_g - x_g(t + 1)|^2) / sum_g w_g,   with x_g the entries of what is seen in group g
+    sum_g w_g exp(-c_g |x_g - x_g(t + 1)|^2) / sum_g w_g,   with x_g the entries of the observation in group g
 
-for poses (w = 0.65, c = 2), velocities (0.1, 0.1), end effectors (0.15, 40) and the centre of mass (0.1, 10). Rewards
-`tracking` pay that, starts `reference` begin in any frame (reference state initialisation), and an episode terminates
-where it tracks worse than `least` (early termination).
+for poses (w = 0.65, c = 2), velocities (0.1, 0.1), end effectors (0.15, 40) and the centre of mass (0.1, 10). The
+rewards part `tracking` gives that as reward, the starts part `reference` begins in any frame (reference state
+initialisation), and an episode terminates if it tracks worse than `least` (early termination).
 
 The paper itself could not be looked up; comments in programs built on it call 0.65 and 0.1 its own. The authors'
 program (xbpeng/DeepMimic: DeepMimicCore/scenes/SceneImitate.cpp) has the form and the other numbers but for 40, which
 is 10 in its newest version; it has 0.5 and 0.05, adds a term for the root, divides by the sum of the weights, and draws
-the first frame evenly. Two things are ours: groups are differences of what is seen, where it has rotations of joints;
-and the tracking tells what is lost, where a character there falls to the ground.
+the first frame evenly. Two differences are ours: groups are differences of observed entries, instead of rotations of
+joints; and an episode is lost by its tracking, instead of by a character's fall to the ground.
 """
 
 from __future__ import annotations
@@ -93,12 +93,12 @@ class Motion(Wrapper):
 
     @property
     def frames(self) -> int:
-        """Return how many frames the clip has."""
+        """Return the number of frames in the clip."""
         return len(read(self.file)["observation"])
 
     @property
     def _states(self) -> State:
-        """Return what a state of the environment is like."""
+        """Return the shapes of the environment's state."""
         return jax.eval_shape(self.environment.reset, jax.random.key(0))[0]
 
     @property
@@ -120,7 +120,7 @@ class Motion(Wrapper):
         return self.at_frame(jnp.int32(0))
 
     def at_frame(self, frame: Int[Array, ""]) -> tuple[WrapperState, Float[Array, " all"]]:
-        """Return the state of a frame of the clip, and what is seen there."""
+        """Return the state of a frame of the clip, and its observation."""
         clip = read(self.file)
         leaves = [jnp.asarray(clip[name])[frame] for name in leaf_names(clip)]
         inner = jax.tree.unflatten(jax.tree.structure(self._states), leaves)
@@ -139,7 +139,7 @@ class Motion(Wrapper):
         )
 
     def tracked(self, observation: Float[Array, " seen"], frame: Int[Array, ""]) -> Float[Array, ""]:
-        """Return how near what is seen is to a frame of the clip, from 0 to 1."""
+        """Return the similarity of an observation to a frame of the clip, from 0 to 1."""
         wanted = jnp.asarray(read(self.file)["observation"])[jnp.minimum(frame, self.frames - 1)]
         total, sum_of_weights = jnp.zeros(()), 0.0
         for name, (weight, scale) in GROUPS.items():
@@ -187,7 +187,7 @@ def record(
 
 @functools.lru_cache(maxsize=8)
 def read(file: str) -> dict[str, np.ndarray]:
-    """Read a clip. Raise `ForageError` if the file is missing, damaged or something else."""
+    """Read a clip. Raise `ForageError` if the file is missing, damaged or of another kind."""
     advice = "forage.environments.wrappers.motion.record writes one"
     try:
         with checkpoint.opened(file) as archive:

@@ -1,4 +1,4 @@
-"""A noisy television: something to see that is always new and means nothing."""
+"""A noisy television: a part of the observation that is always new and has no meaning."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from forage.environments.wrappers.base import (
 
 
 class NoisyTV(Wrapper):
-    """A television in the corner of what is seen, whose channel the agent changes: `noisy-tv:SIZE:ACTION`.
+    """A television in the corner of the observation with a channel that the agent can change: `noisy-tv:SIZE:ACTION`.
 
     The first `size` by `size` entries of an image (all its channels), or the first `size` entries of a vector, show
-    uniform random numbers within the space's bounds, whole ones where the space counts. They stay as they are until
-    action `channel` is taken, which also does what it always does; -1 stands for the last action. Action -2 changes
-    the channel at every step, whoever acts. Each of several agents has a television of its own.
+    uniform random numbers within the space's bounds, whole ones if the space is of integers. They stay the same until
+    action `channel`, which also keeps its own effect; -1 stands for the last action. With -2 the channel changes at
+    every step, without any action. Each of several agents has a television of its own.
 
-    An agent that seeks what it cannot foretell sits down before it. The television hides a corner of the view, the
-    same for every method.
+    An agent that seeks the unpredictable stays in front of it. The television hides a corner of the view, the same for
+    every method.
 
     Source: Burda, Edwards, Pathak, Storkey, Darrell, Efros (2018), "Large-Scale Study of Curiosity-Driven Learning",
     arXiv 1808.04355, section 5; with the remote control as in Raileanu, Rocktaschel (2020), "RIDE: Rewarding
@@ -95,7 +95,7 @@ class NoisyTV(Wrapper):
         return (slice(self.size),) * min(2, len(seen_box(self).shape))
 
     def draw(self, key: Key[Array, ""]) -> Array:
-        """Return what is on."""
+        """Draw a new picture of random numbers."""
         space = seen_box(self)
         low, high = (np.asarray(bound)[self.corner].astype(np.float32) for bound in (space.low, space.high))
         whole = not np.issubdtype(space.dtype, np.floating)

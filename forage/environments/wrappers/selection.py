@@ -1,4 +1,4 @@
-"""Hide some of what an environment shows, or show what it hides."""
+"""Hide some entries of an observation, or show those that an environment hides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many steps there are: limits, the clock in sight, repeated actions."""
+"""Wrappers of time: step limits, the clock in the observation, repeated actions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forage.environments.wrappers.base import Wrapper, WrapperState, check_least
 
 
 class TimeLimit(Wrapper):
-    """A limit of `limit` steps, after which an episode is truncated; an earlier one of the environment's still counts.
+    """A limit of `limit` steps before truncation; an earlier limit of the environment's still counts.
 
     A step that ends the task at the same time is terminated, not truncated.
     """
@@ -95,9 +95,9 @@ class TimeAware(Wrapper):
 
 
 class ActionRepeat(Wrapper):
-    """Each action taken `repeats` times, the rewards added up. Stops where the episode ends.
+    """Each action taken `repeats` times, with the rewards added up. Stops at the end of an episode.
 
-    One of many agents whose own episode ends before the others' keeps what it saw then, and how it ended.
+    In a team, an agent whose own episode ends early keeps its last observation and its flags.
     """
 
     example: ClassVar[str] = "forage train ppo MountainCar-v0 --wrap action-repeat:4"

@@ -22,11 +22,11 @@ class TogetherState(NamedTuple):
 
 
 class Together(Environment):
-    """`count` agents, each in a copy of `environment`; the episode is over when all of theirs are.
+    """`count` agents, each in a copy of `environment`; the episode is over once all agents' own are.
 
-    What one agent learns is what it would learn alone, so this shows whether a loop keeps agents apart.
-    Each sees `{"observation", "present", "state"}` (and its mask, where the environment gives one): it is present until
-    its own episode is over, and `state` is what all of them see, side by side.
+    Each agent learns the same as it would alone, so this shows whether a loop keeps agents apart. Each sees
+    `{"observation", "present", "state"}` (and its mask, if the environment gives one): it is present until its own
+    episode is over, and `state` is all their observations side by side.
     """
 
     environment: Environment
@@ -44,7 +44,7 @@ class Together(Environment):
 
     @property
     def single(self) -> dict[str, gymnasium.Space[Any]]:
-        """Return what one agent sees in a copy of its own."""
+        """Return the observation spaces of one agent in a copy of its own."""
         space = self.environment.observation_space
         beside = isinstance(space, gymnasium.spaces.Dict) and carries_more(space.spaces)
         return dict(space.spaces) if beside else {"observation": space}  # pyrefly: ignore[missing-attribute]

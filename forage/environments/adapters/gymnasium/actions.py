@@ -1,4 +1,4 @@
-"""Actions at the door of a Gymnasium environment: from what agents choose to what it takes."""
+"""Conversion of actions: from an agent's choice to an action of the Gymnasium environment."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class AtariPreprocessing(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     @property
     def places(self) -> tuple[int] | None:
-        """Return how many rooms the game has, where it is known how to read the room."""
+        """Return the number of rooms of the game; `None` if its RAM address of the room is unknown."""
         room = ROOMS.get(getattr(self.env.unwrapped, "_game", ""))
         return None if room is None else (room.count,)
 
@@ -151,7 +151,7 @@ ROOMS = {"montezuma_revenge": Room(3, 24)}
 
 
 def area_taps(size: int, target: int) -> tuple[Int[np.ndarray, "taps target"], Float[np.ndarray, "taps target 1"]]:
-    """Return which source pixels each target pixel covers, and by how much: area averaging along one axis.
+    """Return the source pixels of each target pixel and their weights, for area averaging along one axis.
 
     Target pixel `t` covers `[t r, (t + 1) r)` with `r = size / target`; its weights sum to one.
     """
@@ -176,7 +176,7 @@ def shrink(
 
 
 def make_atari(id: str, preprocess: bool = True, max_episode_steps: int | None = None, **options: Any) -> Any:
-    """Make one Atari game (`ALE/Pong-v5`), preprocessed unless told otherwise.
+    """Make one Atari game (`ALE/Pong-v5`), preprocessed unless `preprocess` is false.
 
     Options are those of `AtariPreprocessing` (sticky actions as the id has them: 0.25 in `-v5`) and of the game
     (`full_action_space`, `difficulty`, `mode`, ...). `max_episode_steps` counts the agent's steps, not frames.
@@ -210,7 +210,7 @@ PREPROCESSING = (
 
 
 def register() -> None:
-    """Make Gymnasium know the `ALE/...` ids. Raise `ForageError` when ale-py is missing."""
+    """Register the `ALE/...` ids with Gymnasium. Raise `ForageError` if ale-py is missing."""
     try:
         import ale_py
     except ImportError as error:

@@ -13,13 +13,13 @@ from forage.core.spaces import fitted, leaves
 from forage.core.types import ForageError
 
 Path = tuple[str, ...]
-"""Where a leaf is in a nested observation; `()` where it is the whole."""
+"""Path of a leaf in a nested observation; `()` for an observation that is a single leaf."""
 
 Arrays = dict[Path, np.ndarray]
 
 
 class Layout:
-    """Shapes and dtypes of a batch of `num_envs` observations in `space`, by where the leaves are."""
+    """Shapes and dtypes of a batch of `num_envs` observations in `space`, by path of the leaf."""
 
     def __init__(self, name: str, space: gymnasium.Space[Any], num_envs: int):
         self.name, self.space, self.num_envs = name, space, num_envs
@@ -75,9 +75,9 @@ class Layout:
         step: int,
         index: int | None = None,
     ) -> np.ndarray:
-        """Return a leaf of one environment, or without `index` of all, in the dtype in which it travels.
+        """Return a leaf of one environment (all of them without `index`) in the dtype of its array.
 
-        Raise `ForageError` if that would change it, and for choices that there are not.
+        Raise `ForageError` if the cast would change a value, or if a choice is out of range.
         """
         if not value.dtype.kind == dtype.kind == "f":  # floats are rounded as they are written
             try:
@@ -131,7 +131,7 @@ def pick(observation: Any, path: Path) -> Any:
 
 
 def choices(space: gymnasium.Space[Any]) -> np.ndarray | None:
-    """Return how many options each choice of a leaf has, where it is made of choices."""
+    """Return the number of options of each choice in a leaf; `None` if the leaf does not consist of choices."""
     if isinstance(space, gymnasium.spaces.Discrete):
         return np.asarray(space.n)
     return space.nvec if isinstance(space, gymnasium.spaces.MultiDiscrete) else None

@@ -1,4 +1,4 @@
-"""Calls into one Gymnasium environment, and into many in processes of their own, with what goes wrong there."""
+"""Calls into one Gymnasium environment or into many in separate processes, and their errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def begin(env: Any, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
 
 
 def advance(env: Any, action: Any, rewards: tuple[str, ...] = ()) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-    """Step an environment whose reward is one number, or one of each name. Raises `Misfit` for another result."""
+    """Step an environment with a scalar reward, or with one reward per name. Raise `Misfit` for another result."""
     result = check_step(env.step(action))
     reward = result[1]
     usual = type(reward) in (float, np.float64) and not rewards
@@ -64,7 +64,7 @@ def check_flag(what: str, value: Any) -> None:
 
 
 def misfit_of(error: TypeError) -> Misfit | None:
-    """Return what an unexpected argument of `reset` means."""
+    """Return the error for a `reset` without `seed` or `options`; `None` for any other `TypeError`."""
     match = re.search(r"reset\(\) got an unexpected keyword argument '(seed|options)'", str(error))
     if match is None:
         return None
@@ -81,7 +81,7 @@ def is_reward(value: Any, shape: tuple[int, ...]) -> bool:
 
 
 def found(value: Any) -> str:
-    """Return what an environment returned, in a few words."""
+    """Return a short description of a value that an environment returned, for messages."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{list(value.shape)}"
     if isinstance(value, tuple | list):
@@ -90,7 +90,7 @@ def found(value: Any) -> str:
 
 
 def number(name: str, value: Any) -> float:
-    """Return an entry of an environment's information as a number, NaN where there is none."""
+    """Return an entry of an environment's info as a number; NaN if it is absent."""
     if value is None:
         return np.nan
     array = np.asarray(value)
@@ -104,9 +104,9 @@ class Stopped(Exception):
 
 
 class Apart(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An environment whose last observation and info stay as they are when it begins anew.
+    """A wrapper that copies the last observation and info of an episode, so that the next reset cannot change them.
 
-    Gymnasium resets an environment before it hands these on, and some write to the same arrays then.
+    Gymnasium resets an environment before it passes these on, and some environments reuse the same arrays.
     """
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -117,7 +117,7 @@ class Apart(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def own_info(info: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of an info; what cannot be copied in it, such as a simulator, is shared."""
+    """Return a copy of an info. Entries that cannot be copied, such as a simulator, are shared."""
     copied = {}
     for name, value in info.items():
         try:
@@ -128,7 +128,7 @@ def own_info(info: dict[str, Any]) -> dict[str, Any]:
 
 
 class Guarded(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An environment in a process of its own: what it raises can travel, whatever it is."""
+    """An environment in a separate process, with every error converted to a form that can be pickled."""
 
     def __init__(self, env: Any, rewards: tuple[str, ...], layout: Layout, index: int):
         super().__init__(env)
@@ -150,7 +150,7 @@ class Guarded(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, reward, over, cut, info
 
     def look(self, observation: Any) -> None:
-        """Raise `ForageError` for what is none of the space, before it is cast into memory that processes share."""
+        """Raise `ForageError` for an observation outside the space, before a cast into shared memory hides it."""
         self.layout.write(self.looked_at, self.index, observation, self.steps, row=0)
 
     def render(self) -> Any:
@@ -158,7 +158,7 @@ class Guarded(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class Unmade(gymnasium.Env[Any, Any]):
-    """Stands for an environment that could not be made, and says why as soon as it is asked for anything."""
+    """A substitute for an environment that could not be made; every use of it raises the original error."""
 
     def __init__(self, error: Exception, spaces: tuple[Any, Any]):
         self.error = error
@@ -169,7 +169,9 @@ class Unmade(gymnasium.Env[Any, Any]):
 
 
 def portable(call: Callable[[], Any]) -> Any:
-    """Return what a call returns, or raise what it raises as something that pickles, so that nobody waits for it."""
+    """Return the result of a call; raise its error in a form that pickles, so that the parent process is not left
+    waiting.
+    """
     try:
         return call()
     except Exception as error:
@@ -177,7 +179,7 @@ def portable(call: Callable[[], Any]) -> Any:
 
 
 def sendable(error: Exception) -> Exception:
-    """Return the error itself, or its words where it cannot be sent to another process."""
+    """Return the error itself, or a `RuntimeError` with its words if it cannot be sent to another process."""
     try:
         copy = pickle.loads(pickle.dumps(error))
     except Exception:
@@ -199,14 +201,14 @@ def guarded(
 
 
 class Workers(gymnasium.vector.AsyncVectorEnv):
-    """Environments in processes, where one of them, in `at`, may raise what it likes, or die."""
+    """Environments in processes. Index `at` is the environment that failed or died."""
 
     at: int | None = None
 
     def __init__(
         self, makers: list[Callable[[], Any]], rewards: tuple[str, ...], spaces: tuple[Any, Any], layout: Layout
     ):
-        """Raise what the making of an environment raised, and `Stopped` where its process ended before."""
+        """Raise the error of an environment's constructor, or `Stopped` if its process ended first."""
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             # A script without a main guard is run again by the process it started. This ends it without a word, and
             # the first process has something to say about it.
@@ -237,7 +239,7 @@ class Workers(gymnasium.vector.AsyncVectorEnv):
         raise errors[self.at]
 
     def heard(self, call: Callable[[], Any]) -> Any:
-        """Return what a call to all of them returns. Raise `Stopped` if one has ended by itself."""
+        """Return the result of a call to all processes. Raise `Stopped` if one of them has ended by itself."""
         self.at = None
         try:
             return call()
@@ -250,7 +252,7 @@ class Workers(gymnasium.vector.AsyncVectorEnv):
             raise Stopped(f"the environment's process ended {how}") from error
 
     def shut(self) -> None:
-        """End the processes, whatever they are at, dead or alive. Can be called again."""
+        """End all processes, busy or dead. It can be called again."""
         self.closed = True
         for pipe in getattr(self, "parent_pipes", ()):
             with contextlib.suppress(OSError):

@@ -136,7 +136,7 @@ class GymnasiumEnvironment(HostEnvironment):
         return options_of(target)
 
     def one(self) -> gymnasium.Env[Any, Any]:
-        """Make one more such environment, apart from the batch, which can be drawn where it knows how."""
+        """Make one more such environment outside the batch, with pictures if it supports them."""
         return self._make(render=True)
 
     @staticmethod
@@ -182,7 +182,7 @@ class GymnasiumEnvironment(HostEnvironment):
             self._hear(lambda: vector.step_async(actions))
 
     def _hear(self, call: Callable[[], Any]) -> Any:
-        """Return what the processes say; where one fails, that is the environment at fault."""
+        """Return the reply of the processes; if one fails, record it as the environment at fault."""
         assert self._vector is not None
         try:
             return self._vector.heard(call)
@@ -359,7 +359,7 @@ class GymnasiumEnvironment(HostEnvironment):
 
 
 def _environment_info(info: dict[str, Any], index: int, ended: bool) -> dict[str, Any]:
-    """Return one environment's own info out of what the vector environment merged."""
+    """Return one environment's own info from the merged info of the vector environment."""
     if ended:
         info = info.get("final_info", {})
     return {

@@ -1,4 +1,4 @@
-"""The ids of Gymnasium's registry: which there are, and whether one is."""
+"""The ids of Gymnasium's registry: the list of them, and a test for one id."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.atari import is_atari, register
 
 OTHERS = ("mo_gymnasium.", "gymnasium_robotics.")
-"""Libraries whose ids are in the registry once they are imported, and which have a prefix of their own."""
+"""Libraries that add ids to the registry on import and have a prefix of their own here."""
 
 
 def ids() -> dict[str, str]:
-    """Ids of the registry with a line each, the newest version of each, with Atari where it is installed."""
+    """Return the newest ids of the registry, with a line each, including Atari games if ale-py is installed."""
     if importlib.util.find_spec("ale_py") is not None:
         register()
     newest: dict[str, tuple[int, str]] = {}
@@ -54,9 +54,9 @@ def canonical(id: str) -> str:
 
 
 def registered(id: str) -> str | None:
-    """Return the id in the registry's spelling, without the module that registers it, which is imported first.
+    """Return the id in the registry's spelling without its module, after importing that module.
 
-    `None` if there is none. Raise `ForageError` if the module cannot be imported.
+    Return `None` if there is none. Raise `ForageError` if the module cannot be imported.
     """
     module, _, name = id.rpartition(":")
     if module:
@@ -69,7 +69,7 @@ def registered(id: str) -> str | None:
 
 
 def describe(id: str) -> str:
-    """Return what the registry says of an environment."""
+    """Return a one-line description of an environment from its registry entry."""
     if id.startswith("ALE/"):
         return f"Atari game {id[4:].rpartition('-')[0]}, with the standard preprocessing."
     module = str(gymnasium.registry[id].entry_point).partition(":")[0].removeprefix("gymnasium.envs.")

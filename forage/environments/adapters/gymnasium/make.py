@@ -1,4 +1,4 @@
-"""Making one Gymnasium environment from an id, a class or a function, and saying why where that fails."""
+"""Making one Gymnasium environment from an id, a class or a function, with an error that explains a failure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from forage.environments.adapters.gymnasium.spaces import plain
 from forage.environments.adapters.gymnasium.wrapping import ActionRepeat, Around, wrapped
 
 Target = str | Callable[..., Any]
-"""An id of Gymnasium's registry, `module:Class`, or what makes one environment when it is called with options."""
+"""An id of Gymnasium's registry, `module:Class`, or a function of options that makes one environment."""
 
 NOT_OPTIONS = {"self", "args", "kwargs", "render_mode"}
 OURS = ("parallel", "info", "snapshots", "flatten", "without", "max_episode_steps")
@@ -54,10 +54,10 @@ def make_single(
     without: Sequence[str] = (),
     around: Around = (),
 ) -> Any:
-    """Make one environment whose observations are arrays or nested dictionaries of them.
+    """Make one environment with arrays or nested dictionaries of arrays as observations.
 
-    `own` are the options of its constructor, `without` the parts of its observation that are left out, `around` the
-    wrappers around it, and with `render` it can be drawn where it knows how.
+    `own` are the options of its constructor, `without` the parts to leave out of its observation, `around` the wrappers
+    around it; with `render` it draws pictures if it can.
     """
     target = located(target)
     mode: dict[str, Any] = {"render_mode": "rgb_array"} if render and _draws(target) else {}
@@ -101,7 +101,7 @@ def horizon(env: Any) -> int | None:
 
 
 def mapped(env: Any) -> Any:
-    """Return the layer that says where it is on a map, by `places` and `place`; `None` if none does."""
+    """Return the layer that reports its position on a map (`places` and `place`); `None` if there is none."""
     layer = env
     while getattr(layer, "places", None) is None:
         if not isinstance(layer, gymnasium.Wrapper):
@@ -111,15 +111,13 @@ def mapped(env: Any) -> Any:
 
 
 def frames_per_second(env: Any) -> float | None:
-    """Return how fast its pictures follow one another, as its metadata say; `None` if they do not."""
+    """Return the frame rate of its pictures from its metadata; `None` if they do not give one."""
     rate = env.metadata.get("render_fps")
     return float(rate) if isinstance(rate, int | float) and 0 < rate < 1000 else None
 
 
 def reward_names(env: Any) -> tuple[str, ...]:
-    """Return the names of the entries of a vector reward, where there is one: `reward_space` says so, as MO-Gymnasium
-    has it.
-    """
+    """Return the names of the entries of a vector reward (`reward_space`, as in MO-Gymnasium), or an empty tuple."""
     space = getattr(env.unwrapped, "reward_space", None)
     if space is None:
         return ()
@@ -128,7 +126,7 @@ def reward_names(env: Any) -> tuple[str, ...]:
 
 
 def failure(name: str, target: Target, error: Exception, given: Mapping[str, Any], copies: int = 0) -> ForageError:
-    """Why an environment could not be made with the options `given` beside its first `copies`, in one sentence."""
+    """Return the error for an environment that could not be made with the options `given`, after its first `copies`."""
     if isinstance(error, gymnasium.error.DependencyNotInstalled):
         extra = next((extra for extra in ("mujoco", "atari") if extra in str(error).lower()), None)
         need = f"pip install 'forage-rl[{extra}]'" if extra else str(error)
@@ -154,7 +152,7 @@ def failure(name: str, target: Target, error: Exception, given: Mapping[str, Any
 
 
 def said(error: BaseException) -> str:
-    """Return an error's words, and its kind where these are no sentence, as a KeyError's are not."""
+    """Return the message of an error, preceded by its type if it is no sentence (such as a KeyError's)."""
     words = str(error).strip()
     return words if " " in words else f"{type(error).__name__}: {words}".rstrip(": ")
 

@@ -1,4 +1,4 @@
-"""MO-Gymnasium on the host: `mo-gymnasium:deep-sea-treasure-v0`. Environments whose reward is a vector.
+"""MO-Gymnasium on the host: `mo-gymnasium:deep-sea-treasure-v0`. Its environments have vector rewards.
 
 Felten, Alegre, Nowe, Bazzan, Talbi, Danoy, da Silva (2023), "A Toolkit for Reliable Benchmarking and Research in
 Multi-Objective Reinforcement Learning", NeurIPS Datasets and Benchmarks.
@@ -38,7 +38,7 @@ OBJECTIVES: dict[str, tuple[str, ...]] = {
     "swimmer": ("forward", "control"),
     "walker2d": ("forward", "control"),
 }
-"""What each module's rewards are, in the order in which its `step` returns them."""
+"""The meaning of each reward of a module, in the order of the reward vector of `step`."""
 
 FIRST_FEW = {"ant", "dam_env", "hopper"}
 """Modules that, asked for fewer objectives, return the first of them."""
@@ -83,7 +83,7 @@ def module_of(path: str) -> str:
 
 
 def load_mo_gymnasium() -> Any:
-    """Import MO-Gymnasium, which makes Gymnasium know its ids, or says how to install it."""
+    """Import MO-Gymnasium and register its ids. Raise `ForageError` with the install command if it is missing."""
     try:
         import mo_gymnasium
     except ImportError as error:

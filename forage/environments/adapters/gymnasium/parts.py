@@ -16,7 +16,7 @@ class Without(gymnasium.ObservationWrapper[Any, Any, Any]):
     """Shows an observation less the named parts; `outer.inner` is a part of a part."""
 
     def __init__(self, env: Any, names: Sequence[str]):
-        """Raise `ForageError` for a part that is not there, and where nothing would be left."""
+        """Raise `ForageError` for a part that does not exist, or if no part would be left."""
         super().__init__(env)
         self.paths = [tuple(name.split(".")) for name in names]
         space = env.observation_space

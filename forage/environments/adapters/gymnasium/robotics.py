@@ -50,7 +50,7 @@ class RoboticsEnvironment(GymnasiumEnvironment):
 
 
 def load_robotics() -> Any:
-    """Import Gymnasium-Robotics, which makes Gymnasium know its ids, or says how to install it."""
+    """Import Gymnasium-Robotics and register its ids. Raise `ForageError` with the install command if it is missing."""
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # it has a word to say about old ids at every start
             import gymnasium_robotics

@@ -1,4 +1,4 @@
-"""Exact snapshots of Gymnasium environments: what can be read is saved, and whether that was all is tried out."""
+"""Exact snapshots of Gymnasium environments: readable state is saved, and replayed actions test for hidden state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forage.core.errors import ForageError
 # Parts of every environment that hold no state of their own; `env` is the next layer, saved by itself.
 NOT_STATE = {"env", "spec", "metadata", "render_mode", "model", "mujoco_renderer", "_cached_spec"}
 TABLES = ("P", "initial_state_distrib")
-"""Of Gymnasium's toy texts, what they are and not where they are, which would be most of a snapshot."""
+"""The constant tables of Gymnasium's toy-text environments, most of a snapshot if they were saved."""
 CHANCE = ("_np_random", "_np_random_seed", "chance")
 
 
@@ -30,10 +30,10 @@ def save(env: gymnasium.Env[Any, Any]) -> list[tuple[bytes, dict[str, Any]]]:
 
 
 def load(env: gymnasium.Env[Any, Any], saved: list[tuple[bytes, dict[str, Any]]], chance: bool = True) -> None:
-    """Write back what `save` read, into an environment made the same way.
+    """Write a state read by `save` back into an environment made the same way.
 
-    `chance=False` leaves each layer's generator of random numbers (`np_random`) as it is, so that what happens next is
-    drawn anew and not as it was then.
+    `chance=False` leaves each layer's random generator (`np_random`) as it is, so that later random draws differ from
+    those after the snapshot.
     """
     for layer, (plain, special) in zip(_layers(env), saved, strict=True):
         own = {} if chance else {name: vars(layer)[name] for name in CHANCE if name in vars(layer)}
@@ -47,10 +47,10 @@ SIMULATORS = ("mujoco", "ale_py", "gymnasium")
 
 
 def known_to(env: Any) -> packing.Known:
-    """Return which types a snapshot of `env` may hold beside plain data: simple classes of its own libraries.
+    """Return a test for the types that a snapshot of `env` may hold in addition to plain data.
 
-    An object of such a class is its attributes alone. None whose reading, dropping or making runs code of its own is
-    among them, and no environment.
+    These are simple classes of the environment's own libraries: an object of such a class consists of its attributes
+    alone. Classes that run code of their own when they are read, dropped or made are excluded, and so are environments.
     """
     modules = [type(layer).__module__ for layer in _layers(env)] if isinstance(env, gymnasium.Env) else []
     roots = {*SIMULATORS, *(module.partition(".")[0] for module in modules)}
@@ -69,7 +69,7 @@ def pack(value: Any, env: Any) -> bytes:
 
 
 def read(data: bytes, env: Any) -> Any:
-    """Read a snapshot, or a part of one, of `env`, which runs no code. Raise `ForageError` for anything else."""
+    """Read a snapshot of `env`, or part of one, without running code. Raise `ForageError` for any other data."""
     return packing.unpack(data, known_to(env))
 
 
@@ -108,7 +108,10 @@ def exact(make: Callable[[], gymnasium.Env[Any, Any]], rounds: int = 4, steps: i
 
 
 def _hides_sticky_action(env: gymnasium.Env[Any, Any]) -> bool:
-    """Return whether actions stick, which the Arcade Learning Environment does not save; it shows only now and then."""
+    """Return whether actions stick: the Arcade Learning Environment does not save the previous action.
+
+    A trial replay notices that only now and then.
+    """
     emulators = [value for layer in _layers(env) for value in vars(layer).values() if _kind(value) == "ALEInterface"]
     return any(emulator.getFloat("repeat_action_probability") > 0 for emulator in emulators)
 
@@ -140,7 +143,7 @@ def _save_layer(layer: Any) -> tuple[bytes, dict[str, Any]]:
 
 
 def _plain(values: dict[str, Any], layer: Any) -> bytes:
-    """Return what can be read again of some attributes, in one piece. Those that cannot are found one by one."""
+    """Pack these attributes in one piece; if that fails, pack only those that can be packed one by one."""
     known = known_to(layer)
     try:
         return packing.pack(values, known)
@@ -170,7 +173,7 @@ def _is_toy(layer: Any) -> bool:
 
 
 def _arrays(data: Any) -> dict[str, Any]:
-    """Return all arrays of MuJoCo's data, the time and what is computed already."""
+    """Return all arrays of MuJoCo's data, its time, and its flags of quantities already computed."""
     names = [name for name in dir(data) if not name.startswith("_")]
     scalars = {name: getattr(data, name) for name in names if name == "time" or name.startswith("flg_")}
     found = {name: getattr(data, name) for name in names if name not in scalars}
@@ -178,7 +181,7 @@ def _arrays(data: Any) -> dict[str, Any]:
 
 
 def _emulator_state(emulator: Any, data: bytes) -> Any:
-    """Return the emulator's own state of what it serialised."""
+    """Convert serialised bytes to the emulator's own state object."""
     cls: Any = type(emulator.cloneSystemState())
     state = cls.__new__(cls)
     try:
@@ -202,7 +205,7 @@ def _packs(value: Any, known: packing.Known) -> bool:
 
 
 def _play(env: gymnasium.Env[Any, Any], actions: list[Any]) -> list[Any]:
-    """Step through the actions with a reset halfway and at every end, and return all that came back."""
+    """Step through the actions, with a reset halfway and at every end, and return all results."""
     # Copies, because some environments return the same array again and again.
     heard = []
     for number, action in enumerate(actions):

@@ -1,8 +1,9 @@
-"""Spaces at the door of a Gymnasium environment: what it shows as arrays, and what agents choose as it takes it.
+"""Spaces of Gymnasium environments: observations as arrays, and agents' choices as the environment's actions.
 
-Observations. By default nested spaces stay nested: a Dict a dictionary, a Tuple a dictionary with the keys "0", "1",
-..., a Text `Tokens` (one id for each character, see `encode_text`); what counts from elsewhere counts from 0.
-With `flatten` everything is one `float32` vector, as `gymnasium.spaces.flatten` makes it, choices as one-hot.
+Observations. By default nested spaces stay nested: a Dict becomes a dictionary, a Tuple a dictionary with the keys "0",
+"1", ..., a Text `Tokens` (one id for each character, see `encode_text`); choices that start from another number count
+from 0. With `flatten` the whole observation is one `float32` vector, as `gymnasium.spaces.flatten` makes it, with
+choices as one-hot vectors.
 
 Actions. Agents act in Discrete, in flat MultiDiscrete and in Box spaces. Many choices (MultiBinary, MultiDiscrete of
 any shape, a Box of whole numbers with `MOST_CHOICES` options at most, a Dict or Tuple of choices) are one flat
@@ -38,9 +39,9 @@ MASKED = {"observation", "action_mask"}
 
 
 def plain(env: Any, flatten: bool = False) -> Any:
-    """Wrap an environment whose observation is not as it shall be, or that says which actions are allowed beside it.
+    """Wrap an environment to flatten unsupported observations and to move an action mask into the observation.
 
-    That may stand in the info of a reset, or be what its method `action_masks` returns.
+    The mask may be in the info of a reset, or be returned by a method `action_masks`.
     """
     if has_loose_mask(env.observation_space):
         env = MaskApart(env)
@@ -56,7 +57,7 @@ def plain(env: Any, flatten: bool = False) -> Any:
 
 
 class MaskApart(gymnasium.ObservationWrapper[Any, Any, Any]):
-    """A wrapper that puts a mask from among other things beside them, where agents look for it: see `apart`."""
+    """A wrapper that moves an action mask out of a dictionary of other parts to its usual place: see `apart`."""
 
     def __init__(self, env: Any):
         super().__init__(env)
@@ -69,10 +70,10 @@ class MaskApart(gymnasium.ObservationWrapper[Any, Any, Any]):
 
 
 class ArrayObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Turns an observation into arrays, nested or flat, and puts the action mask beside it where there is one."""
+    """A wrapper that turns an observation into arrays, nested or flat, with the action mask if there is one."""
 
     def __init__(self, env: Any, mask_source: str = "", flatten: bool = False):
-        """`mask_source`: `info`, `method` or, where there is none or it is in the observation, empty."""
+        """Take masks from `mask_source`: `info`, `method`, or empty (no mask, or one inside the observation)."""
         super().__init__(env)
         self.mask_source, self.flatten = mask_source, flatten
         space = env.observation_space
@@ -125,7 +126,7 @@ def parts(space: Any) -> list[Any]:
 
 
 def sizes(space: Any) -> list[int]:
-    """Return how many options each choice of an action has, in order."""
+    """Return the number of options of each choice of an action, in order."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         return [size for part in parts(space) for size in sizes(part)]
     if isinstance(space, spaces.Discrete):
@@ -175,7 +176,7 @@ def mask_parts(space: Any, mask: Any) -> list[np.ndarray] | None:
 
 
 def unnested(mask: Any) -> list[Any]:
-    """Return what is inside nested tuples, in order."""
+    """Return the leaves of nested tuples, in order."""
     return [leaf for part in mask for leaf in unnested(part)] if isinstance(mask, tuple) else [mask]
 
 
@@ -185,7 +186,7 @@ def is_masked(space: spaces.Space[Any]) -> bool:
 
 
 def has_loose_mask(space: spaces.Space[Any]) -> bool:
-    """Return whether there is an `action_mask` that does not stand beside an `observation` only."""
+    """Return whether there is an `action_mask` among parts other than `observation` alone."""
     return isinstance(space, spaces.Dict) and "action_mask" in space.spaces and not set(space.spaces) >= MASKED
 
 

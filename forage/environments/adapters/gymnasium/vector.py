@@ -33,7 +33,7 @@ MODES = "vector_kwargs={'autoreset_mode': 'SameStep'}"
 
 
 class Taken(NamedTuple):
-    """The results of a step of all environments, in arrays of our own."""
+    """The results of a step of all environments, in newly allocated arrays."""
 
     observation: Arrays  # what each step led to
     reward: np.ndarray
@@ -44,10 +44,10 @@ class Taken(NamedTuple):
 
 
 class View:
-    """What a VectorEnv shows as arrays and dictionaries of them, with the mask of allowed actions beside it.
+    """Conversion of a VectorEnv's observations to arrays and dictionaries of arrays, together with the action mask.
 
-    Everything is done to a batch that `spaces.plain` does to one environment: parts count from 0, a Tuple is a Dict, a
-    mask stands beside the observation, whether it is a part of it, in the infos, or what a method `action_masks` says.
+    It treats a batch as `spaces.plain` treats one environment: choices count from 0, a Tuple becomes a Dict, and the
+    mask joins the observation, whether it is a part of it, in the infos, or returned by a method `action_masks`.
     """
 
     def __init__(self, name: str, envs: VectorEnv[Any, Any, Any]):
@@ -69,7 +69,7 @@ class View:
         self.mask_space = mask
 
     def _source(self) -> str:
-        """Return where masks come from that are not shown: `method`, `info`, or nowhere."""
+        """Return the source of masks that are not in the observation: `method`, `info`, or empty for none."""
         if callable(getattr(self.envs.unwrapped, "action_masks", None)):
             return "method"
         try:
@@ -118,7 +118,7 @@ class View:
             raise Misfit("returned as observation lists of different lengths", "they should have one shape") from None
 
     def _mask(self, mask: Any) -> np.ndarray:
-        """Return one environment's mask. Where none is said, as at the end of an episode, all actions are allowed."""
+        """Return one environment's mask. Without one, as at the end of an episode, all actions are allowed."""
         if mask is None:
             return np.ones(self.mask_space.shape, self.mask_space.dtype)
         mask = flat_mask(self.name, self.actions, mask) if self.flat else np.asarray(mask)
@@ -126,15 +126,15 @@ class View:
 
 
 class VectorEnvironment(HostEnvironment):
-    """The environments of a VectorEnv, which begins a new episode in the step that ends one, or when it is told to.
+    """The environments of a VectorEnv, which resets itself in the step that ends an episode, or on request.
 
-    Its `metadata["autoreset_mode"]` says which. One that begins the new episode in the step after (`NextStep`) takes
-    an action there that nobody hears, which would be learned from, and is refused.
+    Its `metadata["autoreset_mode"]` declares the mode. A VectorEnv that resets in the step after the end (`NextStep`)
+    ignores the action of that step, which would be learned from, so it is refused.
 
-    Each environment is asked what a single one is (see `GymnasiumEnvironment`): spaces, masks, vector rewards and the
-    numbers of infos are the same. Actions are arrays `[env, ...]` in the dtype of its space, nested as the space is.
-    Its state cannot be saved: `snapshot` is `None`. Environment `i` is seeded with entry `i` of `seeds(seed,
-    num_envs)`; a VectorEnv that takes no list of seeds gets the first.
+    The rest is as for a single environment (see `GymnasiumEnvironment`): spaces, masks, vector rewards and the numbers
+    of infos. Actions are arrays `[env, ...]` in the dtype of its space, nested as the space is. Its state cannot be
+    saved: `snapshot` is `None`. Environment `i` is seeded with entry `i` of `seeds(seed, num_envs)`; a VectorEnv that
+    takes no list of seeds gets the first.
     """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any], name: str, num_envs: int, info: str | Sequence[str] = ()):
@@ -188,9 +188,9 @@ class VectorEnvironment(HostEnvironment):
         return HostStep(step, step.observation if taken.following is taken.observation else nested(taken.following))
 
     def advance(self, actions: Any, layout: Any, kept: dict[str, np.ndarray] | None = None) -> Taken:
-        """Step all environments, and begin new episodes where one ended. `layout` reads what they show.
+        """Step all environments and reset those at the end of an episode. `layout` converts their observations.
 
-        `kept` are arrays for numbers of the infos. Raise `Misfit` if the result is not as Gymnasium has it.
+        `kept` are arrays for numbers of the infos. Raise `Misfit` if the result breaks Gymnasium's interface.
         """
         result = self._envs.step(actions)
         seen, reward, terminated, truncated, info = check_step(result)
@@ -277,7 +277,7 @@ class VectorEnvironment(HostEnvironment):
 
 
 def make_vector(name: str, cls: Any, num_envs: int, info: Any = (), **own: Any) -> VectorEnvironment:
-    """Make a batch of a person's own class of VectorEnv, whose constructor takes `num_envs` and its `own` options."""
+    """Make a batch from a user's VectorEnv class; its constructor takes `num_envs` and its `own` options."""
     parameters = inspect.signature(cls).parameters.values()
     if not any(one.name == "num_envs" or one.kind is one.VAR_KEYWORD for one in parameters):
         raise ForageError(
@@ -294,7 +294,7 @@ def make_vector(name: str, cls: Any, num_envs: int, info: Any = (), **own: Any) 
 
 
 def each(what: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return a number of each environment. Raise `Misfit` for what would have to be cast or broadcast."""
+    """Return one number per environment. Raise `Misfit` for values that would need a cast or broadcasting."""
     try:
         array = np.asarray(values)
     except ValueError:  # lists of different lengths
@@ -317,7 +317,7 @@ def row_of(values: Any, index: int, there: Bool[np.ndarray, " env"] | None = Non
 
 
 def own_info(info: Mapping[str, Any], index: int, ended: bool) -> dict[str, Any]:
-    """Return one environment's own info. Where an episode `ended` it is that of its last step, not of the reset."""
+    """Return one environment's own info. After an episode `ended` it is that of its last step, not of the reset."""
     if ended and "final_info" in info:
         final = info["final_info"]
         if not isinstance(final, Mapping):  # an array of infos, as Gymnasium once had it
@@ -334,7 +334,7 @@ def own_info(info: Mapping[str, Any], index: int, ended: bool) -> dict[str, Any]
 
 
 def entry(values: Any, index: int) -> Any:
-    """Return one environment's part of what has dictionaries or tuples outside, and arrays within."""
+    """Return one environment's part of nested dictionaries or tuples of arrays."""
     if isinstance(values, Mapping):
         return {key: entry(part, index) for key, part in values.items() if not key.startswith("_")}
     if isinstance(values, tuple) and any(isinstance(part, np.ndarray | Mapping | tuple) for part in values):
@@ -352,7 +352,7 @@ def shares(one: Any, other: Any) -> bool:
 
 
 def begin_where(envs: Any, ended: Bool[np.ndarray, " env"]) -> tuple[Any, dict[str, Any]]:
-    """Begin new episodes where some have ended."""
+    """Reset the environments at the end of an episode."""
     result = envs.reset(options={"reset_mask": ended})
     if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)):
         raise Misfit(f"returned {found(result)} from reset", "it should return (observation, info)")
@@ -360,7 +360,7 @@ def begin_where(envs: Any, ended: Bool[np.ndarray, " env"]) -> tuple[Any, dict[s
 
 
 def mode_of(envs: VectorEnv[Any, Any, Any], name: str) -> AutoresetMode:
-    """Return when new episodes begin. Raise `ForageError` if that is a step too late, or not said."""
+    """Return the time of a reset: with the end of an episode, or on request. Raise `ForageError` for other modes."""
     said = (getattr(envs, "metadata", None) or {}).get("autoreset_mode")
     try:
         mode = AutoresetMode(said) if isinstance(said, str) else said
@@ -376,6 +376,6 @@ def mode_of(envs: VectorEnv[Any, Any, Any], name: str) -> AutoresetMode:
 
 
 def horizon(envs: VectorEnv[Any, Any, Any]) -> int | None:
-    """Return the steps after which an episode is cut; `None` if nothing is said."""
+    """Return the time limit of an episode in steps; `None` if there is no spec or it sets no limit."""
     spec = getattr(envs, "spec", None)
     return getattr(spec, "max_episode_steps", None)

@@ -1,4 +1,4 @@
-"""Wrappers by name around one Gymnasium environment: Gymnasium's own where it has one, and what it lacks.
+"""Named wrappers around one Gymnasium environment: Gymnasium's own, and our additions to them.
 
 Names, options and meaning are those of the native wrappers (`forage.environments.wrappers`); where a wrapper of
 Gymnasium's differs in a number, the page says so. Random numbers come from a generator of each wrapper's own, seeded
@@ -27,7 +27,7 @@ Around = Sequence[tuple[str, Mapping[str, Any]]]
 
 
 class Chance(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """A wrapper with random numbers of its own, which the seed of a reset decides too."""
+    """A wrapper with its own random numbers, seeded at a reset."""
 
     def __init__(self, env: Any):
         super().__init__(env)
@@ -194,7 +194,7 @@ def frame_stack(env: Any, frames: int = 4) -> Any:
 
 
 class Frames(wrappers.FrameStackObservation):
-    """Gymnasium's stack, which keeps each observation as it was: some environments write to the same array again."""
+    """Gymnasium's frame stack with copied observations: some environments write to the same array again."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         result = super().reset(seed=seed, options=options)
@@ -209,7 +209,7 @@ class Frames(wrappers.FrameStackObservation):
 
 
 class OneFrame(gymnasium.ObservationWrapper[Any, Any, Any]):
-    """A stack of one, which Gymnasium's does not make."""
+    """A stack of one frame, a size that Gymnasium's stack refuses."""
 
     def observation(self, observation: Any) -> Any:
         return np.asarray(observation)[None]
@@ -273,11 +273,11 @@ BY_NAME: dict[str, Callable[..., Any]] = {
     "reward-noise": RewardNoise,
     "observation-noise": ObservationNoise,
 }
-"""What can go around an environment on the host, by the names of the native wrappers."""
+"""The wrappers of environments on the host, by the names of the native wrappers."""
 
 
 def wrapped(env: Any, around: Around) -> Any:
-    """Return an environment with wrappers around it. Raise `ForageError` for one that does not fit."""
+    """Return an environment inside these wrappers. Raise `ForageError` for a wrapper that does not fit."""
     for name, options in around:
         env = BY_NAME[name](env, **options)
     return env
@@ -288,7 +288,7 @@ def title(env: Any) -> str:
 
 
 def box_of(env: Any, name: str, axes: Sequence[int] = ()) -> gymnasium.spaces.Box:
-    """Return the space of observations that are one array of numbers, with so many axes where that is asked."""
+    """Return the space of observations in a single array of numbers, with a number of axes among `axes` if given."""
     space = env.observation_space
     fits = isinstance(space, gymnasium.spaces.Box) and (not axes or len(space.shape) in axes)
     if not fits or space.dtype.kind not in "iuf":
@@ -298,7 +298,7 @@ def box_of(env: Any, name: str, axes: Sequence[int] = ()) -> gymnasium.spaces.Bo
 
 
 def nothing(env: Any) -> Any:
-    """Return the action that is taken until the first one arrives: zero, or what is nearest to it."""
+    """Return the action to take until the first delayed one arrives: zero, or the allowed action nearest to it."""
     space = env.action_space
     if isinstance(space, gymnasium.spaces.Discrete):
         return space.start
@@ -310,7 +310,7 @@ def nothing(env: Any) -> Any:
 
 
 def mask_of(observation: Any, info: Mapping[str, Any]) -> Any:
-    """Return which actions are allowed, where it is said in the info or beside what is seen."""
+    """Return the mask of allowed actions, from the observation if it is a dictionary, else from the info."""
     return observation.get("action_mask") if isinstance(observation, dict) else info.get("action_mask")
 
 

@@ -21,10 +21,10 @@ from forage.environments.adapters.jax.physics import Simulated, Timed
 
 
 class Brax(Simulated):
-    """One of Brax's environments, without its wrappers, which reset and keep the time.
+    """One of Brax's environments, without its wrappers for resets and time limits.
 
-    `parameters` is Brax's `System`. Options: `episode_length` (1000, as Brax's training has it), `action_repeat` (1),
-    what the environment's constructor takes (`backend`: generalized, spring, positional or mjx), and the numbers of
+    `parameters` is Brax's `System`. Options: `episode_length` (1000, as in Brax's training), `action_repeat` (1), the
+    arguments of the environment's constructor (`backend`: generalized, spring, positional or mjx), and the numbers of
     `System` (arrays from Python).
     """
 

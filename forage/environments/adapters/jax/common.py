@@ -1,4 +1,4 @@
-"""What the adapters to other JAX libraries share: spaces, types, options and pictures in Forage's own form."""
+"""Shared code of the adapters to other JAX libraries: spaces, types, options and pictures in Forage's form."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def strong(tree: PyTree[Any]) -> PyTree[Array]:
 
 
 def dtype_of(dtype: Any) -> Any:
-    """Return the dtype in which Forage hands on an observation: float32, int32, uint8 or bool."""
+    """Return the dtype of an observation in Forage: float32, int32, uint8 or bool."""
     dtype = np.dtype(dtype)
     if dtype in (np.dtype(np.uint8), np.dtype(np.bool_)):
         return dtype.type
@@ -47,8 +47,8 @@ def observed(tree: PyTree[Any]) -> PyTree[Array]:
 
 
 def box(low: Any, high: Any, shape: tuple[int, ...], dtype: Any) -> gymnasium.spaces.Box:
-    """Return a box in the dtype of `dtype_of`; float32's largest number, by which some libraries mean no bound, is
-    none.
+    """Return a box in the dtype of `dtype_of`; float32's largest number, some libraries' sign for no bound, becomes
+    infinity.
     """
     dtype = dtype_of(dtype)
     low, high = (np.broadcast_to(np.asarray(bound), shape) for bound in (low, high))
@@ -138,7 +138,7 @@ def like(name: str, option: str, value: Any, default: Any) -> Any:
 
 
 def made(name: str, make: Any, *arguments: Any, **options: Any) -> Any:
-    """Call a library's constructor; what it raises becomes one sentence."""
+    """Call a library's constructor and turn its errors into one sentence."""
     try:
         return make(*arguments, **options)
     except ForageError:
@@ -167,7 +167,7 @@ def picture(name: str, image: Any) -> UInt8[np.ndarray, "height width 3"]:
 
 
 def figure_picture(figure: Any) -> UInt8[np.ndarray, "height width 3"]:
-    """Return what a Matplotlib figure shows. Closes it."""
+    """Return the picture of a Matplotlib figure, and close the figure."""
     import matplotlib.pyplot
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 

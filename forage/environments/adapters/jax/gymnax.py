@@ -33,15 +33,14 @@ DRAWN = {
 
 
 class Gymnax(Environment):
-    """One of gymnax's environments, stepped by its `step_env`, which does not reset.
+    """One of gymnax's environments, stepped by its `step_env`, without automatic resets.
 
-    `parameters` is gymnax's own `EnvParams`, traced: an option or `with_fields` sets one of its numbers
-    (`--env.length 0.7`), and tasks may draw them. What the library's constructor takes (`size` of DeepSea-bsuite) is an
-    option too.
+    `parameters` is gymnax's own `EnvParams`, traced: an option or `with_fields` sets one of its numbers (`--env.length
+    0.7`), and tasks may draw them. Arguments of the library's constructor (`size` of DeepSea-bsuite) are options too.
 
-    - Terminated: what `step_env` says. Truncated: `is_truncated`, after `max_steps_in_episode` steps, if not
+    - Terminated: as `step_env` returns it. Truncated: `is_truncated`, after `max_steps_in_episode` steps, if not
       terminated.
-    - Observation: the array that gymnax returns, in its own dtype, which some of its spaces name otherwise.
+    - Observation: the array that gymnax returns, in its own dtype, which some of its spaces declare otherwise.
     """
 
     library: Any = equinox.field(static=True)
@@ -121,7 +120,7 @@ def ids() -> dict[str, str]:
 
 
 def describe(id: str) -> str:
-    """Return a line on an environment, from what gymnax says of its class."""
+    """Return a one-line description of an environment from the module of its class."""
     factory = gymnax.registration._registry[id]
     family = getattr(factory, "__module__", "").split(".")[-2:-1] or ["own"]
     return f"gymnax's {id.rpartition('-')[0]} ({family[0].replace('_', ' ')})."

@@ -80,7 +80,7 @@ class JaxMARL(Environment):
 
     @staticmethod
     def size(action: Any) -> int:
-        """Return how many actions there are, or of how many numbers one is."""
+        """Return the number of discrete actions, or the number of entries of a continuous one."""
         return int(action.n) if hasattr(action, "n") else int(action.shape[0])
 
     @property
@@ -155,7 +155,7 @@ class JaxMARL(Environment):
         return jnp.minimum(action, space.n - 1) if hasattr(space, "n") else self.boxes[1][agent](action)
 
     def show(self, seen: dict[str, Array], inner: Any, absent: Bool[Array, " agent"]) -> PyTree[Array]:
-        """Return what the agents see, leaves `agent ...`; what the only one sees."""
+        """Return the agents' observations, with leaves `agent ...`; for a single agent, its observation alone."""
         number, agents = self.num_agents, self.inner.agents
         one = [jnp.asarray(seen[agent], jnp.float32) for agent in agents]
         if one[0].ndim == 1:
@@ -182,7 +182,7 @@ class JaxMARL(Environment):
         return shown
 
     def mask(self, inner: Any) -> Int[Array, "agent action"] | None:
-        """Return which actions are allowed; `None` if all are."""
+        """Return the mask of allowed actions; `None` if all are allowed."""
         if self.family.mask:
             allowed = getattr(self.inner, self.family.mask)(inner)
             allowed = jnp.stack([allowed[agent] for agent in self.inner.agents]).astype(jnp.int8)
@@ -204,7 +204,7 @@ class JaxMARL(Environment):
             ) from error
 
     def picture(self, state: MARLState) -> UInt8[np.ndarray, "height width 3"]:
-        """Return what the library's own visualiser draws. `NotImplementedError` where it has none."""
+        """Return the picture of the library's own visualiser. Raise `NotImplementedError` if it has none."""
         inner = foreign.single(state.inner)
         if self.family.name == "overcooked":
             from jaxmarl.viz.overcooked_visualizer import TILE_PIXELS, OvercookedVisualizer

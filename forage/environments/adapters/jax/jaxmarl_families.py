@@ -1,4 +1,4 @@
-"""What the adapter to JaxMARL must know of each kind of environment, because the library does not say it in one way."""
+"""Facts about each family of JaxMARL environments that the library does not express in a uniform way."""
 
 # Where types are checked without the library, a file of ours is taken for it.
 from __future__ import annotations

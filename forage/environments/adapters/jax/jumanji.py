@@ -28,18 +28,18 @@ from forage.environments.adapters.jax import common as foreign
 
 
 class Jumanji(Environment):
-    """One of Jumanji's environments, which do not reset by themselves.
+    """One of Jumanji's environments, without automatic resets.
 
-    - Observation: the library's named tuple as a (nested) dictionary; where but one entry is left beside the mask, that
-      entry alone. With `flatten=True` all of it behind one another as `float32[n]`. Where Jumanji has an action mask it
+    - Observation: the library's named tuple as a (nested) dictionary; an entry alone, or alone with the mask, is
+      the observation itself. With `flatten=True` it is one vector `float32[n]`. If Jumanji has an action mask it
       is `{"observation": ..., "action_mask": bool[actions]}`.
-    - Action: as the library has it, discrete, multi-discrete or a box. Where the mask is of whole combinations and not
-      of each part (BinPack, FlatPack, Minesweeper, Sudoku, Tetris), the combinations are numbered, last part fastest:
+    - Action: as in the library: discrete, multi-discrete or a box. If the mask covers whole combinations instead of
+      each part (BinPack, FlatPack, Minesweeper, Sudoku, Tetris), the combinations are numbered, last part fastest:
       one discrete action, so that the mask stays exact. `joint=False` keeps the parts, and the mask as an observation.
-    - Reward: the sum over agents where there are several, which is what Jumanji's `MultiToSingleWrapper` does.
-    - Terminated: the last step, with a discount of 0 and for another reason than the time. Truncated: the last step
-      otherwise. Most of Jumanji's environments end with a discount of 0 also when their `time_limit` is up; which it
-      was follows from asking the same environment without the limit.
+    - Reward: the sum over agents if there are several, as in Jumanji's `MultiToSingleWrapper`.
+    - Terminated: the last step, with a discount of 0 and not by the time limit. Truncated: the last step
+      otherwise. Most of Jumanji's environments end with a discount of 0 also at their `time_limit`; stepping
+      the same environment without the limit tells the two apart.
     """
 
     frames_per_second: ClassVar[float] = 5.0
@@ -134,7 +134,7 @@ class Jumanji(Environment):
         return None if spec is None else tuple(spec.shape)
 
     def _counts(self) -> tuple[int, ...]:
-        """Return how many values each part of a multi-discrete action has; empty for other actions."""
+        """Return the number of values of each part of a multi-discrete action; empty for other actions."""
         spec, mask = self.library.action_spec, self._mask_shape()
         if isinstance(spec, specs.DiscreteArray) or not jnp.issubdtype(spec.dtype, jnp.integer):
             return ()
@@ -205,7 +205,7 @@ def ids() -> dict[str, str]:
 
 
 def describe(id: str) -> str:
-    """Return a line on an environment, from where the library keeps it."""
+    """Return a one-line description of an environment from the name of its module."""
     module = registration.load(registration._REGISTRY[id].entry_point).__module__.split(".")
     family = module[module.index("environments") + 1] if "environments" in module else "own"
     return f"Jumanji's {id.rpartition('-')[0]} ({family})."

@@ -29,7 +29,7 @@ OBSERVATIONS = (
 
 
 class Fixed:
-    """Compared by what it is, not by what it holds: JAX wants that of what it does not trace."""
+    """A value compared by identity instead of by content, as JAX requires of static fields."""
 
     def __init__(self, value: Any):
         self.value = value

@@ -1,4 +1,4 @@
-"""What Brax and MuJoCo Playground share: a simulator whose model is traced, its actions, its clock."""
+"""Shared code of Brax and MuJoCo Playground: a simulator with a traced model, its actions and its clock."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from forage.environments.adapters.jax import common as foreign
 
 
 class Timed(NamedTuple):
-    """A library's state, and how long its episode has lasted."""
+    """A library's state and the time since the start of its episode."""
 
     inner: Any
     time: Int[Array, ""]  # simulator steps, of which `action_repeat` make one of ours
 
 
 class Simulated(Environment):
-    """A simulator's environment. What it calls done is termination; the time limit is kept here.
+    """A simulator's environment, with the library's `done` as termination and the time limit kept here.
 
     `parameters` is the physics model, traced: `with_fields` and tasks may set `body_mass`, `geom_friction`, ...
 
@@ -52,7 +52,9 @@ class Simulated(Environment):
 
     @property
     def clocked(self) -> bool:
-        """Return whether the library's `done` includes the time limit, and at that step cannot be told from it."""
+        """Return whether the library's `done` includes the time limit, without a way to distinguish the two at that
+        step.
+        """
         return False
 
     @abc.abstractmethod
@@ -65,13 +67,11 @@ class Simulated(Environment):
         """Entries of an action."""
 
     def shown(self, observation: PyTree[Array]) -> PyTree[Array]:
-        """Return what an agent sees of the library's observation."""
+        """Return the agent's part of the library's observation."""
         return foreign.observed(dict(observation) if isinstance(observation, dict) else observation)
 
     def measured(self) -> tuple[tuple[str, tuple[int, ...], Any], ...]:
-        """Return names, shapes and dtypes of what is seen. It traces a reset, which takes seconds, so it is
-        done once.
-        """
+        """Return names, shapes and dtypes of the observation. Tracing a reset takes seconds, so this happens once."""
         seen = jax.eval_shape(lambda: self.shown(self.library.reset(prng.key(0)).obs))
         parts = seen if isinstance(seen, dict) else {"": seen}
         return tuple((name, part.shape, part.dtype) for name, part in parts.items())
@@ -108,7 +108,7 @@ class Simulated(Environment):
         return Timed(inner, time), step
 
     def draw(self, render: Any, *arguments: Any) -> Any:
-        """Return what the library's renderer, which is MuJoCo's, draws."""
+        """Return the picture of the library's renderer (MuJoCo's)."""
         name = f"{self.prefix}:{self.id}"
         hint = (
             "MUJOCO_GL=egl or MUJOCO_GL=osmesa in the environment draws without a display, with that library installed"

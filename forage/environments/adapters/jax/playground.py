@@ -25,24 +25,24 @@ PRIVILEGED = "privileged_state"
 """The entry of an observation that a robot has no sensors for; it was meant for a critic."""
 
 CLOCKED = ("PandaPickCubeCartesian", "AlohaHandOver")
-"""Those that say done when the time is up, where the others leave the time to a wrapper."""
+"""Environments with the time limit included in `done`; the others leave it to a wrapper."""
 
 
 class Playground(Simulated):
-    """One of Playground's environments, without its wrappers, which reset and keep the time.
+    """One of Playground's environments, without its wrappers for resets and time limits.
 
-    `parameters` is the `mjx.Model`. Options: `episode_length` and `action_repeat` (the environment's own
-    configuration says), any other number of that configuration by its name (`ctrl_dt`, `reward_config.scales.alive`,
-    ...), `privileged`, and the numbers of the model (arrays from Python).
+    `parameters` is the `mjx.Model`. Options: `episode_length` and `action_repeat` (defaults from the environment's own
+    configuration), any other number of that configuration by its name (`ctrl_dt`, `reward_config.scales.alive`, ...),
+    `privileged`, and the numbers of the model (arrays from Python).
 
-    Where an environment has an entry `privileged_state`, an agent sees only `state`; with `privileged=True` it sees a
+    If an environment has an entry `privileged_state`, an agent sees only `state`; with `privileged=True` it sees a
     dictionary of both.
     """
 
     privileged: bool = equinox.field(static=True)
 
     def __init__(self, target: str, privileged: bool = False, **options: Any):
-        """Raise `ForageError` for an option that is not there, or for a robot whose files are not on this machine."""
+        """Raise `ForageError` for an unknown option, or for a robot without its files on this machine."""
         name = f"playground:{target}"
         if target not in registry.dm_control_suite.ALL_ENVS and not mjx_env.MENAGERIE_PATH.exists():
             raise ForageError(

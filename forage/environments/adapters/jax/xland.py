@@ -23,17 +23,16 @@ from forage.environments.adapters.jax import common as foreign
 
 
 class XLand(Environment):
-    """One of XLand-MiniGrid's environments, which do not reset by themselves.
+    """One of XLand-MiniGrid's environments, without automatic resets.
 
-    What an `XLand-MiniGrid` world demands is its ruleset, three arrays that are traced fields here: `goal`, `rules` and
-    `init_tiles`. A batch of them is a batch of tasks. Options: `benchmark` and `ruleset` name one of the library's
+    The demands of an `XLand-MiniGrid` world are its ruleset, three arrays that are traced fields here: `goal`, `rules`
+    and `init_tiles`. A batch of them is a batch of tasks. Options: `benchmark` and `ruleset` name one of the library's
     benchmarks (`medium-1m`, downloaded once by the library) and a number in it; the ruleset is the library's example
     otherwise. `max_steps`, `view_size`, `height` and `width` are options too.
 
-    - Observation: `int32[view, view, 2]`, the tile and colour of each cell in view: names of things and no brightness,
-      which `uint8` would be.
+    - Observation: `int32[view, view, 2]`, the tile and colour of each cell in view: ids, not brightness as in `uint8`.
     - Action: forward, right, left, pick up, put down, toggle.
-    - Terminated: the goal is reached, as the library's discount says. Truncated: after `max_steps` steps.
+    - Terminated: at the goal, by the library's discount. Truncated: after `max_steps` steps.
     """
 
     frames_per_second: ClassVar[float] = 10.0

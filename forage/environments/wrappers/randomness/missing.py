@@ -57,7 +57,7 @@ class Missing(Wrapper):
 
     @property
     def _size(self) -> int:
-        """Return how many entries or channels there are."""
+        """Return the number of entries or channels."""
         shape = seen_box(self, (1, 2, 3)).shape
         return 1 if len(shape) == 2 else shape[-1]
 

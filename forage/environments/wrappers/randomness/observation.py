@@ -16,7 +16,7 @@ from forage.environments.wrappers.base import Wrapper, blurred, change_seen, che
 
 
 class ObservationNoise(Wrapper):
-    """Noisy and blank observations: `o' = (1 - b) (o + observation_noise e)`, brought into the bounds.
+    """Noisy and blank observations: `o' = (1 - b) (o + observation_noise e)`, clipped to the bounds.
 
     b is 1 with probability `blanking`, else 0: all that is seen is blank for that step. e is standard normal for each
     entry. Pictures of whole numbers from 0 to 255 get `255 observation_noise e`, rounded; truth values are flipped
@@ -71,7 +71,7 @@ class ObservationNoise(Wrapper):
         return jnp.clip(disturbed, space.low.astype(np.float32), space.high.astype(np.float32)).astype(seen.dtype)
 
     def _bounded(self, seen: Array) -> Array:
-        """Brought into the space, so that an agent which was trained without noise can be given it."""
+        """Clip an observation to the space, so that an agent trained without noise can read it."""
         if seen.dtype == jnp.bool_:
             return seen
         space = seen_box(self)
