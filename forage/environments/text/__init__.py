@@ -1,4 +1,4 @@
-"""Problems in text whose answers a program verifies, by family."""
+"""Problems in text with answers that a program verifies, by family."""
 
 FAMILIES = {
     "addition": "addition:Addition",

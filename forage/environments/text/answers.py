@@ -18,7 +18,7 @@ FENCE = "```"
 
 
 def tagged(text: Any, longest: int = LONGEST) -> str | None:
-    """Return what stands in the last `<answer>...</answer>`, without spaces around it."""
+    """Return the content of the last `<answer>...</answer>`, without spaces around it."""
     if not isinstance(text, str):
         return None
     end = text.rfind(CLOSE)
@@ -50,11 +50,11 @@ def integer(text: str) -> int | None:
 
 
 def integers(text: str) -> list[int] | None:
-    """Return the whole numbers of a list, which spaces or commas part."""
+    """Return the whole numbers of a list separated by spaces or commas."""
     found = [integer(word) for word in re.split(r" *, *| +", text)]
     return None if None in found else found  # pyrefly: ignore
 
 
 def matching(text: str, pattern: str) -> str | None:
-    """Return a text that a pattern of ours describes wholly."""
+    """Return a text that matches one of our patterns as a whole, else None."""
     return text if re.fullmatch(pattern, text) else None

@@ -10,7 +10,7 @@ from forage.environments.text.guard import LENGTH, attempt, received
 
 
 def main() -> None:
-    """Load the family that is sent first, then verify what follows until the other side ends."""
+    """Load the family from the first message, then verify texts until the other side ends."""
     # What a verifier prints must not stand between the verdicts.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""The course of an episode of text: how it begins, what a turn's tokens make of it, and what is seen of it."""
+"""The course of an episode of text: its start, the effect of a turn's tokens, and its observation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OVERFLOWN = Said("", 0.0, True, 0.0, 0.0)
 
 
 class Slot(NamedTuple):
-    """An episode under way: where it began and what was written since, from which all else follows."""
+    """A running episode: its start and the texts since, from which its other parts follow."""
 
     start: Start
     written: tuple[tuple[int, ...], ...] = ()  # the tokens of each turn
@@ -56,7 +56,7 @@ class Words(NamedTuple):
         return self.tokenizer.decode([token for token in tokens if token not in self.stop], special=True)
 
     def written(self, tokens: np.ndarray) -> tuple[int, ...]:
-        """Return the tokens of an action, up to the one that ends them."""
+        """Return the tokens of an action, up to and including the stop token."""
         found: list[int] = []
         for token in tokens.tolist():
             if token == Tokens.PAD:
@@ -74,9 +74,9 @@ class Words(NamedTuple):
         return known[: round(hint * len(known))]
 
     def sizes(self, world: World, levels: Sequence[int], hint: float, rounds: int) -> tuple[int, int]:
-        """Return how many tokens the texts of an episode take, and an answer, of references with a fifth to spare.
+        """Return the number of tokens of an episode's context and of an answer, by references with a margin.
 
-        `rounds`: how many times an expert's episode goes on at most.
+        `rounds`: the largest number of times that an expert's episode is extended.
         """
         longest, written = 1, 1
         for number in range(PROBED):
@@ -94,7 +94,7 @@ class Words(NamedTuple):
 
 
 class Course(NamedTuple):
-    """What all episodes of an environment have in common."""
+    """The properties shared by all episodes of an environment."""
 
     name: str
     words: Words
@@ -105,7 +105,7 @@ class Course(NamedTuple):
     chunks: Chunks | None = None
 
     def begun(self, world: World, start: Start, prompt: str, hint: float) -> Slot:
-        """Return the first state of an episode whose world has begun with a prompt."""
+        """Return the first state of an episode, after its world has given its prompt."""
         given = self.words.given(world, hint)
         context = (*self.words.form.opened(prompt), *given)
         if len(context) > self.context:
@@ -116,7 +116,7 @@ class Course(NamedTuple):
         return Slot(start, (), context, hint=hint, given=given, opened=context)
 
     def advanced(self, slot: Slot, tokens: np.ndarray, reply: Callable[[str], Said]) -> Slot:
-        """Return an episode after a turn's tokens. `reply`: what its world says to a text."""
+        """Return an episode after a turn's tokens. `reply` returns the world's reply to a text."""
         slot = slot._replace(turn=slot.turn + 1)
         if slot.over:
             return slot
@@ -141,7 +141,7 @@ class Course(NamedTuple):
         return bool(tokens) and tokens[-1] in self.words.stop
 
     def chunked(self, slot: Slot, own: tuple[int, ...], reply: Callable[[str], Said]) -> Slot:
-        """Return the episode after a chunk of its answer, which is judged once it is whole."""
+        """Return the episode after a chunk of its answer; a complete answer is judged."""
         assert self.chunks is not None
         slot = slot._replace(written=(*slot.written, own))
         answer = tuple(token for chunk in slot.written for token in chunk)[: self.longest]
@@ -154,7 +154,7 @@ class Course(NamedTuple):
         return slot._replace(context=context)
 
     def prefixed(self, slot: Slot, prefix: tuple[int, ...]) -> Slot:
-        """Return an episode whose next text begins with some tokens, in place of those it began with before."""
+        """Return an episode with a prefix for its next text, in place of the earlier prefix."""
         context = (*slot.context[: len(slot.context) - len(slot.prefix)], *prefix)
         if not slot.context or self.ended(prefix):
             raise ForageError(f"A text of {self.name} that has ended does not go on; keep fewer of its tokens.")
@@ -166,7 +166,7 @@ class Course(NamedTuple):
         return slot._replace(context=context, prefix=prefix)
 
     def seen(self, slot: Slot, world: World) -> dict[str, np.ndarray]:
-        """Return what is read of an episode, padded in front, and an expert's next text, padded behind."""
+        """Return the context of an episode, padded in front, and an expert's next text, padded behind."""
         context = np.full(self.context, Tokens.PAD, np.int32)
         reference = np.full(self.response, Tokens.PAD, np.int32)
         if slot.context:
@@ -182,7 +182,7 @@ class Course(NamedTuple):
 
 
 def kept(slot: Slot) -> dict[str, Any]:
-    """Return an episode as JSON: where it began, what was written, and what the next text begins with."""
+    """Return an episode as JSON: its start, the texts written, and the prefix of the next text."""
     written = [list(tokens) for tokens in slot.written]
     saved = {"start": list(slot.start), "written": written, "turn": slot.turn, "hint": slot.hint}
     return saved | ({"prefix": list(slot.prefix)} if slot.prefix else {})

@@ -29,7 +29,7 @@ class Window(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """When the window moves, and how wide it is."""
+    """Rule of the window of levels: the condition of a move, and its width."""
 
     threshold: float = 0.9  # the share of right answers at the upper level from which on it moves; RLVE's
     prompts: int = 8  # at the upper level before a check; RLVE's

@@ -202,7 +202,7 @@ class TextEnvironment(HostEnvironment):
 
     @property
     def difficulty(self) -> np.ndarray:
-        """Return how hard each of the numbered problems is, from 0 to 1: its level among all."""
+        """Return the difficulty of each of the numbered problems, from 0 to 1: its level relative to the highest."""
         level = np.array([self._numbered(number).level for number in range(self.problems)], np.float32)
         return level / max(self.worlds[0].levels - 1, 1)
 
@@ -254,7 +254,7 @@ class TextEnvironment(HostEnvironment):
 
     @property
     def answer(self) -> int:
-        """Return how many tokens are written in a turn at most."""
+        """Return the largest number of tokens of a turn."""
         return self.course.response
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
@@ -300,14 +300,14 @@ class TextEnvironment(HostEnvironment):
         return self.course.advanced(self._slots[index], tokens, lambda text: self._reply(index, text))
 
     def _reply(self, index: int, text: str) -> Said:
-        """Return what a world says to a text, and keep both in words."""
+        """Return a world's reply to a text, and record both in words."""
         said = self.worlds[index].reply(text)
         self._records[index].add(text, said)
         self._complain()
         return said
 
     def _complain(self) -> None:
-        """Warn of an answer that the verifier could not judge, once for each kind of reason, whatever its numbers."""
+        """Warn of an answer that the verifier could not judge, once for each reason, disregarding its numbers."""
         world = self.worlds[0]
         reason = world.guard.newest.rstrip(".") if isinstance(world, worlds.Question) else ""
         kind = "".join(letter for letter in reason if not letter.isdigit())
@@ -341,7 +341,7 @@ class TextEnvironment(HostEnvironment):
         return self._one(index)
 
     def _again(self, index: int, saved: dict[str, Any]) -> None:
-        """Bring an episode back to where it was, by saying again what was said."""
+        """Restore an episode by replaying the texts written in it."""
         self._begin_at(index, Start(*saved["start"]), saved.get("hint", 0.0))
         for tokens in saved["written"]:
             self._slots[index] = self._advanced(index, np.array(tokens, np.int32) + 1)
@@ -379,13 +379,13 @@ def levels_of(name: str, level: int | str) -> tuple[int, int]:
 
 
 def ids() -> dict[str, str]:
-    """Return what there is, with a description of each."""
+    """Return the families and games, with a description of each."""
     found = {name: (family(name).__doc__ or "").split("\n")[0] for name in FAMILIES}
     return found | {name: (type(worlds.games.make(name)).__doc__ or "").split("\n")[0] for name in GAMES}
 
 
 def canonical(id: str) -> str:
-    """Return an id in its proper spelling. Raise `ForageError` for one that is not there."""
+    """Return an id in its proper spelling. Raise `ForageError` for an unknown id."""
     if id.lower().startswith(GYM):
         return id
     if is_own(id):

@@ -1,4 +1,4 @@
-"""Arithmetic expressions as trees, read by a parser of our own: no text is ever run as Python.
+"""Arithmetic expressions as trees, read by our own parser: no text is ever run as Python.
 
 A tree is a whole number or `(operator, left, right)`. Texts are at most 200 characters with 20 brackets in one another,
 so that reading and evaluating them is bounded.
@@ -83,7 +83,7 @@ def apply(operator: str, left: Any, right: Any) -> Any | None:
 
 
 def value(tree: Tree) -> Any | None:
-    """Return the exact value of an expression, or None where it divides by zero."""
+    """Return the exact value of an expression, or None if it divides by zero."""
     if isinstance(tree, int):
         return tree
     left, right = value(tree[1]), value(tree[2])
@@ -113,7 +113,7 @@ def steps(tree: Tree) -> list[str]:
 
 
 def _reduced(tree: Tree) -> Tree:
-    """Carry out the first operation whose two sides are numbers; the result has to be whole."""
+    """Carry out the first operation on two numbers; the result has to be whole."""
     operator, left, right = tree
     if not isinstance(left, int):
         return (operator, _reduced(left), right)
@@ -123,7 +123,7 @@ def _reduced(tree: Tree) -> Tree:
 
 
 def operations(tree: Tree) -> list[tuple[str, int, int, int]]:
-    """Return the operations of an expression whose results are all whole: operator, left, right, result."""
+    """Return the operations of an expression with whole results only: operator, left, right, result."""
     done: list[tuple[str, int, int, int]] = []
 
     def visit(tree: Tree) -> int:

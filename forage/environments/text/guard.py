@@ -1,4 +1,4 @@
-"""Verifiers within bounds: one that crashes, hangs or talks nonsense costs that sample and not the run."""
+"""Verifiers within bounds: a crash, a hang or an invalid verdict costs one sample and not the run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LENGTH = struct.Struct(">Q")
 
 
 def sound(found: Any) -> Verdict:
-    """Return a verdict if it is one, or else the failed verdict that says what came in its place."""
+    """Return a valid verdict unchanged; turn any other value into a failed verdict that describes it."""
     if not isinstance(found, tuple) or len(found) != len(Verdict._fields):
         return failed(f"the verifier returned {found!r:.80} and no verdict")
     form, truth, failure = found
@@ -44,12 +44,12 @@ def plain(value: Any) -> Any:
 
 
 def failed(reason: str) -> Verdict:
-    """Return the verdict of a sample that could not be judged: it is paid nothing, and the reason is kept."""
+    """Return the verdict of a sample that could not be judged: reward 0, with the reason."""
     return Verdict(False, 0.0, reason)
 
 
 def attempt(family: Family, problem: Problem, text: str) -> Verdict:
-    """Verify a text here and now; what is raised becomes the verdict's failure."""
+    """Verify a text in this process; an exception becomes the verdict's failure."""
     try:
         return sound(family.verify(problem, text))
     except Exception as error:
@@ -57,11 +57,11 @@ def attempt(family: Family, problem: Problem, text: str) -> Verdict:
 
 
 class Guard:
-    """A family's verifier, with every failure turned into a verdict that says so.
+    """A family's verifier, with every failure turned into a failed verdict.
 
-    A family that is `bounded` is verified in this process. Any other has a process of its own, which is ended when it
-    has not answered within `seconds`, or has died, and is begun anew for the next sample; a hung C function ends as
-    well. That process is no sandbox: it keeps time, not secrets. `failures` counts the reasons, and `newest` is the
+    A family that is `bounded` is verified in this process. Any other has a process of its own, which is ended if it has
+    not answered within `seconds`, or has died, and is restarted for the next sample; a hung C function ends as well.
+    That process is no sandbox: it enforces time limits, not secrecy. `failures` counts the reasons, and `newest` is the
     last of them. Close a guard after use, or use it in a `with`.
     """
 
@@ -76,7 +76,7 @@ class Guard:
             self._worker = Worker(family)
 
     def verify(self, problem: Problem, text: str) -> Verdict:
-        """Return the verdict on a text; one with a `failure` where there is none."""
+        """Return the verdict on a text; one with a `failure` if it could not be judged."""
         judge = partial(attempt, self.family) if self.family.bounded else self._apart
         verdict = judge(problem, text)
         if verdict.failure:
@@ -85,7 +85,7 @@ class Guard:
         return verdict
 
     def forget(self) -> None:
-        """Begin to count anew, such as after texts that were written to measure their lengths."""
+        """Reset the counts, for example after texts that were written to measure their lengths."""
         self.failures.clear()
         self.newest = ""
 
@@ -115,14 +115,14 @@ class Guard:
 
 
 class Question(NamedTuple):
-    """What a verifier's process is asked."""
+    """A request to a verifier's process."""
 
     problem: Problem
     text: str
 
 
 class Silent(Exception):
-    """A process that gave no answer, and why."""
+    """The failure of a process that gave no answer, with the reason."""
 
 
 class Worker:
@@ -156,7 +156,7 @@ class Worker:
             raise ForageError(f"The process that verifies {family.name!r} cannot load it: {ready}.")
 
     def ask(self, question: Question, seconds: float) -> Any:
-        """Return what the verifier answers to a question."""
+        """Return the verifier's answer to a question."""
         self._send(pickle.dumps(question))
         return self._answer(seconds, f"the verifier gave no verdict within {seconds:g} seconds")
 
@@ -200,6 +200,6 @@ class Worker:
 
 
 def received(pipe: Any) -> bytes:
-    """Return the next message of a pipe; nothing where it has ended."""
+    """Return the next message of a pipe; empty at its end."""
     head = pipe.read(LENGTH.size)
     return pipe.read(LENGTH.unpack(head)[0]) if len(head) == LENGTH.size else b""

@@ -17,12 +17,12 @@ def class_of(table: Mapping[str, str], package: str, name: str) -> Any:
 
 
 def parameters(part: Any) -> Mapping[str, inspect.Parameter]:
-    """Return what a class is called with."""
+    """Return the parameters of a class's constructor."""
     return inspect.signature(part).parameters
 
 
 def required(part: Any) -> list[str]:
-    """Return what a class is not made without."""
+    """Return the required parameters of a class's constructor."""
     return [name for name, one in parameters(part).items() if one.default is one.empty]
 
 

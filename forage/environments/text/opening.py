@@ -17,7 +17,7 @@ GYM = "reasoning-gym:"
 
 
 def family(name: str) -> Family:
-    """Return the family of a name: one of ours, `reasoning-gym:NAME`, or `file.py:Class` of a person's own.
+    """Return the family of a name: a built-in one, `reasoning-gym:NAME`, or a user's own `file.py:Class`.
 
     Raises:
         ForageError: There is no such family, or its library is not installed.
@@ -66,7 +66,7 @@ def own_family(name: str) -> Family:
 
 
 def check_problem(name: str, made: Family, level: int) -> None:
-    """Raise `ForageError` if a problem of a level, or the verdict on its own solution, is not as it shall be."""
+    """Raise `ForageError` if a problem of a level, or the verdict on its own solution, breaks the contract."""
 
     def attempt(what: str, call: Any) -> Any:
         try:

@@ -1,14 +1,14 @@
-r"""Regular expressions by automata, so that matching is bounded whatever the pattern.
+r"""Regular expressions by automata, so that matching is bounded for any pattern.
 
-Python's `re` goes back over what it has tried, which takes exponential time for patterns such as `(a*)*b`. Here a
-pattern becomes a nondeterministic automaton whose states are followed all at once (Thompson, Regular Expression
-Search Algorithm, Communications of the ACM 11, 1968): a text takes at most states x characters steps. A pattern has
-at most 100 characters, 10 brackets in one another, and 1,000 states once its counts are written out.
+Python's `re` backtracks, which takes exponential time for patterns such as `(a*)*b`. Here a pattern becomes a
+nondeterministic automaton whose states are followed all at once (Thompson, Regular Expression Search Algorithm,
+Communications of the ACM 11, 1968): a text takes at most states x characters steps. A pattern has at most 100
+characters, 10 brackets in one another, and 1,000 states once its counts are written out.
 
-Read are letters, digits and other characters that stand for themselves, `.`, `[...]` and `[^...]` with ranges, `\d`,
-`\w`, `\s`, a backslash before a special character, brackets `(...)` and `(?:...)`, `|`, `*`, `+`, `?`, `{m}`, `{m,}`
-and `{m,n}`; a `^` in front and a `$` at the end are allowed, as all of a text is matched. Anything else is malformed:
-a second quantifier, look-around, references.
+Patterns consist of literal letters, digits and other characters, `.`, `[...]` and `[^...]` with ranges, `\d`, `\w`,
+`\s`, a backslash before a special character, brackets `(...)` and `(?:...)`, `|`, `*`, `+`, `?`, `{m}`, `{m,}` and
+`{m,n}`; a `^` in front and a `$` at the end are allowed, as all of a text is matched. Any other pattern is malformed: a
+second quantifier, look-around, references.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Node = Any
 
 
 class Pattern:
-    """An automaton: `moves[state]` is (characters, next state), and `jumps[state]` are states reached by nothing."""
+    """An automaton: `moves[state]` is (characters, next state); `jumps[state]` are next states without a character."""
 
     def __init__(self, text: str):
         if len(text) > LONGEST:
@@ -71,7 +71,7 @@ class Pattern:
         return len(self.moves) - 1
 
     def _build(self, tree: Node) -> tuple[int, int]:
-        """Add the states of a tree; return where they begin and end."""
+        """Add the states of a tree; return its first and last state."""
         start = end = self._state()
         if isinstance(tree, Characters):
             end = self._state()
@@ -105,7 +105,7 @@ class Pattern:
         return start, end
 
     def _reached(self, states: list[int]) -> frozenset[int]:
-        """Return the states and what their jumps lead to."""
+        """Return the states and all states reached from them by jumps."""
         seen, waiting = set(states), list(states)
         while waiting:
             new = [state for state in self.jumps[waiting.pop()] if state not in seen]
@@ -130,7 +130,7 @@ class Pattern:
 
 
 def states(tree: Node) -> int:
-    """Return how many states a tree becomes, at least, without building them."""
+    """Return a lower bound of the number of states in a tree's automaton, without building it."""
     if isinstance(tree, Characters):
         return 2
     if tree[0] in ("all", "any"):
@@ -146,7 +146,7 @@ class Reader:
         self.text, self.place = text, 0
 
     def rest(self) -> str:
-        """Return what has not been read."""
+        """Return the unread rest of the text."""
         return self.text[self.place :]
 
     def take(self, wanted: str) -> bool:
@@ -163,7 +163,7 @@ class Reader:
         return self.text[self.place - 1]
 
     def alternatives(self, depth: int) -> Node:
-        """Read what `|` parts."""
+        """Read alternatives separated by `|`."""
         parts = [self.sequence(depth)]
         while self.take("|"):
             parts.append(self.sequence(depth))
@@ -213,7 +213,7 @@ class Reader:
         return Characters(frozenset(character))
 
     def escaped(self) -> frozenset[str]:
-        """Read what follows a backslash: a class, or a special character that stands for itself."""
+        """Read the character after a backslash: a class, or a special character taken literally."""
         character = self.next()
         if character in CLASSES:
             return CLASSES[character]
@@ -243,7 +243,7 @@ class Reader:
 
 
 def compiled(text: str) -> Pattern | None:
-    """Return the automaton of a pattern, or None where it is malformed or too large."""
+    """Return the automaton of a pattern, or None if it is malformed or too large."""
     try:
         return Pattern(text)
     except Malformed:

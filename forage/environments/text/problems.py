@@ -1,7 +1,7 @@
-"""The contract of verifiable problems: what a family makes, and what its verifier says of a text.
+"""The contract of verifiable problems: a family makes them, and its verifier judges texts.
 
-A new family is one file: a class with `levels`, `measure`, `make`, `size` and `reason`, and, where whole numbers are
-not what it asks for, `read` and `judge`.
+A new family is one file: a class with `levels`, `measure`, `make`, `size` and `reason`, and, unless its answers are
+whole numbers, `read` and `judge`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INSTRUCTION = "Put your final answer between <answer> and </answer>."
 
 
 class Problem(NamedTuple):
-    """One problem: what is asked, a right answer, and what the verifier needs."""
+    """One problem: its prompt, a right answer, and the verifier's data."""
 
     prompt: str
     answer: str  # one right answer, as it stands between the tags; others may be right too
@@ -52,7 +52,7 @@ class Family(ABC):
 
     @abstractmethod
     def size(self, problem: Problem) -> int:
-        """Return how large a problem is, in units of `measure`."""
+        """Return the size of a problem, in units of `measure`."""
 
     @abstractmethod
     def reason(self, problem: Problem) -> str:
@@ -71,17 +71,17 @@ class Family(ABC):
         return Verdict(True, float(self.judge(problem, value)))
 
     def extract(self, text: str) -> str | None:
-        """Return the answer that a text gives, or None where it gives none."""
+        """Return the answer in a text, or None if it has none."""
         return answers.tagged(text)
 
     def read(self, problem: Problem, found: str) -> Any | None:
-        """Return what an answer means, or None where it is not of the family's form."""
+        """Return the parsed answer, or None if it is not of the family's form."""
         return answers.integer(found)
 
     def judge(self, problem: Problem, value: Any) -> bool:
-        """Return whether what an answer means is right."""
+        """Return whether a parsed answer is right."""
         return value == self.read(problem, problem.answer)
 
     def identity(self, problem: Problem) -> str:
-        """Return a text that two problems share exactly where they ask the same."""
+        """Return a text that two problems share exactly if they ask the same question."""
         return problem.prompt

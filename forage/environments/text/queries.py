@@ -60,7 +60,7 @@ def opened(tables: Tables) -> sqlite3.Connection:
 
 
 def run(tables: Tables, query: str) -> list[tuple[Any, ...]] | None:
-    """Return the rows of a query, or None where it is refused, wrong, too long or too large."""
+    """Return the rows of a query, or None if it is refused, wrong, too long or too large."""
     if not is_query(query):
         return None
     connection = opened(tables)
@@ -93,7 +93,7 @@ def run(tables: Tables, query: str) -> list[tuple[Any, ...]] | None:
 
 
 def same(rows: Sequence[tuple[Any, ...]], others: Sequence[tuple[Any, ...]], ordered: bool) -> bool:
-    """Return whether two results are equal: whole numbers as fractions, and order only where it was asked for."""
+    """Return whether two results are equal: whole numbers as fractions, and order only if `ordered`."""
     plain = [[tuple(_plain(value) for value in row) for row in result] for result in (rows, others)]
     return plain[0] == plain[1] if ordered else sorted(plain[0], key=repr) == sorted(plain[1], key=repr)
 

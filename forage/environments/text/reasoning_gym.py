@@ -29,7 +29,7 @@ REFUSED = {
     "game_of_life_halting": "its verifier takes every answer for a right one",
     "composite": "it only mixes other families",
 }
-"""Families that are not taken, and why."""
+"""Families that are left out, with the reasons."""
 
 
 def library() -> Any:
@@ -76,7 +76,7 @@ class ReasoningGym(Family):
         self.levels = tuple(f"level {level} of the library" for level in range(last))
 
     def __reduce__(self) -> tuple[type[ReasoningGym], tuple[str]]:
-        """Open the family again where it is unpickled, so that its process has the library before the first text."""
+        """Open the family again on unpickling, so that its process has the library before the first text."""
         return (ReasoningGym, (self.title,))
 
     def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
@@ -89,7 +89,7 @@ class ReasoningGym(Family):
         return problem.data["level"]
 
     def reason(self, problem: Problem) -> str:
-        """Return nothing: the library has answers and no steps."""
+        """Return an empty text: the library has answers and no steps."""
         return ""
 
     def solution(self, problem: Problem) -> str:
@@ -103,7 +103,7 @@ class ReasoningGym(Family):
         return f"<answer>{problem.answer}</answer>"
 
     def extract(self, text: str) -> str | None:
-        """Return the answer that a text gives, which may be as long as a grid."""
+        """Return the answer in a text, of the length of a grid at most."""
         return answers.tagged(text, LONGEST)
 
     def verify(self, problem: Problem, text: str) -> Verdict:

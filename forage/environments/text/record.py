@@ -1,4 +1,4 @@
-"""What is said in one environment of text, kept in words."""
+"""The conversation in one environment of text, recorded in words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from forage.environments.text.worlds import Question, Said, World
 
 @dataclasses.dataclass
 class Record:
-    """The episode under way, and the newest that ended."""
+    """The running episode, and the newest that ended."""
 
     said: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # who said what
     rewards: list[float] = dataclasses.field(default_factory=list)  # of each answer
@@ -21,12 +21,12 @@ class Record:
         self.said, self.rewards = [("prompt", prompt)], []
 
     def add(self, answer: str, said: Said) -> None:
-        """Add an answer and what the world said to it."""
+        """Add an answer and the world's reply to it."""
         self.said += [("answer", answer), *([("reply", said.text)] if said.text else [])]
         self.rewards.append(float(said.reward))
 
     def end(self, world: World, last: Said, cut: bool) -> None:
-        """End the episode. `last`: what came of it; `cut`: it no longer fitted, and its last answer was not paid."""
+        """End the episode. `last`: the last reply; `cut`: the context overflowed, and the last answer got no reward."""
         paid = self.rewards[:-1] if cut else self.rewards
         # With tools, what an expert would answer at last, rather than what it would call.
         reference = Question.reference(world) if isinstance(world, Question) else ""
@@ -35,7 +35,7 @@ class Record:
 
 
 def verdict(said: Said) -> str:
-    """Return what came of an answer, in words; nothing where only its reward says that."""
+    """Return the verdict on an answer in words; empty if its reward is the only verdict."""
     if said.failure:
         return f"not judged, as {said.failure}"
     if said.truth != said.truth:  # a game, or a problem that was not answered

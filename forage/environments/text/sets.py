@@ -23,13 +23,13 @@ ATTEMPTS = 1000  # draws before a split is said to be empty; with a share of 0.1
 
 
 def fingerprint(family: Family, problem: Problem) -> int:
-    """Return 64 bits that follow from the family and from what a problem asks."""
+    """Return a hash of 64 bits of the family and a problem's question."""
     text = f"{family.name}\n{family.identity(problem)}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
 def split_of(family: Family, problem: Problem, share: float = SHARE) -> Split:
-    """Return the split that a problem belongs to, where a share of all problems is held out."""
+    """Return the split of a problem, with a share of all problems held out."""
     return "held-out" if fingerprint(family, problem) < share * 2.0**64 else "train"
 
 
@@ -63,7 +63,7 @@ def problem_at(
 def problem_set(
     family: Family, levels: Sequence[int], size: int, seed: int = 0, split: Split = "held-out", share: float = SHARE
 ) -> list[Problem]:
-    """Return so many different problems, as equally of each level as can be; the same for the same arguments.
+    """Return `size` different problems, spread evenly over the levels; the same for the same arguments.
 
     Raises:
         ForageError: The set would be empty, or there are too few different problems.
@@ -94,6 +94,6 @@ def check_level(family: Family, level: int) -> None:
 
 
 def shown(family: Family, level: int, seed: int = 0, index: int = 0) -> str:
-    """Return a problem and its worked solution as text, for people who look at them."""
+    """Return a problem and its worked solution as text, for people."""
     problem = problem_at(family, level, seed, index)
     return f"{problem.prompt}\n\n{family.solution(problem)}"

@@ -1,10 +1,10 @@
-"""Other wordings of what is asked, to see whether a policy learned a problem or the words of its prompt.
+"""Other wordings of a problem, to test whether a policy learned the problem or the words of its prompt.
 
 A policy that learns from prompts of one form may do worse on the same problems in another form. Aissi, Romac, Carta,
 Lamprier, Oudeyer, Sigaud, Soulier, Thome (2024), "Reinforcement Learning for Aligning Large Language Models Agents with
 Interactive Environments: Quantifying and Mitigating Prompt Overfitting", arXiv 2410.19920, train with one formulation
 and test with others: the same in another order, between tags, and in other words. Theirs are of two text games; these
-are of any problem, and leave numbers, names and the verifier as they are.
+are of any problem, and leave numbers, names and the verifier unchanged.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ WORDINGS: dict[str, Wording] = {
     "polite": Wording("after a sentence that says nothing", lambda prompt: f"Here is a problem for you. {prompt}"),
     "other-words": Wording("with other verbs", in_other_words),
 }
-"""By name; the prompt as it was trained with is none of them."""
+"""Wordings by name; the original prompt is not among them."""
 
 
 def wording(name: str) -> Wording:
@@ -71,7 +71,7 @@ def wording(name: str) -> Wording:
 
 
 class Reworded(World):
-    """A world whose first text is put otherwise; all else stays as it is."""
+    """A world with a reworded first text and no other change."""
 
     def __init__(self, world: World, change: Callable[[str], str]):
         self.world, self.change = world, change

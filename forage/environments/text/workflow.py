@@ -14,18 +14,19 @@ DIFFER = "The result and the answer differ."
 
 
 class Workflow(WithTools):
-    """A problem, a caller who puts it to a tool, and a solver who answers it; they take turns, the caller first.
+    """A problem, a caller with a tool, and a solver with the answer; they take turns, the caller first.
 
-    It is over when the solver's answer is the result that the caller found, or when no turn is left. Each turn is paid
+    The episode ends with a solver's answer equal to the caller's result, or after the last turn. The reward of a turn
+    is
 
-        team x (is what the team has now, the result or the answer, right?) + local
+        team x (is the team's current result or answer right?) + local
 
-    where local is 1 for a call that was computed, and for an answer that can be read. So each role is paid at once.
+    with local 1 for a call that was computed, and for an answer that can be read. So each role is rewarded at once.
 
     The roles are those of the mathematical workflow of Zhao, Hu, Wang, Hou, Zhang, Ding, Zhao (2025), "Stronger
     Together: On-Policy Reinforcement Learning for Collaborative LLMs", arXiv 2510.11062, a user of Python and a
-    reasoner (pettingllms-ai/PettingLLMs: multi_agent_env/math), and so is how an episode ends. There both act at once
-    on what was said before, and are paid 1 for being right, -1 for a program without a result, and 1 more where the
+    reasoner (pettingllms-ai/PettingLLMs: multi_agent_env/math), and so is the end of an episode. There both act at once
+    on the previous texts, with rewards of 1 for a right answer, -1 for a program without a result, and 1 more if the
     reasoner is right.
     """
 
@@ -53,7 +54,7 @@ class Workflow(WithTools):
         return self.called(written) if self.taken % len(ROLES) else self.answered(written)
 
     def called(self, written: str) -> Said:
-        """Return what follows from a caller's text."""
+        """Return the reply to a caller's text."""
         reply = self.toolbox.reply(written)
         computed = bool(reply.answers) and not reply.answers[-1].error
         self.found = reply.answers[-1].text if computed else ""
@@ -64,7 +65,7 @@ class Workflow(WithTools):
         return Said(told, self.team * right + computed, False)
 
     def answered(self, written: str) -> Said:
-        """Return what follows from a solver's text."""
+        """Return the reply to a solver's text."""
         assert self.problem is not None
         verdict = self.guard.verify(self.problem, written)
         agreed = verdict.format and (self.family.extract(written) or "").strip() == self.found.strip()
@@ -74,7 +75,7 @@ class Workflow(WithTools):
         return Said(text, reward, over, float(verdict.format), verdict.truth, failure=verdict.failure)
 
     def reference(self) -> str:
-        """Return a call, and then what it found as the answer; a worked solution where it found nothing."""
+        """Return a call, then its result as the answer, or a worked solution if it has none."""
         if self.taken % len(ROLES) == 0:
             return self.call()
         return f"<answer>{self.found}</answer>" if self.found else Question.reference(self)

@@ -1,7 +1,7 @@
-"""Worlds of text: what is said first, and what is said to each thing that a policy writes.
+"""Worlds of text: a first text, and a reply to each text of the policy.
 
-A problem is a world of one turn. With tools it is one of several turns, in which what a policy calls is answered until
-it gives an answer. A game is a world as it is.
+A problem is a world of one turn. With tools it is one of several turns, in which a policy's calls are answered until it
+gives an answer. A game is a world without changes.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from forage.environments.text.tools.toolbox import Toolbox
 CALLED = {
     "calculator": lambda problem: f"<call>calculator: {problem.data['left']} + {problem.data['right']}</call>",
 }
-"""How a problem of two numbers is put to a tool, for demonstrations."""
+"""Calls of a tool for problems of two numbers, for demonstrations."""
 
 
 class Start(NamedTuple):
-    """Which episode it is: the same start is the same world."""
+    """The identity of an episode: the same start is the same world."""
 
     level: int
     number: int
@@ -37,7 +37,7 @@ class Start(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What a world says to what was written."""
+    """A world's reply to a text."""
 
     text: str  # empty where the episode is over
     reward: float
@@ -49,7 +49,7 @@ class Said(NamedTuple):
 
 
 class World(ABC):
-    """One conversation at a time. `reply` is deterministic: a start and what was written lead to the same state."""
+    """One conversation at a time. `reply` is deterministic: the same start and texts lead to the same state."""
 
     levels: int = 1  # from 0, the easiest
     turns: int = 1  # an episode's longest, counted in texts that the policy writes
@@ -58,18 +58,18 @@ class World(ABC):
 
     @abstractmethod
     def begin(self, start: Start) -> str:
-        """Begin an episode, and return what the policy reads first."""
+        """Begin an episode, and return the policy's first text to read."""
 
     @abstractmethod
     def reply(self, written: str) -> Said:
-        """Return what follows from a text."""
+        """Return the reply to a text."""
 
     def reference(self) -> str:
         """Return a text that an expert would write next; empty if no expert is known."""
         return ""
 
     def close(self) -> None:  # noqa: B027 (most hold nothing)
-        """Free what the world holds."""
+        """Free the resources of the world."""
 
 
 class Question(World):
@@ -78,7 +78,7 @@ class Question(World):
     verified = True
 
     def __init__(self, name: str, instruct: bool = False, share: float = SHARE, guard: Guard | None = None):
-        """`guard`: another world's verifier, as one is enough for all that take turns."""
+        """Make the world of a family. `guard` is another world's verifier, to be shared by worlds that take turns."""
         self.family = guard.family if guard else family(name)
         self.levels = len(self.family.levels)
         self.guard = guard or Guard(self.family)
@@ -142,11 +142,11 @@ class WithTools(Question):
         return Said(answers.text, 0.0, False, told={"executed": float(executed)})
 
     def reference(self) -> str:
-        """Return a call, and then what it found as the answer."""
+        """Return a call, and then its result as the answer."""
         return f"<answer>{self.found}</answer>" if self.found else self.call()
 
     def call(self) -> str:
-        """Return a call of the first tool; a worked solution where it is not known how the problem is put to it."""
+        """Return a call of the first tool; a worked solution if no call is known for this problem."""
         assert self.problem is not None
         name = self.toolbox.names()[0]
         if name in CALLED and {"left", "right"} <= self.problem.data.keys():
@@ -155,7 +155,7 @@ class WithTools(Question):
 
 
 class Play(World):
-    """A game, by the rewards of its own rules, and what else it tells of each text (`told`, by the names `names`)."""
+    """A game, with rewards by its own rules, and with `told`, the numbers of each text named by `names`."""
 
     def __init__(self, name: str, turns: int, options: Mapping[str, Any]):
         self.game = games.make(name, **options)
@@ -218,4 +218,4 @@ def make(
 
 
 TURNS = 10
-"""Turns of a game where neither a person nor the game says how many."""
+"""Turns of a game if neither the user nor the game sets a number."""

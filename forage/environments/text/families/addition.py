@@ -25,7 +25,7 @@ class Addition(Family):
         return len(str(problem.data["left"])) + len(str(problem.data["right"]))
 
     def reason(self, problem: Problem) -> str:
-        """Add column by column from the right, with what is carried."""
+        """Add column by column from the right, with carries."""
         left, right, carry, columns = problem.data["left"], problem.data["right"], 0, []
         while left or right or not columns:
             total = left % 10 + right % 10 + carry

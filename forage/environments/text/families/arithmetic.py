@@ -12,7 +12,7 @@ LARGEST = 9999  # of every value on the way
 
 
 class Arithmetic(Family):
-    """Compute an expression of whole numbers with +, - and *, and brackets where they are needed."""
+    """Compute an expression of whole numbers with +, - and *, and the necessary brackets."""
 
     name = "arithmetic"
     levels = ("1 operation, + or -", *(f"{count} operations, + - or *" for count in range(2, 7)))
@@ -27,7 +27,7 @@ class Arithmetic(Family):
                 return Problem(f"Compute {text}.", str(expressions.value(tree)), {"expression": text})
 
     def _tree(self, generator: np.random.Generator, operations: int, operators: str) -> expressions.Tree:
-        """Draw an expression of so many operations."""
+        """Draw an expression with this number of operations."""
         if not operations:
             return number(generator, 1, 20)
         left = number(generator, 0, operations - 1)

@@ -1,4 +1,4 @@
-"""Brackets: what closes those that are open."""
+"""Brackets: the closing brackets of an open sequence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def open_after(text: str) -> list[str]:
 
 
 class Brackets(Family):
-    """Close what is open, with the fewest brackets: there is one answer."""
+    """Close the open brackets, with the fewest brackets: there is one answer."""
 
     name = "brackets"
     levels = tuple(f"{count} brackets of 4 kinds" for count in (4, 7, 10, 14, 18, 24))
@@ -44,7 +44,7 @@ class Brackets(Family):
         return len(problem.data["text"])
 
     def reason(self, problem: Problem) -> str:
-        """Write what is open after each bracket."""
+        """Write the open brackets after each bracket."""
         return f"Open after each: {' '.join(stack or '-' for stack in open_after(problem.data['text']))}"
 
     def read(self, problem: Problem, found: str) -> str | None:

@@ -64,14 +64,14 @@ class Calendar(Family):
         return Problem(prompt, answer, data)
 
     def _later(self, weekday: str, days: int) -> str:
-        """Return the weekday so many days later."""
+        """Return the weekday after this number of days."""
         return DAYS[(DAYS.index(weekday) + days) % 7]
 
     def size(self, problem: Problem) -> int:
         return problem.data["days"]
 
     def reason(self, problem: Problem) -> str:
-        """Pass from month to month, and take sevens out of what a weekday moves by."""
+        """Pass from month to month, and reduce the shift of a weekday modulo seven."""
         level, days, weekday = (problem.data[key] for key in ("level", "days", "weekday"))
         start, lines = date.fromisoformat(problem.data["start"]), []
         if level > 1:

@@ -12,7 +12,7 @@ SIZES = ((3, 1), (4, 3), (6, 5), (8, 9), (10, 13))  # letters and places, by lev
 
 
 def shifted(text: str, shift: int) -> str:
-    """Return a word whose letters stand so many places later in the alphabet, which begins anew after z."""
+    """Return a word with each letter moved by `shift` places in the alphabet, with a after z."""
     return "".join(LETTERS[(LETTERS.index(letter) + shift) % len(LETTERS)] for letter in text)
 
 

@@ -1,4 +1,4 @@
-"""Counting: how often a word occurs."""
+"""Counting: the number of occurrences of a word."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WORDS = ("the", "a", "cat", "dog", "sun", "moon", "sees", "likes", "and", "then"
 
 
 class Counting(Family):
-    """Count how often a word stands in a text of a few different words."""
+    """Count the occurrences of a word in a text of a few different words."""
 
     name = "counting"
     levels = tuple(f"{count} words" for count in (5, 10, 15, 20, 30, 40))
@@ -29,7 +29,7 @@ class Counting(Family):
         return len(problem.data["words"])
 
     def reason(self, problem: Problem) -> str:
-        """Write the count beside each word."""
+        """Write a running count after each word."""
         count, tally = 0, []
         for word in problem.data["words"]:
             count += word == problem.data["asked"]

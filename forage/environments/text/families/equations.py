@@ -9,7 +9,7 @@ from forage.environments.text.problems import Family, Problem
 
 
 def signed(value: int) -> str:
-    """Return a number with its sign before it, as it stands in the middle of a sum."""
+    """Return a number with its sign in front, for the middle of a sum."""
     return f"+ {value}" if value >= 0 else f"- {-value}"
 
 
@@ -58,7 +58,7 @@ class Equations(Family):
         return (3, 4, 5, 6, 8)[problem.data["level"]]
 
     def reason(self, problem: Problem) -> str:
-        """Bring x to one side and divide."""
+        """Isolate x and divide."""
         level, x, y, a, b, c, d = (problem.data[key] for key in ("level", "x", "y", "a", "b", "c", "d"))
         if level == 0:
             return f"x = {x + b} {signed(-b)} = {x}."

@@ -48,11 +48,11 @@ class Guessing(Family):
         return problem.data["range"][1] - problem.data["range"][0] + 1
 
     def reason(self, problem: Problem) -> str:
-        """Name what is left, and its middle."""
+        """Name the remaining range and its middle."""
         low, high = left(problem)
         return f"It is from {low} to {high}. ({low} + {high}) / 2 = {(low + high) / 2:g}."
 
     def judge(self, problem: Problem, value: Any) -> bool:
-        """Return whether a guess is a middle of what is left."""
+        """Return whether a guess is a middle of the remaining range."""
         low, high = left(problem)
         return value in ((low + high) // 2, (low + high + 1) // 2)

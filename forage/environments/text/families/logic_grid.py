@@ -1,4 +1,4 @@
-"""Logic grids: who has what, from clues."""
+"""Logic grids: the assignment of pets, drinks and hats to people, from clues."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ SIZES = ((3, 1), (4, 1), (3, 2), (4, 2), (3, 3))  # people and kinds of things, 
 
 @cache
 def arrangements(people: int, kinds: int) -> np.ndarray:
-    """Return all ways in which people can have things: `[way, kind, person]`, the number of the thing."""
+    """Return all ways to give objects to people: `[way, kind, person]`, the number of the object."""
     orders = list(permutations(range(people)))
     return np.array(list(product(orders, repeat=kinds)), int)
 
 
 class LogicGrid(Family):
-    """Find out from clues who has which pet, drink and hat; exactly one arrangement fits all clues."""
+    """Find each person's pet, drink and hat from clues; exactly one arrangement fits all clues."""
 
     name = "logic-grid"
     levels = tuple(f"{people} people, {' and '.join(list(THINGS)[:kinds])}" for people, kinds in SIZES)
@@ -63,7 +63,7 @@ class LogicGrid(Family):
         return Problem(prompt, answer, {"people": people, "kinds": kinds, "clues": clues})
 
     def _clue(self, generator: np.random.Generator, truth: np.ndarray, people: int, kinds: int) -> list[int]:
-        """Draw a true clue: `[kind, thing, person, -1, yes]`; of two things `[kind, thing, other, its kind, yes]`."""
+        """Draw a true clue: `[kind, object, person, -1, yes]`, or `[kind, object, other, its kind, yes]`."""
         yes = bool(generator.random() < 0.35)
         kind, person = int(generator.integers(kinds)), int(generator.integers(people))
         thing = int(truth[kind, person])
@@ -78,7 +78,7 @@ class LogicGrid(Family):
         return problem.data["people"] * problem.data["kinds"]
 
     def reason(self, problem: Problem) -> str:
-        """Say after each clue which facts have become certain."""
+        """Name the facts that become certain after each clue."""
         people, kinds = problem.data["people"], problem.data["kinds"]
         ways, known, lines = arrangements(people, kinds), set(), []
         for number, clue in enumerate(problem.data["clues"], 1):
@@ -95,7 +95,7 @@ class LogicGrid(Family):
         return ". ".join(lines) + "."
 
     def read(self, problem: Problem, found: str) -> dict[str, tuple[str, ...]] | None:
-        """Return what each person has, in the order of the kinds; the order of the people does not matter."""
+        """Return each person's objects, in the order of the kinds; the order of the people does not matter."""
         people, kinds = problem.data["people"], problem.data["kinds"]
         rows = [row.partition(":") for row in found.split(";")]
         held = {name.strip(): tuple(word.strip() for word in what.split(",")) for name, _, what in rows}
@@ -108,7 +108,7 @@ class LogicGrid(Family):
         return held if right else None
 
     def judge(self, problem: Problem, value: Any) -> bool:
-        """Return whether everyone has what the only arrangement gives."""
+        """Return whether the answer is the only arrangement."""
         return value == self.read(problem, problem.answer)
 
     def identity(self, problem: Problem) -> str:
@@ -117,12 +117,12 @@ class LogicGrid(Family):
 
 
 def things(kind: int) -> tuple[str, ...]:
-    """Return the things of a kind."""
+    """Return the objects of a kind."""
     return tuple(THINGS.values())[kind]
 
 
 def fitting(ways: np.ndarray, clue: list[int]) -> np.ndarray:
-    """Return which arrangements agree with a clue."""
+    """Return a mask of the arrangements that agree with a clue."""
     kind, thing, other, other_kind, yes = clue
     if other_kind < 0:
         return (ways[:, kind, other] == thing) == bool(yes)

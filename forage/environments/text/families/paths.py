@@ -25,7 +25,7 @@ def neighbours(edges: list[str]) -> dict[str, list[str]]:
 
 
 def search(edges: list[str], start: str, goal: str) -> tuple[str, list[tuple[str, str]]]:
-    """Return a shortest path, and which nodes each one added to the search, breadth first."""
+    """Return a shortest path, and the nodes that each node added to the breadth-first search."""
     joined, before, queue, added = neighbours(edges), {start: ""}, [start], []
     for node in queue:
         if goal in before:
@@ -70,7 +70,7 @@ class Paths(Family):
         return len(problem.data["edges"])
 
     def reason(self, problem: Problem) -> str:
-        """Search breadth first, and write what each node adds."""
+        """Search breadth first, and write the nodes that each node adds."""
         _, added = search(problem.data["edges"], problem.data["start"], problem.data["goal"])
         return ", ".join(f"{node} adds {' '.join(new)}" for node, new in added) + "."
 

@@ -1,4 +1,4 @@
-"""Programs: what a small program prints."""
+"""Programs: the output of a small program."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def lines(body: list[Statement], indent: str = "") -> list[str]:
 
 
 def play(body: list[Statement], values: dict[Any, int], trace: list[tuple[str, int]]) -> None:
-    """Run statements of our own making, and note every value that a variable takes."""
+    """Run generated statements, and record every value assigned to a variable."""
     for kind, *parts in body:
         if kind in ("set", "op"):
             name, left, *rest = parts
@@ -64,7 +64,7 @@ def play(body: list[Statement], values: dict[Any, int], trace: list[tuple[str, i
 
 
 class Programs(Family):
-    """Predict the number that a program in Python prints; it was made here, and an interpreter of ours ran it."""
+    """Predict the number printed by a generated Python program, interpreted here."""
 
     name = "programs"
     levels = (
@@ -93,7 +93,7 @@ class Programs(Family):
         return Problem(prompt, str(values[asked]), {"body": body, "asked": asked})
 
     def _rest(self, generator: np.random.Generator, level: int) -> list[Statement]:
-        """Draw what follows the first values."""
+        """Draw the statements after the first values."""
         if level == 0:
             return [self._operation(generator, "ab")]
         if level == 1:

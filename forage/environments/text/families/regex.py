@@ -49,7 +49,7 @@ class Regex(Family):
         return Problem(prompt, hidden, data)
 
     def _piece(self, generator: np.random.Generator) -> tuple[str, str]:
-        """Draw a letter, a choice of letters or a group, and how often it comes."""
+        """Draw a letter, a choice of letters or a group, and its quantifier."""
         kind = number(generator, 0, 3)
         quantifier = one(generator, QUANTIFIERS)
         if kind < 2:

@@ -13,7 +13,7 @@ VARIABLES = (3, 4, 5, 6, 7, 8)  # by level
 
 
 def true(clause: list[str], values: dict[str, bool]) -> str:
-    """Return a literal of a clause that is true, or nothing where none is."""
+    """Return a literal of a clause that is true, or an empty text if none is."""
     return next((literal for literal in clause if values[literal[-1]] != literal.startswith("not ")), "")
 
 
@@ -50,7 +50,7 @@ class Satisfiability(Family):
         return f"{problem.answer} works: {', '.join(made)}."
 
     def read(self, problem: Problem, found: str) -> dict[str, bool] | None:
-        """Return the value of each variable, where each has exactly one."""
+        """Return the value of each variable; None unless each has exactly one."""
         pairs = [word.split("=") for word in found.replace(",", " ").split()]
         if any(len(pair) != 2 or pair[1] not in ("true", "false") for pair in pairs):
             return None

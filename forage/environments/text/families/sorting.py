@@ -36,7 +36,7 @@ class Sorting(Family):
         return len(problem.data["numbers"])
 
     def reason(self, problem: Problem) -> str:
-        """Insert one number after the other where it belongs."""
+        """Insert one number after the other at its place."""
         rows, row, sign = [], [], -1 if problem.data["falling"] else 1
         for value in problem.data["numbers"]:
             insort(row, sign * value)

@@ -17,12 +17,12 @@ HIDDEN = 2  # databases beside the one shown, on which answers are tried too
 
 
 class SQL(Family):
-    """Write a query; it is right where it gives the reference's rows on the tables shown and on others like them.
+    """Write a query with the reference's result on the tables shown and on others like them.
 
     A query that merely lists the rows shown is wrong. This follows the test suite accuracy of Zhong, Yu and Klein
-    (Semantic Evaluation for Text-to-SQL with Distilled Test Suites, EMNLP 2020, of which the abstract was read). They
-    choose from many random databases those that tell nearby queries apart; here two are drawn whose ages lie where the
-    conditions begin to hold.
+    (Semantic Evaluation for Text-to-SQL with Distilled Test Suites, EMNLP 2020; its abstract was read). They choose
+    from many random databases those that distinguish similar queries; here two are drawn with ages at the boundaries of
+    the conditions.
     """
 
     name = "sql"
@@ -59,7 +59,7 @@ class SQL(Family):
         return Problem(f"{described} Write a SQL query: {question}", query, data)
 
     def _tables(self, generator: np.random.Generator, level: int, ages: list[int]) -> dict[str, dict[str, Any]]:
-        """Draw the rows of people, the first of given ages, and of what they bought where that is asked."""
+        """Draw the rows of people, the first of given ages, and of their orders at level 4."""
         names = some(generator, NAMES, 5 + len(ages))
         people = [[name, number(generator, 18, 60), one(generator, CITIES)] for name in names]
         for row, each in zip(people, ages, strict=False):
@@ -123,7 +123,7 @@ class SQL(Family):
         return problem.data["size"]
 
     def reason(self, problem: Problem) -> str:
-        """Say which rows the query gives on the tables shown."""
+        """Write the rows of the query's result on the tables shown."""
         return f"The rows are {'; '.join(','.join(map(str, row)) for row in problem.data['rows'][0])}."
 
     def extract(self, text: str) -> str | None:

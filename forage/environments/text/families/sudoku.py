@@ -37,7 +37,7 @@ def possible(grid: str, cell: int) -> list[str]:
 
 
 def singles(grid: str) -> list[tuple[int, str]]:
-    """Fill one cell after the other where only one digit is possible, as far as that goes."""
+    """Fill cells with a single possible digit one by one, until there is none left."""
     filled = []
     while True:
         found = next(
@@ -91,7 +91,7 @@ class Sudoku(Family):
         return problem.data["grid"].count(".")
 
     def reason(self, problem: Problem) -> str:
-        """Fill the cells in which only one digit is possible, one after the other."""
+        """Fill the cells with a single possible digit, one after the other."""
         filled = singles(problem.data["grid"])
         return ", ".join(f"row {cell // 4 + 1} column {cell % 4 + 1} is {digit}" for cell, digit in filled) + "."
 

@@ -1,4 +1,4 @@
-"""Walking: where instructions lead to on a grid."""
+"""Walking: the destination of instructions on a grid."""
 
 from __future__ import annotations
 

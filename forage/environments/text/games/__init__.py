@@ -1,12 +1,12 @@
-"""Games in text, turn by turn: the small ones of LMRL-Gym that need no data, and a user who follows a script.
+"""Games in text, turn by turn: the small ones of LMRL-Gym, without data, and a scripted user.
 
 Abdulhai, White, Snell, Sun, Hong, Zhai, Xu, Levine, LMRL Gym: Benchmarks for Multi-Turn Reinforcement Learning with
 Language Models, 2023. Rules, rewards and limits are those of the authors' program, github.com/abdulhaim/LMRL-Gym, which
 was read; the paper's own tables could not be. Its games of twenty questions, cities and car dealers need data or a
 trained model that answers, and its full games of chess an engine, so they are not here.
 
-A game is anything with `begin(seed) -> text` and `reply(text) -> (text, reward, ended)` (`game.py`). Its state is plain
-Python, so copying it (`copy.deepcopy`) gives two games that go on from the same turn.
+A game is any object with `begin(seed) -> text` and `reply(text) -> (text, reward, ended)` (`game.py`). Its state is
+plain Python, so copying it (`copy.deepcopy`) gives two games that continue from the same turn.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Endgame:
         self.over = True
 
     def begin(self, seed: int) -> str:
-        """Begin a game from a random position in which black is not in check and has a move."""
+        """Begin a game from a random position with black not in check and able to move."""
         self.draw = random.Random(seed)
         while True:
             self.king, self.other, self.black = ((self.draw.randrange(8), self.draw.randrange(8)) for _ in range(3))
@@ -73,17 +73,17 @@ class Endgame:
                 file, rank = file + a, rank + b
 
     def attacked(self, square: Square) -> bool:
-        """Return whether white attacks a square; the black king does not shelter what is behind it."""
+        """Return whether white attacks a square; squares behind the black king count as attacked."""
         return beside(self.king, square) or (self.other != square and square in self.reach(self.other, {self.king}))
 
     def escapes(self) -> list[Square]:
-        """Return the squares to which the black king can move, that of an unguarded piece among them."""
+        """Return the squares open to the black king, including that of an unguarded piece."""
         near = [(self.black[0] + a, self.black[1] + b) for a, b in KING]
         inside = [(file, rank) for file, rank in near if 0 <= file < 8 and 0 <= rank < 8]
         return [square for square in inside if not self.attacked(square)]
 
     def legal(self, move: str) -> tuple[str, Square] | None:
-        """Return which piece a move in SAN moves, and where to; None unless it is legal."""
+        """Return the piece and the destination of a move in SAN; None unless it is legal."""
         found = re.fullmatch(rf"([K{self.piece}])([a-h])([1-8])[+#]?", "".join(move.split()))
         if not found:
             return None

@@ -1,4 +1,4 @@
-"""What a game in text is."""
+"""The interface of a game in text."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any, Protocol, runtime_checkable
 from forage.core.errors import ForageError
 
 EXECUTED = ("executed",)
-"""What most games tell of each text beside: 1 where it was a move that could be made, else 0."""
+"""The number that most games report about each text: 1 for a move that could be made, else 0."""
 
 Turn = tuple[str, float, bool]
-"""What a game says, what the last words earned, and whether the game is over."""
+"""The game's text, the reward of the last text, and whether the game is over."""
 
 
 @runtime_checkable
 class Game(Protocol):
-    """A game that is played by texts. It answers whatever is said; words that are no move cost what its rules say.
+    """A game that is played by texts. It replies to any text; texts that are no move cost a penalty by its rules.
 
-    It may tell numbers beside: `names` of the class names them, and `told` has those of the newest text, or of the game
-    that it ended. `executed`, 1 or 0, says whether the text was a move.
+    It may report further numbers: `names` of the class names them, and `told` has those of the newest text, or of the
+    game that it ended. `executed`, 1 or 0, tells whether the text was a move.
     """
 
     def begin(self, seed: int) -> str:
-        """Begin a game, the same one for the same seed, and return what the player reads first."""
+        """Begin a game, the same one for the same seed, and return the player's first text to read."""
         ...
 
     def reply(self, text: str) -> Turn:
@@ -31,7 +31,7 @@ class Game(Protocol):
 
 
 def running(over: bool) -> None:
-    """Raise ForageError if a game that is over, or has not begun, is played on."""
+    """Raise ForageError for a move in a game that is over or not started."""
     if over:
         raise ForageError("The game is over, or has not begun: `begin(seed)` begins one.")
 

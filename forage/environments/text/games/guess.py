@@ -1,4 +1,4 @@
-"""Guessing a number from replies of higher and lower, which halving the rest finds in the fewest tries."""
+"""Guessing a number from replies of higher and lower; halving the rest needs the fewest tries."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from forage.environments.text.games.game import EXECUTED, Turn, running, whole
 
 @dataclasses.dataclass
 class Guess:
-    """A hidden number, and as many guesses as are enough for whoever halves what is left: 1 when it is found, else 0.
+    """A hidden number, with just enough guesses for a player who halves the rest: 1 for finding it, else 0.
 
-    Among n numbers that is ceil(log2(n + 1)), as each reply tells one of three things, of which one ends the game. A
-    guess is the last whole number that is written. What holds none costs a guess and is answered by a reminder.
+    Among n numbers that is ceil(log2(n + 1)), as each reply has one of three outcomes, of which one ends the game. A
+    guess is the last whole number in the text. A text without one costs a guess and gets a reminder.
     """
 
     names: ClassVar[tuple[str, ...]] = EXECUTED
@@ -56,5 +56,5 @@ class Guess:
         return "lower", 0.0, self.over
 
     def expert(self) -> str:
-        """Return the middle of what is left."""
+        """Return the middle of the remaining range."""
         return str((self.low + self.high) // 2)

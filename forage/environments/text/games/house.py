@@ -1,4 +1,4 @@
-"""LMRL-Gym's text navigation: carry something through a house to where it belongs."""
+"""LMRL-Gym's text navigation: carry an object through a house to its place."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FOOD = ("stale food", "fresh food", "fruit")
 
 @dataclasses.dataclass
 class Furniture:
-    """A piece of furniture: on a table things lie, in a container they are put."""
+    """A piece of furniture: a table with objects on it, or a container for them."""
 
     name: str
     closes: bool
@@ -45,13 +45,13 @@ class Furniture:
 
 @dataclasses.dataclass
 class House:
-    """A house of rooms, in which the stale food on the living room's table belongs into the fridge.
+    """A house of rooms; the stale food on the living room's table belongs into the fridge.
 
-    The quest is done, and earns 1, when the food is in the closed fridge; who eats it has lost. All else earns 0.
-    LMRL-Gym lets TextWorld write the descriptions; here they are of our own, with the same rooms, passages, things and
-    commands. With `sees="all"` the player reads in which room it is and what is there; with `sees="commands"` only what
-    came of its command and which commands are possible (LMRL-Gym's partial view). In a generated house rooms lie
-    otherwise for each seed, and another thing belongs into another container.
+    The quest ends with the food in the closed fridge and a reward of 1; eating the food loses. All other rewards are 0.
+    LMRL-Gym lets TextWorld write the descriptions; here they are our own, with the same rooms, passages, objects and
+    commands. With `sees="all"` the player reads its room and the room's content; with `sees="commands"` only the result
+    of its command and the possible commands (LMRL-Gym's partial view). A generated house has another plan for each
+    seed, and another object and container.
     """
 
     names: ClassVar[tuple[str, ...]] = EXECUTED
@@ -87,7 +87,7 @@ class House:
         return f"{quest}, and close it.\n{self.scene()}"
 
     def scene(self) -> str:
-        """Return what the player sees, and what it can do."""
+        """Return the description of the room and the possible commands."""
         commands = f"Commands: {', '.join(self.commands())}."
         if self.sees == "commands":
             return commands
@@ -131,7 +131,7 @@ class House:
         return f"{done}\n{self.scene()}", 0.0, False
 
     def act(self, command: str) -> str:
-        """Carry out a possible command, and return what came of it."""
+        """Carry out a possible command, and return its result as text."""
         verb, _, rest = command.partition(" ")
         piece = self.furniture.get(self.room)
         if verb == "go":
@@ -152,7 +152,7 @@ class House:
 
 
 def tree_house(draw: random.Random) -> list[tuple[str, str, str]]:
-    """Return the passages of a house whose rooms lie on a grid, each new one beside one that is there."""
+    """Return the passages of a house of rooms on a grid, each next to an earlier one."""
     rooms = draw.sample(ROOMS, len(ROOMS))
     at = {(0, 0): rooms[0]}
     passages = []

@@ -82,7 +82,7 @@ class Maze:
         return self.rows[self.place[0] + step[0]][self.place[1] + step[1]] == WALL
 
     def words(self) -> str:
-        """Return what the player sees."""
+        """Return the player's observation in words."""
         walls = [side for side, step in SIDES.items() if self.wall(step)]
         near = {0: "There are no walls near you.", 1: f"There is a wall {walls[0] if walls else ''}."}
         said = near.get(len(walls), f"There are walls {', '.join(walls)}.")
@@ -92,7 +92,7 @@ class Maze:
         return f"{goal} Your current position is at position {spaced(self.place)}. {said}"
 
     def reply(self, text: str) -> Turn:
-        """Move, and return what is seen then."""
+        """Move, and return the new observation."""
         running(self.over)
         self.told = {"executed": 0.0}
         if self.moves >= self.horizon:
@@ -115,7 +115,7 @@ def spaced(place: tuple[int, int]) -> str:
 
 
 def tree_maze(size: int, draw: random.Random) -> tuple[str, ...]:
-    """Return a maze in which exactly one way leads from each cell to each other, by a random walk that turns back."""
+    """Return a maze with exactly one way between any two cells, by a random walk with backtracking."""
     rows = [[WALL] * (2 * size + 1) for _ in range(2 * size + 1)]
     trail = [(draw.randrange(size), draw.randrange(size))]
     rows[2 * trail[0][0] + 1][2 * trail[0][1] + 1] = "."

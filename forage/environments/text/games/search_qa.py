@@ -1,4 +1,4 @@
-"""Questions about people that are made up anew, so that they are answered by searching, and by no memory."""
+"""Questions about invented people, new in each game, so that search and not memory can answer them."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ LONGEST = 5  # words of an answer
 
 @dataclasses.dataclass
 class SearchQA:
-    """In which city somebody, or the friend of somebody, lives: `hops` documents of a corpus tell it, one by one.
+    """The home city of a person, or of a person's friend: `hops` documents of a corpus lead to it, one by one.
 
-    A text calls the search, `<call>search: words</call>`, and reads what it found, or answers between `<answer>` and
-    `</answer>`, which ends the game, as does the last of `tries` texts. The form is right where every call could be
-    made, nothing was written that looks like what a search brings, and the last text has a short answer. A game earns
+    A text calls the search, `<call>search: words</call>`, and reads its results, or answers between `<answer>` and
+    `</answer>`, which ends the game, as does the last of `tries` texts. The form is right if every call could be made,
+    no text imitates a search result, and the last text has a short answer. The reward of a game is
 
         stage 1    0.5 for a search that was made + 0.5 for the right form
         stage 2    F1 of the answer's words and the right one's - 2 for a wrong form
 
-    It tells of each text whether it was `executed`, calls and all, and of a game `searched`, `form` and `overlap`, of
-    which the rewards `search-stages` make both stages within one run.
+    It reports for each text whether it was `executed`, calls included, and for a game `searched`, `form` and `overlap`:
+    from these the rewards part `search-stages` makes both stages within one run.
 
     Source: Song, Jiang, Min, Chen, Chen, Zhao, Fang, Wen (2025), "R1-Searcher: Incentivizing the Search Capability in
     LLMs via Reinforcement Learning", arXiv 2503.05592, whose rewards these are, as summaries of it give them; its pages
@@ -74,7 +74,7 @@ class SearchQA:
         return f"Where does {'the friend of ' * (self.hops - 1)}{start} live?"
 
     def reply(self, text: str) -> Turn:
-        """Return what was found, or judge the answer."""
+        """Return the search results, or judge the answer."""
         running(self.over)
         self.turn += 1
         found = self.toolbox.reply(text)

@@ -1,4 +1,4 @@
-"""A dialogue with a user who follows a script: find out what is wanted, and settle it."""
+"""A dialogue with a scripted user: ask for the user's wishes, and settle them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from forage.environments.text.games.game import Turn, running, whole
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """Something that the user has in mind."""
+    """One of the user's wishes."""
 
     name: str  # as it is settled, such as `day`
     asked: tuple[str, ...]  # words of a question for it
@@ -30,16 +30,16 @@ BOOKING = (
 
 @dataclasses.dataclass
 class ScriptedUser:
-    """A user who wants something settled, and says what it is when asked.
+    """A user with wishes to settle and answers to questions about them.
 
     A turn that has a word of a slot is a question for it; the user answers one question a turn, the first of the script
-    that was asked and not told yet. What was told already, and words that ask nothing, cost patience; when it is used
-    up, the user leaves. `changes` values are changed once they were told, in the user's following turn. The dialogue
-    ends when the policy settles it, on a line of its own:
+    among those not answered yet. Repeated questions, and texts without a question, cost patience; without patience the
+    user leaves. `changes` values are changed after they were given, in the user's following turn. The dialogue ends
+    with the policy's summary, on a line of its own:
 
         Settled: people=four, day=Friday, time=19:30, place=inside
 
-    It earns the fraction of slots that are right, as the user last said them, even where it was guessed.
+    It earns the fraction of right slots, by the user's latest values, even for a lucky guess.
     """
 
     slots: tuple[Slot, ...] = BOOKING
@@ -72,7 +72,7 @@ class ScriptedUser:
         self.over = True
 
     def begin(self, seed: int) -> str:
-        """Begin a dialogue, with wishes drawn anew."""
+        """Begin a dialogue, with newly drawn wishes."""
         draw = random.Random(seed)
         self.wants = {slot.name: draw.choice(slot.values) for slot in self.slots}
         self.known = {slot.name for slot in draw.sample(self.slots, self.told)}
@@ -84,11 +84,11 @@ class ScriptedUser:
         return " ".join([self.opening, *(self.tells(slot) for slot in self.slots if slot.name in self.known)])
 
     def tells(self, slot: Slot) -> str:
-        """Return how the user tells a value."""
+        """Return the user's sentence about a value."""
         return slot.says.format(self.wants[slot.name])
 
     def reply(self, text: str) -> Turn:
-        """Return what the user says to a turn of the policy's."""
+        """Return the user's reply to the policy's turn."""
         running(self.over)
         settled = [line.strip() for line in text.splitlines() if line.strip().startswith("Settled:")]
         if settled:

@@ -1,7 +1,7 @@
-"""Tools that a text policy calls over many turns, and what reads its calls.
+"""Tools that a text policy calls over many turns, and the parser of its calls.
 
-A tool is anything with a `name`, a `description` and `call(text) -> Answer` (`tool.py`). A `Toolbox` (`toolbox.py`)
-finds the calls in what a policy wrote, asks the tools, and returns what the policy reads.
+A tool is any object with a `name`, a `description` and `call(text) -> Answer` (`tool.py`). A `Toolbox` (`toolbox.py`)
+finds the calls in a policy's text, asks the tools, and returns the text of their answers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A calculator: exact rational numbers, and floating-point ones where a point was written or a root is not exact."""
+"""A calculator: exact rational numbers, and floating-point ones for decimal points and inexact roots."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Calculator:
     )
 
     def call(self, text: str) -> Answer:
-        """Return the value of an expression, or a sentence that says what is wrong with it."""
+        """Return the value of an expression, or a sentence about the error in it."""
         start = time.perf_counter()
         try:
             said, error = show(self.compute(text)), False
@@ -151,7 +151,7 @@ def root(value: Number) -> Number:
 
 
 def rounded(value: Number, digits: Number = Fraction(0)) -> Number:
-    """Return a value rounded to so many digits behind the point, halves to the even one."""
+    """Return a value rounded to `digits` decimal places, halves to the even one."""
     places = whole(digits, 100)
     return round(value, places) if places else Fraction(round(value))
 

@@ -111,18 +111,18 @@ class Database:
         self.connection.close()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Database:
-        """Return a copy that goes on from the same rows, as a group of episodes with one start needs it."""
+        """Return a copy that continues from the same rows, as a group of episodes with one start needs it."""
         other = copy.copy(self)
         other.connection = sqlite3.connect(":memory:", check_same_thread=False)
         other.restore(self.save())
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a pickle keeps."""
+        """Return the state for a pickle."""
         return {**{k: v for k, v in self.__dict__.items() if k != "connection"}, "saved": self.save()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take what a pickle kept."""
+        """Restore the state of a pickle."""
         saved = state.pop("saved")
         self.__dict__.update(state)
         self.connection = sqlite3.connect(":memory:", check_same_thread=False)
@@ -151,14 +151,14 @@ class Database:
         connection.set_authorizer(self.authorise)
 
     def authorise(self, action: int, first: str | None, second: str | None, *_: str | None) -> int:
-        """Say whether a statement may do something; `second` is the name of a function."""
+        """Return SQLite's code for allowing or denying an operation; `second` is the name of a function."""
         if action == sqlite3.SQLITE_FUNCTION:
             return sqlite3.SQLITE_OK if (second or "").lower() in FUNCTIONS else sqlite3.SQLITE_DENY
         allowed = action in READING or (self.writes and action in WRITING)
         return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
     def call(self, text: str) -> Answer:
-        """Return the rows of a statement, or a sentence about what is wrong with it."""
+        """Return the rows of a statement, or a sentence about the error in it."""
         start = time.perf_counter()
         counted = 0
 
@@ -177,7 +177,7 @@ class Database:
         return Answer(said, error, time.perf_counter() - start)
 
     def ask(self, statement: str) -> str:
-        """Return what a statement gives as text: a line of names, and a line for each row."""
+        """Return the result of a statement as text: a line of names, and a line for each row."""
         before = self.connection.total_changes
         cursor = self.connection.execute(statement)
         try:

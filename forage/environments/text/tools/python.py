@@ -12,10 +12,10 @@ from forage.environments.text.tools.tool import Answer
 
 @dataclasses.dataclass(frozen=True)
 class Python:
-    """Runs programs, each in a fresh process that keeps nothing for the next.
+    """A tool that runs Python programs, each in a fresh process without memory of the earlier ones.
 
-    Raises ForageError when it is made on a system where programs cannot be confined. What a run keeps of the sandbox's
-    promises is in `record`. Time is measured, so a program near its limit may end otherwise when it is run again.
+    Raises ForageError when it is made on a system where programs cannot be confined. `record` gives a run's files the
+    promises of the sandbox. Time is measured, so a program near its limit may end differently when it is run again.
     """
 
     sandbox: Sandbox = dataclasses.field(default_factory=Sandbox)
@@ -30,19 +30,19 @@ class Python:
         self.sandbox.layers()
 
     def call(self, text: str) -> Answer:
-        """Return what a program wrote, and how it ended if it did not finish."""
+        """Return a program's output, and the reason of its end if it did not finish."""
         first, _, rest = text.partition("\n")
         program = textwrap.dedent(rest) if not first.strip() else f"{first.lstrip()}\n{rest}"
         outcome = self.sandbox.run(program)
         return Answer(say(outcome, self.sandbox), outcome.ended != "finished", outcome.seconds)
 
     def record(self) -> dict[str, Any]:
-        """Return the limits, and which layers of the sandbox hold here."""
+        """Return the limits, and the layers of the sandbox in force here."""
         return {"limits": dataclasses.asdict(self.sandbox), **guarantee().record()}
 
 
 def say(outcome: Outcome, sandbox: Sandbox) -> str:
-    """Return what a policy reads of an outcome."""
+    """Return a program's outcome as text for the policy."""
     ends = {
         "finished": "" if outcome.text.strip() else "The program wrote nothing.",
         "failed": "" if outcome.text.strip() else f"The program ended with exit code {outcome.code}.",

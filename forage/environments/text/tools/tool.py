@@ -1,4 +1,4 @@
-"""What a tool is, and how its answers are kept short and plain."""
+"""The interface of a tool, and the limits of its answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What a tool says to one call."""
+    """A tool's answer to one call."""
 
     text: str  # what the policy reads
     error: bool  # whether the call was wrong, or could not be carried out; the text says why in one sentence
@@ -18,7 +18,7 @@ class Answer:
 
 @runtime_checkable
 class Tool(Protocol):
-    """Something that answers texts. It never raises for what a policy wrote: a bad text gets an answer that says so."""
+    """An object that answers texts. It never raises for a bad text: its answer explains the error."""
 
     name: str  # in small letters, as calls name it
     description: str  # what it does and how its text is written, in a sentence or two for the policy
@@ -30,24 +30,24 @@ class Tool(Protocol):
 
 @runtime_checkable
 class Remembers(Tool, Protocol):
-    """A tool that keeps something from call to call within an episode."""
+    """A tool with a state across the calls of an episode."""
 
     def begin(self, seed: int) -> None:
         """Begin an episode: forget the last one."""
         ...
 
     def save(self) -> bytes:
-        """Return what the tool keeps, so that another of its kind can go on from it."""
+        """Return the tool's state, so that another tool of its kind can continue from it."""
         ...
 
     def restore(self, saved: bytes) -> None:
-        """Go on from what was saved."""
+        """Restore a saved state."""
         ...
 
 
 @runtime_checkable
 class Recorded(Tool, Protocol):
-    """A tool about which a run keeps more than its options, such as what it could promise on this machine."""
+    """A tool with more than its options to record in a run's files, such as its promises on this machine."""
 
     def record(self) -> dict[str, Any]:
         """Return plain values for the files of a run."""
@@ -55,10 +55,10 @@ class Recorded(Tool, Protocol):
 
 
 def plain(text: str, longest: int) -> str:
-    """Return a text without control characters, cut to a length with a marker that says how much is missing.
+    """Return a text without control characters, cut to a length with a marker for the number of missing characters.
 
-    Control characters other than line ends and tabs become `?`, so that no output of a program can play with the
-    terminal of whoever looks at the run.
+    Control characters other than line ends and tabs become `?`, so that no output of a program can manipulate the
+    terminal of a person who looks at the run.
     """
     text = text.replace("\r\n", "\n")
     text = "".join(

@@ -1,8 +1,8 @@
-"""Find the calls in what a policy wrote, ask the tools, and write what the policy reads.
+"""Find the calls in a policy's text, ask the tools, and write the text with their answers.
 
-A call is `<call>name: text</call>` and its answer `<result>...</result>`; `Syntax` says otherwise if need be. Reading
-is strict, and total: whatever was written, `parse` returns calls and complaints and never raises. A complaint is one
-sentence, which the policy reads in the place of an answer.
+A call is `<call>name: text</call>` and its answer `<result>...</result>`, unless `Syntax` is changed. Reading is
+strict, and total: for any text, `parse` returns calls and complaints and never raises. A complaint is one sentence,
+which the policy reads in the place of an answer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Syntax:
     answer_end: str = "</result>"
 
     def __post_init__(self) -> None:
-        """Refuse markers that cannot be told apart."""
+        """Raise ForageError for markers that cannot be distinguished."""
         markers = self.markers()
         if any(len(marker) < 2 or marker != marker.strip() for marker in markers):
             raise ForageError("A marker of calls has at least two characters, and no space around them.")
@@ -107,7 +107,7 @@ def read(inside: str, names: tuple[str, ...], shape: str, longest: int) -> Call 
 
 @dataclasses.dataclass(frozen=True)
 class Reply:
-    """What comes back to the policy after it wrote."""
+    """The reply to a policy's text."""
 
     text: str  # the answers, each between its markers; empty if nothing was called
     answers: tuple[Answer, ...]  # the same, one by one
@@ -115,7 +115,7 @@ class Reply:
 
 @dataclasses.dataclass(frozen=True)
 class Toolbox:
-    """The tools that a policy has, and how many calls and how long answers it may have."""
+    """The policy's tools, with limits of the number of calls and the length of answers."""
 
     tools: tuple[Tool, ...]
     syntax: Syntax = Syntax()
@@ -144,13 +144,13 @@ class Toolbox:
         return tuple(tool.name for tool in self.tools)
 
     def description(self) -> str:
-        """Return what a prompt says about the tools."""
+        """Return the part of a prompt about the tools."""
         syntax = self.syntax
         lines = [f"Call a tool by {syntax.begin}name: text{syntax.end}. The tools:"]
         return "\n".join([*lines, *(f"{tool.name}: {tool.description}" for tool in self.tools)])
 
     def reply(self, written: str) -> Reply:
-        """Return the answers to all calls in what a policy wrote."""
+        """Return the answers to all calls in a policy's text."""
         answers = []
         for one in parse(written, self.names(), self.syntax, self.most, self.longest):
             answers.append(Answer(one.text, True, 0.0) if isinstance(one, Complaint) else self.ask(one))
@@ -159,9 +159,10 @@ class Toolbox:
         return Reply(text, tuple(answers))
 
     def ask(self, call: Call) -> Answer:
-        """Return a tool's answer, cut and without markers in it, which could be taken for other answers.
+        """Return a tool's answer, cut and without markers, so that it cannot imitate other answers.
 
-        A tool that raises costs this call and not the run; only a ForageError, which a person has to mend, goes on.
+        A tool that raises costs this call and not the run; only a ForageError, which a person has to mend, is passed
+        on.
         """
         tool = self.tools[self.names().index(call.tool)]
         start = time.perf_counter()
@@ -186,15 +187,15 @@ class Toolbox:
                 tool.begin(seed)
 
     def save(self) -> dict[str, bytes]:
-        """Return what the tools keep within an episode, by name."""
+        """Return the states of the tools within an episode, by name."""
         return {tool.name: tool.save() for tool in self.tools if isinstance(tool, Remembers)}
 
     def restore(self, saved: dict[str, bytes]) -> None:
-        """Go on from what was saved."""
+        """Restore the saved states."""
         for tool in self.tools:
             if isinstance(tool, Remembers):
                 tool.restore(saved[tool.name])
 
     def record(self) -> dict[str, Any]:
-        """Return what a run keeps about its tools, such as which promises of the sandbox held."""
+        """Return the tools' records for a run's files, such as the promises of the sandbox that held."""
         return {tool.name: tool.record() if isinstance(tool, Recorded) else {} for tool in self.tools}

@@ -1,1 +1,1 @@
-"""A sandbox for Python programs: who guards, what is confined, and what it was tried against."""
+"""A sandbox for Python programs: its guard, its layers of confinement, and the attempts it was tested against."""

@@ -1,8 +1,8 @@
-"""Attempts to escape from the sandbox, to exhaust the machine or to stall it, and what happens to each.
+"""Attempts to escape from the sandbox, to exhaust the machine or to stall it, and their outcomes.
 
 `Bait` stands outside: a secret in a file, in the environment and in an open file, a folder to write in, two servers,
-and a process to kill. Each attempt is a program that goes for it. `attempt` runs one and tells whether it did any harm,
-so the same programs show, run without the sandbox, that the bait notices.
+and a process to kill. Each attempt is a program that attacks it. `attempt` runs one and reports whether it did any
+harm; run without the sandbox, the same programs show that the bait notices.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DENIED = r"Operation not permitted|Permission denied|No such file"
 
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """A program that goes for the bait, and what is expected of it."""
+    """A program that attacks the bait, and the expected outcome."""
 
     name: str
     does: str  # what it tries, in a few words
@@ -43,13 +43,13 @@ class Attempt:
 
 @dataclasses.dataclass(frozen=True)
 class Happened:
-    """What came of an attempt."""
+    """The result of an attempt."""
 
     outcome: Outcome
     harm: str  # what it did outside the sandbox; empty: nothing
 
     def summary(self) -> str:
-        """Return in a few words how the attempt ended."""
+        """Return in a few words the end of the attempt."""
         lines = [line for line in self.outcome.text.strip().splitlines() if line.strip()]
         last = re.sub(r":? ['\"(].*", "", lines[-1])[:90] if lines else "no output"  # without paths, which differ
         return {
@@ -71,10 +71,10 @@ def signal_name(code: int) -> str:
 
 
 class Bait:
-    """Things outside the sandbox that an attempt may harm, for as long as it is entered."""
+    """Targets outside the sandbox that an attempt may harm, for as long as it is entered."""
 
     def __enter__(self) -> Bait:
-        """Set everything up."""
+        """Set up all targets."""
         self.folder = tempfile.TemporaryDirectory(prefix="forage-bait-")
         self.path = Path(self.folder.name)
         self.token = secrets.token_hex(16)
@@ -94,7 +94,7 @@ class Bait:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Take everything down."""
+        """Take down all targets."""
         self.victim.kill()
         self.victim.wait()
         self.internet.close()
@@ -119,7 +119,7 @@ class Bait:
         return re.sub(r"\b[A-Z]{4,}\b", lambda found: words.get(found[0], found[0]), program)
 
     def harm(self, text: str) -> str:
-        """Return what was done to the bait, given what the program wrote."""
+        """Return a description of the harm done to the bait, given the program's output; empty for none."""
         if self.token in text:
             return "the secret was read"
         if not self.secret.exists() or self.secret.read_text() != self.token:
@@ -138,7 +138,7 @@ class Bait:
 
 
 def attempt(one: Attempt, bait: Bait) -> Happened:
-    """Run an attempt in the sandbox, and look at the bait, at the time, and at what is left of its processes."""
+    """Run an attempt in the sandbox, then check the bait, the time, and processes left behind."""
     marked = processes_of(bait.token)
     outcome = one.sandbox.run(bait.fill(one.program))
     harm = bait.harm(outcome.text)
@@ -152,7 +152,7 @@ def attempt(one: Attempt, bait: Bait) -> Happened:
 
 
 def processes_of(token: str) -> set[int]:
-    """Return the processes of ours that run `inside.py`; any that is there after an attempt was left behind."""
+    """Return the running processes of `inside.py`; any of them after an attempt was left behind."""
     found = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -167,7 +167,7 @@ def processes_of(token: str) -> set[int]:
 
 
 def unconfined(one: Attempt, bait: Bait) -> str:
-    """Run a harmless attempt without the sandbox, and return what it did to the bait."""
+    """Run a harmless attempt without the sandbox, and return the harm done to the bait."""
     assert one.harmless
     command = [sys.executable, "-I", "-S", "-c", bait.fill(one.program)]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Run a program that nobody has read, in a process that can do little, and say which promises held.
+"""Run an untrusted program in a confined process, and report the promises that held.
 
 The system confines the process, in layers that an ordinary user may ask for. Python itself confines nothing:
 
@@ -7,19 +7,19 @@ The system confines the process, in layers that an ordinary user may ask for. Py
   socket is opened, no signal reaches another process.
 - `landlock`: files of the standard library are read, and no others; nothing is written outside the place for it.
 - `namespaces`: a file system of its own, with the standard library, the folders that lead to it and nothing else.
-  Beside Landlock it also hides that other files exist, and limits how many files are written and how much they hold.
+  In addition to Landlock it hides that other files exist, and limits the number and the size of written files.
 
-`limits` and `seccomp` always hold, and at least one of `landlock` and `namespaces`; where they cannot, as on macOS and
-Windows, on a Linux before 5.13 without user namespaces, and on other processors than x86-64 and 64-bit Arm, there is no
-sandbox, and a sentence says so. Which layers held is in `Guarantee.record()`, for the files of a run, and each process
-proves them anew before its program begins.
+`limits` and `seccomp` always hold, and at least one of `landlock` and `namespaces`; on systems without them (macOS,
+Windows, Linux before 5.13 without user namespaces, and processors other than x86-64 and 64-bit Arm) there is no
+sandbox, and an error explains it. `Guarantee.record()` names the layers that held, for the files of a run, and each
+process proves them again before its program begins.
 
-A program can read: the files of Python's standard library, as it imports from them, and so the path where Python is
-installed; what it was given as input; the clock; the numbers of its own and its parent's process. Without `namespaces`
-it can also ask whether a file exists, how large it is and whose (`os.stat`), but not open it. It sees no environment
-variable, no installed package and no library of the system, so what needs one that Python did not bring (`ssl`,
-`sqlite3`, often `zlib`) cannot be imported. Not promised: that it cannot tell how busy the machine is, or that a fault
-in the kernel or the processor lets nothing out.
+A program can read: the files of Python's standard library, as it imports from them, and so the path of Python's
+installation; its input; the clock; the numbers of its own and its parent's process. Without `namespaces` it can also
+ask whether a file exists, its size and its owner (`os.stat`), but not open it. It sees no environment variable, no
+installed package and no library of the system, so modules that need a library from outside Python (`ssl`, `sqlite3`,
+often `zlib`) cannot be imported. Not promised: that it cannot tell how busy the machine is, or that a fault in the
+kernel or the processor lets nothing out.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ class Guarantee:
     missing: str = ""  # why the others do not hold
 
     def record(self) -> dict[str, Any]:
-        """Return what a run keeps of it: plain values, with a sentence for each layer."""
+        """Return the guarantee as plain values for a run's files, with a sentence for each layer."""
         promises = {layer: PROMISES[layer] for layer in self.layers}
         return {**dataclasses.asdict(self), "layers": list(self.layers), "promises": promises}
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What came of a program."""
+    """The outcome of a program."""
 
     text: str  # what it wrote on standard output and standard error, up to the limit
     ended: str  # "finished", "failed" (by an error of its own), "time", "cpu", "output" or "killed" (by a signal)
@@ -102,7 +102,7 @@ class Sandbox:
                 raise ForageError(f"A sandbox's {name} is {kind} of at least {least}, not {value!r}.")
 
     def layers(self) -> tuple[str, ...]:
-        """Return the layers that hold; raise ForageError where too few do, or the private folder cannot be limited."""
+        """Return the layers in force; raise ForageError if there are too few, or no limit of the private folder."""
         layers = guarantee().layers
         if self.files and "namespaces" not in layers:
             raise ForageError(
@@ -112,13 +112,13 @@ class Sandbox:
         return layers
 
     def run(self, program: str, given: str = "") -> Outcome:
-        """Return what came of a program that finds `given` on its standard input."""
+        """Return the outcome of a program with `given` on its standard input."""
         return execute(self, self.layers(), program, given)
 
 
 @functools.cache
 def guarantee() -> Guarantee:
-    """Return which layers hold here, found by trying; raise ForageError where too few do."""
+    """Return the layers in force here, found by trying; raise ForageError if they are too few."""
     machine = platform.machine()
     if platform.system() != "Linux" or machine not in system_calls.MACHINES:
         raise ForageError(
@@ -190,9 +190,9 @@ def end(process: subprocess.Popen[bytes]) -> int:
 
 
 def waited(process: subprocess.Popen[bytes]) -> float:
-    """Return for how many seconds a process has been ready to compute while others had the processors.
+    """Return the seconds that a process has been ready to run while others had the processors.
 
-    Where the system does not count it, it is 0, and a busy machine stops a program sooner.
+    It is 0 on systems that do not count it; there a busy machine stops a program sooner.
     """
     try:
         return int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[1]) / 1e9

@@ -51,7 +51,7 @@ class Refused(Exception):
 
 
 def demand(result: int, step: str) -> int:
-    """Return what a call of the C library returned; raise Refused if it failed."""
+    """Return the result of a call of the C library; raise Refused if it failed."""
     if result < 0:
         raise Refused(f"{step}: {os.strerror(ctypes.get_errno())}")
     return result
@@ -146,7 +146,7 @@ def limit(wish: dict[str, Any]) -> None:
 
 
 def drop_capabilities() -> None:
-    """Give up every capability, which only matters for an administrator or in a namespace of one's own."""
+    """Give up every capability: of an administrator, or of a separate namespace."""
     LIBC.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     for number in range(64):
         LIBC.prctl(PR_CAPBSET_DROP, number, 0, 0, 0)
@@ -203,7 +203,7 @@ def restrict_calls(wish: dict[str, Any]) -> None:
 
 
 def confine(wish: dict[str, Any]) -> None:
-    """Take every step, in the order in which each is still possible."""
+    """Take every step of the confinement, in the only possible order."""
     demand(LIBC.prctl(PR_SET_PDEATHSIG, 9, 0, 0, 0), "pdeathsig")
     if os.getppid() != wish["parent"]:
         raise Refused("the guard has gone")
@@ -220,7 +220,7 @@ def confine(wish: dict[str, Any]) -> None:
 
 
 def request() -> dict[str, Any]:
-    """Return what the guard wishes, from standard input; what follows there is the program's own input."""
+    """Return the guard's request from standard input; the rest of it is the program's own input."""
 
     def exactly(count: int) -> bytes:
         read = b""
@@ -232,7 +232,7 @@ def request() -> dict[str, Any]:
 
 
 def run(text: str) -> None:
-    """Run the program as `__main__`, and show what it raises without the frames of this file."""
+    """Run the program as `__main__`, and show its exceptions without the frames of this file."""
     module = type(sys)("__main__")
     sys.modules["__main__"] = module
     sys.argv = ["program.py"]

@@ -124,7 +124,7 @@ ABSENT: dict[str, tuple[int | None, int | None]] = {"clone3": (435, 435)}
 
 
 def calls(machine: str) -> dict[str, object]:
-    """Return what `inside.py` needs to know about the machine's system calls."""
+    """Return the numbers of the machine's system calls for `inside.py`."""
     column = list(MACHINES).index(machine)
     return {
         "machine": MACHINES[machine],
