@@ -1,7 +1,6 @@
 """Publishes claims: `python docs/make/claims.py [NAME ...]` takes what `forage claim NAME` found into docs/claims.
 
-Results are kept as data (results/NAME.json) with a picture each; the table and the pages are made from these, so that
-they can be made again without running anything. `python docs/make/claims.py --draw` draws all pictures again;
+Results are kept as data (results/NAME.json); `make docs` makes the table, the pages and the pictures of them.
 `--since NAME` lists the modules that have changed since a result. A claim that fails stays.
 """
 
@@ -9,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -19,6 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
+from forage.evaluation import look
 from forage.evaluation.comparison import welch_p
 from forage.evaluation.statistics import Score, score
 from forage.studies.claims import names, running
@@ -41,7 +40,7 @@ for: of two arms that are equally good it puts one ahead, with 10 seeds and norm
 with fewer seeds in less ([where it errs](../trust.md#what-decides)); the score of an arm is its interquartile mean
 with a bootstrap interval, which decides nothing. A claim with another rule says so. What is small here is said on
 each page; a verdict is about the experiment that was run, not about the paper. Made by
-`python docs/make/claims.py` from the results beside it.
+`docs/make/claims.py` from the results in `docs/claims/results`.
 
 Not everything was fixed before the run. A star marks a claim whose experiment was changed after its file was first
 committed, or that was run again; what was looked at before a change was not always kept. Up to 2026-11-28 some were run
@@ -73,7 +72,7 @@ EARLIER = PAGES / "earlier.json"
 """Each claim's published results before the one that lies there now, from the repository's log."""
 
 SETTINGS = PAGES / "settings.json"
-"""The settings that claims depend on, as they were when the pages were made, and what has changed since each result."""
+"""The settings that claims depend on, as they were at the last publication, and what has changed since each result."""
 
 
 def publish(name: str) -> bool:
@@ -87,7 +86,6 @@ def publish(name: str) -> bool:
     if broken := breach(result, earlier, running.load(name).laptop.seeds):
         sys.exit(broken)
     (PAGES / "results" / f"{name}.json").write_text(json.dumps(result, separators=(",", ":")) + "\n")
-    shutil.copyfile(source / "picture.png", PAGES / f"{name}.png")
     return True
 
 
@@ -137,14 +135,9 @@ def as_data(found: Sequence[Effect]) -> list[dict[str, Any]]:
 
 
 def up_to_date(path: Path) -> dict[str, Any]:
-    """A stored result, judged again: written anew where that changes it, and drawn anew where the verdict does.
-
-    With `--draw` it is drawn in any case.
-    """
+    """Judge a stored result again, and store it where that changes it."""
     stored = json.loads(path.read_text())
     result = judged_again(stored)
-    if result["verdict"] != stored["verdict"] or "--draw" in sys.argv:
-        draw(PAGES / f"{result['claim']}.png", result, environments(running.load(result["claim"])))
     if result != stored:
         path.write_text(json.dumps(result, separators=(",", ":")) + "\n")
     return result
@@ -400,20 +393,38 @@ def since(name: str) -> str:
     return "\n".join([f"Changed since commit {code.commit[:12]}, by which {name} was run: {len(lines)}", *lines])
 
 
+def result_paths() -> list[Path]:
+    """Return the files of the results whose claims are here."""
+    known = names()
+    return [path for path in sorted((PAGES / "results").glob("*.json")) if path.stem in known]
+
+
+def pages() -> dict[str, str]:
+    """Return the text of each page, by its name in the repository."""
+    results = [json.loads(path.read_text()) for path in result_paths()]
+    made = {f"docs/claims/{result['claim']}.md": page(result) for result in results}
+    return made | {"docs/claims/README.md": overview(results)}
+
+
+def draw_pictures(folder: Path) -> None:
+    """Draw the picture of each result, but for those in the folder that are newer than all that they are drawn of."""
+    programs = [Path(sys.modules[one].__file__ or "").stat().st_mtime for one in (draw.__module__, look.__name__)]
+    for path in result_paths():
+        picture = folder / f"{path.stem}.png"
+        if not picture.exists() or picture.stat().st_mtime <= max(path.stat().st_mtime, *programs):
+            draw(picture, json.loads(path.read_text()), environments(running.load(path.stem)))
+
+
 def main() -> None:
     if sys.argv[1:2] == ["--since"]:
         print("\n\n".join(since(name) for name in sys.argv[2:]))
         return
-    for name in [word for word in sys.argv[1:] if word != "--draw"] or names():
+    for name in sys.argv[1:] or names():
         if not publish(name) and name in sys.argv:
             sys.exit(f"{name} has not been run; forage claim {name} does it.")
-    known = names()
-    results = [up_to_date(path) for path in sorted((PAGES / "results").glob("*.json")) if path.stem in known]
+    results = [up_to_date(path) for path in result_paths()]
     store_settings(results)
     EARLIER.write_text(rows(find_earlier(published())).replace("\n }", "\n}") + "\n")
-    for result in results:
-        (PAGES / f"{result['claim']}.md").write_text(page(result))
-    (PAGES / "README.md").write_text(overview(results))
     readme = ROOT / "README.md"
     readme.write_text(counted(readme.read_text(), results))
 

@@ -1,10 +1,6 @@
-"""Writes docs/parts/: a page for each part and wrapper, from its own docstring, options and presets.
+"""Pages of parts and wrappers, from their own docstrings, options, presets and claims.
 
-Run after changing a part.
-
-
-python docs/make/parts.py           writes
-python docs/make/parts.py --check   exits 1 when a page is not what it would write
+`make docs` builds them; none is kept in the repository.
 """
 
 from __future__ import annotations
@@ -19,14 +15,15 @@ from forage.config.presets import presets_of
 from forage.config.ranges import range_words
 from forage.studies.claims import of_part
 
-PAGES = Path(__file__).parents[1] / "parts"
+RESULTS = Path(__file__).parents[1] / "claims" / "results"
+FOLDER = "docs/parts"
 
 
 def claims(name: str) -> list[str]:
     """The verdicts and pictures of a part's claims, as far as they were run."""
     lines = []
     for claim in of_part(name):
-        path = PAGES.parent / "claims" / "results" / f"{claim}.json"
+        path = RESULTS / f"{claim}.json"
         if path.exists():
             found = json.loads(path.read_text())
             verdict = {"holds": "It **holds**", "fails": "It **fails**", "undecided": "It is **undecided**"}[
@@ -89,37 +86,23 @@ def wrapper_page(name: str, target: str) -> str:
     return "\n".join(lines)
 
 
-def pages() -> dict[Path, str]:
-    """Every page and what it should hold."""
+def pages() -> dict[str, str]:
+    """Return the text of each page, by its name in the repository."""
     result = {}
-    index = ["# Parts", "", "One page each, written by `docs/make/parts.py` from the parts themselves.", ""]
+    index = ["# Parts", "", "Each part has a page, made of its own docstring, options, presets and claims.", ""]
     for port in registry.PORTS:
         table = registry.parts(port)
         index += [f"## {port}", ""]
         for name, target in table.items():
-            result[PAGES / f"{name}.md"] = page(port, name, target)
+            result[f"{FOLDER}/{name}.md"] = page(port, name, target)
             first = (registry.load(target).__doc__ or "").strip().splitlines()[0]
             index.append(f"- [{name}]({name}.md): {first}")
         index.append("")
     index += ["## wrappers", ""]
     for name, target in registry.WRAPPERS.items():
-        result[PAGES / f"{name}.md"] = wrapper_page(name, target)
+        result[f"{FOLDER}/{name}.md"] = wrapper_page(name, target)
         first = (registry.wrapper_class(name).__doc__ or "").strip().splitlines()[0]
         index.append(f"- [{name}]({name}.md): {first}")
     index.append("")
-    result[PAGES / "README.md"] = "\n".join(index)
+    result[f"{FOLDER}/README.md"] = "\n".join(index)
     return result
-
-
-def main() -> None:
-    stale = {path: text for path, text in pages().items() if not path.exists() or path.read_text() != text}
-    if "--check" in sys.argv:
-        sys.exit(f"python docs/make/parts.py would change {', '.join(p.name for p in stale)}" if stale else 0)
-    PAGES.mkdir(exist_ok=True)
-    for path, text in stale.items():
-        path.write_text(text)
-    print(f"{len(stale)} pages written")
-
-
-if __name__ == "__main__":
-    main()

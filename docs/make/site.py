@@ -3,19 +3,25 @@
 python docs/make/site.py           writes build/site; a warning or a broken link ends it with 1
 python docs/make/site.py --pages   writes what it is built from alone, build/pages and build/mkdocs.yml
 
-Pages stay where they are in the repository, so that their links hold there and here. A file of code that a page links
-to becomes a page of its own.
+Pages stay where they are in the repository, so that their links hold there and here. Pages of parts and claims are not
+in the repository: `parts.py` and `claims.py` make them. A link `FILE.py#NAME` to the file of a part leads to the part's
+page here, and a link to a claim's result to the claim's page. Any other file of code that a page links to becomes one.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import json
+import posixpath
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import forage
@@ -101,21 +107,77 @@ MEASURED = {
 }
 
 
-def linked(page: Path) -> set[Path]:
-    """Return the files of the repository that a page links to or shows."""
-    targets = {(page.parent / target).resolve() for target, _ in LINK.findall(page.read_text()) if ":" not in target}
-    return {target for target in targets if target.is_file() and target.suffix != ".md"}
+@functools.cache
+def maker(name: str) -> ModuleType:
+    """Import one of the programs beside this one."""
+    spec = importlib.util.spec_from_file_location(f"make_{name}", Path(__file__).with_name(f"{name}.py"))
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def page_of(path: Path) -> str:
-    """Return a page's text for the site, in which links to code lead to the pages of that code."""
+def written_pages() -> dict[str, str]:
+    """Return the text of each page in the repository, by name."""
+    paths = (path for pattern in PAGES for path in sorted(ROOT.glob(pattern)))
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
+
+
+def built_pages() -> dict[str, str]:
+    """Return the text of each page that is made of the code and of results, by name."""
+    return maker("parts").pages() | maker("claims").pages()
+
+
+def file_at(page: str, target: str) -> str:
+    """Return the name of the file that a link of a page leads to, from the repository's root."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
+
+
+@functools.cache
+def part_names() -> frozenset[str]:
+    """Return the names of all parts and wrappers."""
+    return frozenset(name for table in (*registry.tables().values(), registry.WRAPPERS) for name in table)
+
+
+BUILT_OF = {
+    "forage": "docs/parts/README.md",
+    "docs/claims/results": "docs/claims/README.md",
+    "docs/claims/history.json": "docs/claims/README.md#history",
+}
+"""Pages of the site that a link to a file or folder of the repository leads to."""
+
+
+def site_link(page: str, target: str, anchor: str) -> tuple[str, str]:
+    """Return the file that a link of a page leads to in the site, from the root, and the anchor there."""
+    name = file_at(page, target)
+    folder, base = posixpath.split(name)
+    stem, suffix = posixpath.splitext(base)
+    if suffix == ".py" and anchor[1:] in part_names():
+        return f"docs/parts/{anchor[1:]}.md", ""
+    if name in BUILT_OF:
+        built, mark, part = BUILT_OF[name].partition("#")
+        return built, mark + part
+    if folder == "docs/claims/results" and not page.startswith("docs/claims/"):
+        return f"docs/claims/{stem}.md", anchor
+    return (f"{name}.md" if suffix in CODE else name), anchor
+
+
+def site_text(page: str, text: str) -> str:
+    """Return a page's text with the links that it has in the site."""
 
     def lead(found: re.Match[str]) -> str:
-        target, anchor = found[1], found[2] or ""
-        code = ":" not in target and (path.parent / target).suffix in CODE
-        return f"]({target}{'.md' if code else ''}{anchor})"
+        if ":" in found[1]:
+            return found[0]
+        name, anchor = site_link(page, found[1], found[2] or "")
+        return f"]({posixpath.relpath(name, posixpath.dirname(page) or '.')}{anchor})"
 
-    return LINK.sub(lead, path.read_text())
+    return LINK.sub(lead, text)
+
+
+def linked(texts: dict[str, str]) -> set[str]:
+    """Return the files that pages, as the site has them, link to or show and that are no pages of it yet."""
+    links = ((page, target) for page, text in texts.items() for target, _ in LINK.findall(text) if ":" not in target)
+    return {file_at(page, target) for page, target in links} - texts.keys()
 
 
 def code_page(path: Path) -> str:
@@ -141,14 +203,12 @@ def api_pages() -> dict[str, str]:
     return result
 
 
-def listed(folder: str) -> list[str]:
-    """Return the pages of a folder, its overview first."""
-    found = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / folder).glob("*.md"))
-    return sorted(found, key=lambda name: not name.endswith("README.md"))
+def navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the site's tree of these pages."""
 
-
-def navigation() -> list[dict[str, Any]]:
-    """Return the site's tree of pages."""
+    def listed(folder: str) -> list[str]:
+        found = sorted(page for page in pages if posixpath.dirname(page) == folder)
+        return sorted(found, key=lambda name: not name.endswith("README.md"))
 
     def section(pages: dict[str, str]) -> list[dict[str, str]]:
         return [{title: page} for title, page in pages.items()]
@@ -182,7 +242,7 @@ def navigation() -> list[dict[str, Any]]:
     ]
 
 
-def configuration() -> dict[str, Any]:
+def configuration(pages: Iterable[str]) -> dict[str, Any]:
     """Return what Zensical is told, in the words of mkdocs.yml."""
     shown = {
         "show_source": False,
@@ -225,7 +285,7 @@ def configuration() -> dict[str, Any]:
             {"mkdocstrings": {"handlers": {"python": {"paths": [str(ROOT)], "options": shown}}}},
         ],
         "validation": {"links": {"not_found": "warn", "anchors": "warn"}},
-        "nav": navigation(),
+        "nav": navigation(pages),
     }
 
 
@@ -235,22 +295,23 @@ def switch(to: str) -> dict[str, str]:
 
 def stage() -> None:
     """Write what the site is built from."""
-    pages = BUILD / "pages"
+    pages, pictures = BUILD / "pages", BUILD / "claims"
     shutil.rmtree(pages, ignore_errors=True)
-    sources = [path for pattern in PAGES for path in sorted(ROOT.glob(pattern))]
-    texts = {path.relative_to(ROOT).as_posix(): page_of(path) for path in sources} | api_pages()
-    for path in set().union(*map(linked, sources)):
-        name = path.relative_to(ROOT).as_posix()
-        if path.suffix in CODE:
-            texts[f"{name}.md"] = code_page(path)
-        else:
-            (pages / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, pages / name)
+    pictures.mkdir(parents=True, exist_ok=True)
+    maker("claims").draw_pictures(pictures)  # kept there: drawing all takes a minute
+    texts = {page: site_text(page, text) for page, text in (written_pages() | built_pages()).items()} | api_pages()
+    for name in linked(texts):
+        path, made = pages / name, pictures / name.removeprefix("docs/claims/")
+        if (ROOT / name.removesuffix(".md")).suffix in CODE:
+            texts[name] = code_page(ROOT / name.removesuffix(".md"))
+        elif (source := ROOT / name if (ROOT / name).is_file() else made).is_file():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, path)
     for name, text in texts.items():
         (pages / name).parent.mkdir(parents=True, exist_ok=True)
         (pages / name).write_text(text)
     (pages / "site.css").write_text(STYLE)
-    (BUILD / "mkdocs.yml").write_text(json.dumps(configuration(), indent=1))  # all JSON is YAML
+    (BUILD / "mkdocs.yml").write_text(json.dumps(configuration(texts), indent=1))  # all JSON is YAML
 
 
 class Targets(HTMLParser):

@@ -1,6 +1,5 @@
 """The pages say what the parts say, and the README's commands are commands."""
 
-import importlib.util
 import re
 from pathlib import Path
 
@@ -18,18 +17,6 @@ from forage.studies.robustness import axis
 
 ROOT = Path(__file__).parents[2]
 AROUND = ROOT / "docs" / "environments" / "around.md"
-
-
-def generator():
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "make" / "parts.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_pages_are_what_the_parts_say():
-    for path, text in generator().pages().items():
-        assert path.read_text() == text, f"run python docs/make/parts.py: {path.name} is stale"
 
 
 def words_of(command):

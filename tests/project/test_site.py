@@ -1,6 +1,8 @@
 """The documentation site: its tree of pages, links that lead somewhere, and, where Zensical is installed, its build."""
 
 import importlib.util
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,8 +10,14 @@ from pathlib import Path
 import pytest
 
 import forage
+from forage.config import registry
 
 ROOT = Path(__file__).parents[2]
+RESULTS = {
+    path.relative_to(ROOT).as_posix()
+    for path in (ROOT / "docs" / "claims" / "results", *(ROOT / "docs" / "claims").glob("**/*.json"))
+}
+"""Names in docs/claims of the repository."""
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +28,14 @@ def site():
     return module
 
 
-def sources(site):
-    return [path for pattern in site.PAGES for path in ROOT.glob(pattern)]
+@pytest.fixture(scope="module")
+def pages(site):
+    """The texts of all pages: those of the repository, and those that are built."""
+    return site.written_pages() | site.built_pages()
+
+
+def tables():
+    return [*registry.tables().items(), ("wrappers", registry.WRAPPERS)]
 
 
 def leaves(tree):
@@ -30,22 +44,100 @@ def leaves(tree):
     return [page for branch in (tree.values() if isinstance(tree, dict) else tree) for page in leaves(branch)]
 
 
-def test_every_page_is_in_the_tree_once(site):
-    found = leaves(site.navigation())
-    pages = {path.relative_to(ROOT).as_posix() for path in sources(site)} | set(site.api_pages())
-    assert len(found) == len(set(found)) and set(found) <= pages
-    left = {page for page in pages - set(found) if page.startswith("docs/") and page.count("/") == 1}
+def test_every_page_is_in_the_tree_once(site, pages):
+    every = pages.keys() | site.api_pages().keys()
+    found = leaves(site.navigation(every))
+    assert len(found) == len(set(found)) and set(found) <= every
+    left = {page for page in every - set(found) if re.match(r"docs/([^/]+|parts/.+|claims/.+|evidence/.+)$", page)}
     assert not left, f"give these a place in docs/make/site.py: {sorted(left)}"
 
 
-def test_links_lead_to_files(site):
-    missing = [
-        f"{path.relative_to(ROOT)}: {target}"
-        for path in sources(site)
-        for target, _ in site.LINK.findall(path.read_text())
-        if ":" not in target and not (path.parent / target).is_file()
-    ]
-    assert not missing
+def test_links_of_the_repository_lead_to_what_is_in_it(site):
+    """So they can be followed where no site is built."""
+    files = {}
+    for _, table in tables():
+        for part, target in table.items():
+            files.setdefault(part, set()).add(f"{target.partition(':')[0].replace('.', '/')}.py")
+    checked = 0
+    for page, text in site.written_pages().items():
+        for target, anchor in site.LINK.findall(text):
+            if ":" in target:
+                continue
+            name = site.file_at(page, target)
+            tracked = not name.startswith(("docs/parts", "docs/claims")) or name in RESULTS
+            assert (ROOT / name).exists() and tracked, f"{page} leads to {name}, which is not in the repository"
+            if name.endswith(".py") and anchor:
+                part = anchor[1:]
+                assert name in files[part], f"{page}: {part} is in {', '.join(files[part])} and not in {name}"
+                checked += 1
+    assert checked > 80
+
+
+def test_links_of_the_site_lead_to_pages(site, pages):
+    pictures = {f"docs/claims/{path.stem}.png" for path in site.maker("claims").result_paths()}
+    for page, text in pages.items():
+        for target, anchor in site.LINK.findall(text):
+            if ":" in target:
+                continue
+            name, _ = site.site_link(page, target, anchor)
+            there = name in pages or name in pictures or (ROOT / name.removesuffix(".md")).is_file()
+            assert there, f"{page}: there is no {name}"
+
+
+def test_links_to_code_and_results_lead_to_their_pages(site):
+    def in_site(text):
+        return site.site_text("docs/offline.md", text)
+
+    assert in_site("[a](../forage/agents/offline/bc.py#bc)") == "[a](parts/bc.md)"
+    assert in_site("[a](claims/results/iql.json) [b](claims/results)") == "[a](claims/iql.md) [b](claims/README.md)"
+    assert in_site("[a](claims/history.json)") == "[a](claims/README.md#history)"
+    assert in_site("[a](../tests/tiers.py) [b](why.md#x)") == "[a](../tests/tiers.py.md) [b](why.md#x)"
+    assert site.site_text("docs/claims/iql.md", "[a](results/iql.json)") == "[a](results/iql.json.md)"
+
+
+def test_pages_of_parts_say_what_the_parts_say(pages):
+    """Each has its heading, its sentence, its command and its options; claims stand on the page of their part."""
+    for port, table in tables():
+        for name, target in table.items():
+            text = pages[f"docs/parts/{name}.md"]
+            cls = registry.wrapper_class(name) if port == "wrappers" else registry.load(target)
+            assert text.startswith(f"# {name}\n") and f"`{target}`" in text
+            assert cls.example in text and (cls.__doc__ or "").strip().splitlines()[0] in text
+            fields = registry.wrapper_fields(cls) if port == "wrappers" else registry.fields(cls)
+            assert all(f"{field.name.replace('_', '-')}`" in text for field in fields), name
+            assert f"- [{name}]({name}.md): " in pages["docs/parts/README.md"]
+    iql = pages["docs/parts/iql.md"]
+    assert "| `--learning-rate` | `0.0003` |" in iql and "[iql](../claims/iql.md)" in iql and "## Presets" in iql
+    assert "| `--rewards.weight` |" in pages["docs/parts/rnd.md"]
+
+
+def test_pages_of_claims_show_the_results(site, pages):
+    paths = site.maker("claims").result_paths()
+    assert len(paths) > 100
+    for path in paths:
+        text, overview = pages[f"docs/claims/{path.stem}.md"], pages["docs/claims/README.md"]
+        assert f"![what was found]({path.stem}.png)" in text and f"(results/{path.name})" in text
+        assert f"| [{path.stem}]({path.stem}.md)" in overview
+
+
+def test_a_picture_is_drawn_again_only_after_a_change(site, tmp_path, monkeypatch):
+    claims, drawn = site.maker("claims"), []
+    (one, *_) = paths = claims.result_paths()
+    monkeypatch.setattr(claims, "result_paths", lambda: paths[:1])
+    draw = claims.draw
+
+    def count(picture, *words):
+        drawn.append(picture.name)
+        return draw(picture, *words)
+
+    count.__module__ = draw.__module__
+    monkeypatch.setattr(claims, "draw", count)
+    claims.draw_pictures(tmp_path)
+    claims.draw_pictures(tmp_path)
+    assert drawn == [f"{one.stem}.png"] and (tmp_path / drawn[0]).read_bytes().startswith(b"\x89PNG")
+    os.utime(tmp_path / drawn[0], (0, 0))
+    claims.draw_pictures(tmp_path)
+    assert len(drawn) == 2
 
 
 def test_what_leads_nowhere_in_the_site_is_said(site, tmp_path):

@@ -124,8 +124,6 @@ def test_pages_say_what_the_rule_says_of_the_results(pages):
         for label, arm in result["arms"].items():
             found = [again["arms"][label]["score"], *(again["arms"][label]["interval"] or ())]
             assert [arm["score"], *(arm["interval"] or ())] == pytest.approx(found), f"{result['claim']} is stale"
-        assert (pages.PAGES / f"{result['claim']}.md").read_text() == pages.page(result)
-    assert (pages.PAGES / "README.md").read_text() == pages.overview(results)
     readme = (ROOT / "README.md").read_text()
     assert readme == pages.counted(readme, results)
     found = pages.counted(

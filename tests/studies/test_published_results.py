@@ -46,7 +46,7 @@ def test_settings_that_results_depend_on_are_as_the_pages_say():
     stored = json.loads((ROOT / "docs" / "claims" / "settings.json").read_text())
     now = published.settings_here([path.stem for path in RESULTS])
     changed = published.stale(stored["now"], now.all())
-    assert not changed, f"{', '.join(changed)} changed; run python docs/make/claims.py, which says so on the pages"
+    assert not changed, f"{', '.join(changed)} changed; run python docs/make/claims.py, which notes it for their pages"
 
 
 @pytest.mark.thorough
