@@ -309,7 +309,7 @@ def to_config(part: Any) -> dict[str, Any]:
 
 def is_a(cls: type, name: str) -> bool:
     """Return whether a class is a `forage.core.ports.NAME`, found out without importing it."""
-    return any((base.__module__, base.__name__) == ("forage.core.ports", name) for base in cls.__mro__)
+    return any(base.__name__ == name and base.__module__.startswith("forage.core.ports.") for base in cls.__mro__)
 
 
 def build(port: str, name: str, options: dict[str, Any]) -> Any:

@@ -20,7 +20,7 @@ def check_signatures(part: Part, **methods: str) -> None:
         except TypeError:
             raise ForageError(
                 f"{type(part).__name__}.{name} takes ({', '.join(signature.parameters)}), and the loop calls it with "
-                f"({given}); see forage/core/ports.py."
+                f"({given}); see forage/core/ports."
             ) from None
 
 

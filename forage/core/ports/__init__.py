@@ -1,0 +1,36 @@
+"""The contracts: the seven ports of the loop.
+
+A part is a frozen pytree: numbers are leaves and are traced; sizes, names and functions are static fields.
+Every method works on one environment or one trajectory; batches are made by `vmap`, from outside.
+State is always an explicit value that goes in and comes out.
+"""
+
+from forage.core.ports.abilities import Estimating as Estimating
+from forage.core.ports.abilities import Grouped as Grouped
+from forage.core.ports.abilities import Lagging as Lagging
+from forage.core.ports.abilities import Offline as Offline
+from forage.core.ports.abilities import Recurrent as Recurrent
+from forage.core.ports.agent import Agent as Agent
+from forage.core.ports.agent import Evolver as Evolver
+from forage.core.ports.behaviour import Behaviour as Behaviour
+from forage.core.ports.behaviour import Decision as Decision
+from forage.core.ports.behaviour import Hidden as Hidden
+from forage.core.ports.behaviour import Moment as Moment
+from forage.core.ports.behaviour import Opponent as Opponent
+from forage.core.ports.environment import Environment as Environment
+from forage.core.ports.environment import World as World
+from forage.core.ports.environment import range_of_returns as range_of_returns
+from forage.core.ports.interventions import Intervention as Intervention
+from forage.core.ports.interventions import OnHost as OnHost
+from forage.core.ports.interventions import Scene as Scene
+from forage.core.ports.memory import Memory as Memory
+from forage.core.ports.part import Judgement as Judgement
+from forage.core.ports.part import Metrics as Metrics
+from forage.core.ports.part import Part as Part
+from forage.core.ports.part import State as State
+from forage.core.ports.rewards import Rewards as Rewards
+from forage.core.ports.rollout import Review as Review
+from forage.core.ports.rollout import Visited as Visited
+from forage.core.ports.starts import Branching as Branching
+from forage.core.ports.starts import Starts as Starts
+from forage.core.ports.tasks import Tasks as Tasks

@@ -1,0 +1,180 @@
+"""The port of agents."""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar
+
+import equinox
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from forage.core.ports.abilities import Estimating, Grouped, Lagging, Offline, Recurrent
+from forage.core.ports.environment import World
+from forage.core.ports.part import Metrics, State
+from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+
+
+class Agent(Recurrent, Offline, Grouped, Estimating, Lagging):
+    """The port of agents. An agent does not know its runner, nor the source of the actions that it learns from.
+
+    Static fields that say how the loop is to feed it:
+    `num_envs` environments are stepped `rollout_length` times, then `updates_per_rollout` batches are learned from.
+    """
+
+    on_policy: ClassVar[bool]
+    """Learns from the last rollout only; otherwise from a replay memory."""
+
+    num_envs: equinox.AbstractVar[int]
+
+    rollout_length: equinox.AbstractVar[int]
+
+    updates_per_rollout: ClassVar[int] = 1
+    """The number of batches to learn from between two rollouts."""
+
+    batch_size: ClassVar[int] = 1
+    """Segments in a batch drawn from a replay memory."""
+
+    segment: ClassVar[int] = 1
+    """Consecutive transitions in each segment drawn from a replay memory."""
+
+    learning_starts: ClassVar[int] = 0
+    """Environment steps before the first update; 2^31 - 1, the longest run, turns learning off."""
+
+    @abc.abstractmethod
+    def check(self, spec: Spec) -> None:
+        """Raise `ForageError` if the agent cannot work there, and name a working alternative."""
+
+    @abc.abstractmethod
+    def init(self, key: Key[Array, ""], spec: Spec) -> State: ...
+
+    @abc.abstractmethod
+    def act(
+        self,
+        state: State,
+        hidden: PyTree[Array],
+        observation: PyTree[Array],
+        key: Key[Array, ""],
+        explore: bool,
+        noise: Float[Array, "*noise"] | None = None,
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        """Return `(action, hidden, aux)` for one observation. `explore=False` gives the evaluation policy.
+
+        `noise`, of the shape that `noise` names, takes the place of the standard normal numbers that an exploring
+        action is made from; an agent that names no shape never gets any.
+
+        An agent that `looks_ahead` has one more argument, `world: World | None = None`, and calls `seen_world`.
+        """
+
+    @abc.abstractmethod
+    def learn(
+        self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[State, Metrics, Float[Array, " batch"]]:
+        """Return the new state, scalar metrics, and each segment's error (how surprising it was)."""
+
+    def observe(self, state: State, rollout: Experience) -> State:
+        """See each new rollout (leaves `time stream ...`) once, with the rewards to learn from, before any update.
+
+        Memories keep it as it is. What a data set holds is seen by `primed`.
+        """
+        return state
+
+    stochastic: ClassVar[bool] = False
+    """It learns a policy that draws its actions: `act` plays it with `explore`, and otherwise a policy derived from
+    it.
+    """
+
+    usual_behaviour: ClassVar[str] = "own"
+    """The behaviour it is used with, unless another is named."""
+
+    begins_at_random: ClassVar[bool] = True
+    """Off-policy, its first `learning_starts` steps are uniform actions, unless a behaviour is named or it continues
+    another run.
+    """
+
+    usual_memory: ClassVar[str] = ""
+    """The default memory, if it is not the last rollout or uniform replay."""
+
+    whole_episodes: ClassVar[bool] = False
+    """Every rollout starts with a new episode in each environment, and episodes that are unfinished at its end are
+    dropped.
+    """
+
+    joint: ClassVar[bool] = False
+    """It learns from the experience of a whole team: the leaves of its rollouts and batches are `time batch agent ...`.
+
+    Otherwise each agent of a team is a stream of its own, `time batch ...`. Either way `act` is called for one agent.
+    """
+
+    acting: ClassVar[str] = "network"
+    """The field of its state that holds the network it acts with, for behaviours that perturb it."""
+
+    looks_ahead: ClassVar[bool] = False
+    """`act` takes the `world` as well, and may step it ahead: one agent alone, in a native environment."""
+
+    needed_behaviour: ClassVar[str] = ""
+    """The name of the only behaviour it can learn from correctly; empty if any behaviour will do."""
+
+    streams: ClassVar[tuple[str, ...]] = ()
+    """Name the rewards it learns from apart, as `Experience.rewards` has them; `()` when one number is enough.
+
+    A bonus for exploring that an agent does not take is added to the reward; one that takes it may get none.
+    """
+
+    def seen_world(self, world: World | None) -> World:
+        """Return the world. Raise `ForageError` if who asks for an action has none."""
+        if world is None:
+            raise ForageError(
+                f"{type(self).__name__} looks ahead in the environment's own state and cannot act by observations "
+                f"alone, as it would have to here; forage train, evaluate and watch give it the state."
+            )
+        return world
+
+    def due(self, state: State) -> Int[Array, ""] | None:
+        """Return the number of updates to make after this rollout; `None` for `updates_per_rollout`.
+
+        Seeds may differ, which makes updates slower; where they do not, say so with `forage.ops.every.alike`.
+        """
+        return None
+
+    def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
+        """Return the state with its due networks reset after an update, and metrics in addition to those of `learn`.
+
+        `batch` is what the update learned from. Networks that are reset now and then, or some of their units, are
+        begun here, where the spec is known.
+        """
+        return state, {}
+
+    def truncate(self, state: State) -> State:
+        """Truncate the unfinished episodes: they were lost, and the next rollout starts with new ones."""
+        return state
+
+
+class Evolver(Agent):
+    """An agent that learns from whole returns, not from transitions.
+
+    Its loop asks for a population, plays every member for whole episodes and tells the returns. A member is what takes
+    the place of the field `acting` of the agent's state. An episode without a horizon is cut after `rollout_length`.
+    """
+
+    on_policy: ClassVar[bool] = True
+    whole_episodes: ClassVar[bool] = True
+
+    episodes: equinox.AbstractVar[int]  # that each member plays
+
+    @property
+    def population(self) -> int:
+        """Return the number of members, each of which plays `episodes`, in `num_envs` environments."""
+        return self.num_envs // self.episodes
+
+    @abc.abstractmethod
+    def ask(self, state: State, key: Key[Array, ""]) -> PyTree[Array]:
+        """Return the next population, leaves `member ...`."""
+
+    @abc.abstractmethod
+    def tell(self, state: State, population: PyTree[Array], returns: Float[Array, " member"], clock: Clock) -> State:
+        """Learn from the mean return of each member. `clock` counts the steps of this generation, too."""
+
+    def learn(
+        self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
+    ) -> tuple[State, Metrics, Float[Array, " batch"]]:
+        raise ForageError(f"{type(self).__name__} learns from whole returns (ask and tell), not from transitions.")

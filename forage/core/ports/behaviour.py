@@ -1,0 +1,112 @@
+"""The port of behaviours, and of opponents."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from jaxtyping import Array, Int, Key, PyTree
+
+from forage.core.ports.agent import Agent
+from forage.core.ports.environment import World
+from forage.core.ports.interventions import OnHost
+from forage.core.ports.part import Part, State
+from forage.core.types import AGENT, Clock, Experience, Spec
+
+
+class Moment(NamedTuple):
+    """The context in which a part acts: all it may know besides its own state."""
+
+    agent: Agent
+    agent_state: State
+    spec: Spec
+    clock: Clock
+    key: Key[Array, ""]
+    who: Int[Array, ""] = np.int32(0)  # type: ignore[assignment]  # the stream: environment * num_agents + agent
+    world: World | None = None  # for an agent that `looks_ahead`, where it acts
+    upcoming: Key[Array, ""] | None = None  # the next sample's key, where a run from a data set knows it
+
+    def own(
+        self, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        """Return the result of the agent's exploring `act`, with lookahead if the agent looks ahead."""
+        world: dict[str, Any] = {"world": self.world} if self.agent.looks_ahead else {}
+        return self.agent.act(self.agent_state, hidden, observation, key, explore=True, **world)
+
+
+class Hidden(NamedTuple):
+    """The memory within one episode. The loop keeps it, and resets it with the episode."""
+
+    agent: PyTree[Array]
+    behaviour: PyTree[Array] = ()
+
+
+class Decision(NamedTuple):
+    """An action with its source, its information for the agent and the new memory."""
+
+    action: PyTree[Array]
+    hidden: Hidden  # after `Agent.act`; the loop calls `Agent.acted`
+    aux: PyTree[Array]  # what the agent wants back in `learn`
+    source: Int[Array, ""] = np.int32(AGENT)  # type: ignore[assignment]  # who chose the action
+    memo: PyTree[Array] = ()  # what the behaviour wants back in `report`
+
+
+class Behaviour(OnHost):
+    """The port of behaviours: the choice of actions while learning."""
+
+    opposes: ClassVar[bool] = False
+    """It gives some seats of a team to opponents of the agent (`OPPONENT`), so the agent's own return counts alone."""
+
+    labels: ClassVar[bool] = False
+    """It puts a `Label`, the right action, in place of the agent's own `aux`, for an agent that `imitates`.
+
+    Such an agent has something to learn from while it acts, even one that is `offline` otherwise.
+    """
+
+    def check(self, agent: Agent, spec: Spec) -> None:
+        """Raise `ForageError` when the combination cannot work."""
+
+    def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> State:
+        return ()
+
+    def hidden(self, agent: Agent, spec: Spec) -> PyTree[Array]:
+        """Return the behaviour's own memory at the start of an episode; `()` when it has none."""
+        return ()
+
+    @abc.abstractmethod
+    def act(self, state: State, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+        """Choose the action for one observation."""
+
+    def report(self, state: State, rollout: Experience, moment: Moment) -> State:
+        """Learn from each rollout (leaves `time env ...`), before the agent does.
+
+        `rollout.memo` is what `act` returned. `moment.clock` reads as it did when the rollout began, and `moment.who`
+        means nothing.
+        """
+        return state
+
+    def completes(self, agent: Agent) -> dict[str, Any]:
+        """Return the agent's options that this behaviour sets, for those that are left at `None`."""
+        return {}
+
+    def truncate(self, state: State, agent: Agent, clock: Clock) -> State:
+        """Truncate the unfinished episodes: they were lost, and the next rollout starts with new ones.
+
+        `clock` reads as it does after the newest rollout. The loop resets `Hidden`.
+        """
+        return state
+
+
+class Opponent(Part):
+    """The player of all seats except the agent's own in an evaluation of a competitive environment."""
+
+    def hidden(self, spec: Spec) -> PyTree[Array]:
+        """Return the opponent's memory at the start of an episode; `()` if it has none."""
+        return ()
+
+    @abc.abstractmethod
+    def act(
+        self, hidden: PyTree[Array], observation: PyTree[Array], spec: Spec, key: Key[Array, ""]
+    ) -> tuple[PyTree[Array], PyTree[Array]]:
+        """Return the action for one observation, and the memory after it."""
