@@ -47,7 +47,7 @@ if os.environ.get("FORAGE_TEST_SHAPES"):
     jaxtyping.install_import_hook(checked, "beartype.beartype")
 
 from forage.core import compiling  # noqa: E402
-from forage.loop.device import runner as device  # noqa: E402
+from forage.loop.device import programs as device  # noqa: E402
 
 BEGAN, MINUTES = time.monotonic(), float(os.environ.get("FORAGE_TEST_MINUTES", "inf"))
 

@@ -23,7 +23,8 @@ from forage.environments import HostFactory, make, spec_of
 from forage.loop.cluster.workers import Workers
 from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.device.runner import DeviceRunner, vary
+from forage.loop.device.programs import vary
+from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout

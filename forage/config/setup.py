@@ -63,7 +63,8 @@ from forage.loop.cluster.workers import NO_WORKERS, Workers
 from forage.loop.compatible import check_signatures
 from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.device.runner import DeviceRunner, as_arrays, vary
+from forage.loop.device.programs import as_arrays, vary
+from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.loop import Way
 from forage.loop.host.runner import HostRunner
 from forage.loop.host.runner import vary as vary_learner

@@ -15,7 +15,7 @@ from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.core.ports import Environment
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec, Step
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.device.runner import advance, over_seeds, vary
+from forage.loop.device.programs import advance, over_seeds, vary
 from forage.loop.learner import Learner
 from forage.memory.prioritised import PrioritisedReplay
 from forage.memory.uniform import UniformReplay

@@ -75,7 +75,8 @@ from forage.environments.tabular.probes import ACTIONS, HIGH, LOW, PROBES, STATE
 from forage.environments.wrappers.together import Together
 from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.device.runner import DeviceRunner, vary
+from forage.loop.device.programs import vary
+from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
 from forage.loop.offline.loop import OfflineLoop

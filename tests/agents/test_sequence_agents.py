@@ -19,7 +19,8 @@ from forage.core.types import DATASET, Batch, Clock, Experience, ForageError, Sp
 from forage.data import episodes
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
-from forage.loop.device.runner import DeviceRunner, vary
+from forage.loop.device.programs import vary
+from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.runner import HostRunner, play_once
 from forage.loop.learner import Learner, LearnerState
 from forage.loop.offline.loop import OfflineLoop

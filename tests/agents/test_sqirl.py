@@ -17,7 +17,8 @@ from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.environments import spec_of
 from forage.environments.tabular.mdp import Tabular
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.device.runner import DeviceRunner, vary
+from forage.loop.device.programs import vary
+from forage.loop.device.runner import DeviceRunner
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward

@@ -24,9 +24,10 @@ from forage.core.types import Spec
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.classic.cartpole import CartPole
-from forage.loop.device import runner as device
+from forage.loop.device import programs as device
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.device.runner import DeviceRunner, vary
+from forage.loop.device.programs import vary
+from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout

@@ -26,7 +26,8 @@ from forage.core.types import ForageError, Spec, Step
 from forage.environments import spec_of
 from forage.environments.checking import check_environment
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.device.runner import DeviceRunner, vary
+from forage.loop.device.programs import vary
+from forage.loop.device.runner import DeviceRunner
 from forage.loop.learner import Learner
 from forage.loop.policy import Policy
 from forage.memory.uniform import UniformReplay

@@ -8,7 +8,7 @@ import small
 
 from forage.config.setup import make_setup
 from forage.core.types import ForageError
-from forage.loop.device.loop import some
+from forage.loop.device.episodes import some
 
 small.keep_compiled()
 LONGEST = 8 * 500  # steps of a generation

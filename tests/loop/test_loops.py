@@ -23,7 +23,8 @@ from forage.core.types import AGENT, Clock, Step
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.device.runner import DeviceRunner, vary
+from forage.loop.device.programs import vary
+from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.programs import actor_of
 from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner

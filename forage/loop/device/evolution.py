@@ -17,7 +17,8 @@ from forage.core import mesh
 from forage.core.ports import Evolver, Metrics
 from forage.core.schedule import held
 from forage.core.types import Clock, Experience, ForageError
-from forage.loop.device.loop import DeviceLoop, sums_said
+from forage.loop.device.episodes import sum_infos
+from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Episodes, LearnerState, State, Tally, finite
 
 
@@ -91,7 +92,7 @@ class EvolutionLoop(DeviceLoop):
         count, length = jnp.float32(agent.num_envs), episodes.lengths.sum().astype(jnp.float32)
         metrics = {"best_return": jnp.max(returns), "return_deviation": jnp.std(returns), "updates": jnp.float32(1)}
         faults = (~finite(returns)).astype(jnp.float32)
-        tally = Tally(Episodes(count, episodes.returns.sum(), length), metrics, faults, sums_said(episodes.infos))
+        tally = Tally(Episodes(count, episodes.returns.sum(), length), metrics, faults, sum_infos(episodes.infos))
         return EvolutionState(key, state.learner._replace(agent=after), played), tally
 
     def latest(self, state: State) -> Metrics:

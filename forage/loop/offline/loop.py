@@ -14,7 +14,8 @@ from jaxtyping import Array, Key
 
 from forage.core import prng
 from forage.core.types import Clock, Experience, ForageError
-from forage.loop.device.loop import DeviceLoop, DeviceState
+from forage.loop.device.loop import DeviceLoop
+from forage.loop.device.state import DeviceState
 from forage.loop.learner import Episodes, Tally
 
 

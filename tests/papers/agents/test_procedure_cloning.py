@@ -14,7 +14,8 @@ from forage.core.types import DATASET, Batch, Clock, Experience, ForageError
 from forage.environments import spec_of
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.grid.maze import DrawnMaze, Maze
-from forage.loop.device.runner import DeviceRunner, vary
+from forage.loop.device.programs import vary
+from forage.loop.device.runner import DeviceRunner
 from forage.loop.learner import Learner
 from forage.loop.offline.loop import OfflineLoop
 from forage.memory.dataset import Opened
