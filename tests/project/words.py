@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("forage", "forage_papers", "tests")
 LEFT = Path(__file__).with_name("words_left.json")
 PEERS = Path(__file__).with_name("words_of_peers.txt")
+PORTS = "forage/core/ports"
 MAX_WH_SHARE = 0.07
 MAX_MODULES = 3
 
@@ -48,7 +49,7 @@ class Name(NamedTuple):
     path: str
     line: int
     owner: str  # dotted, within its module
-    kind: str  # "class", "function", "method" or "nested"
+    kind: str  # "class", "function", "method", "nested", or "attribute" of a port
     boolean: bool  # annotated to return truth values
     bases: tuple[str, ...]  # base classes of a class, by their last word
 
@@ -134,6 +135,8 @@ def collect_source(path: str, text: str, parse: Callable[[str], ast.Module] = pa
                 if kind != "nested" and isinstance(previous, (ast.Assign, ast.AnnAssign)):
                     add_docstring([node], f"{owner}.{ast.unparse(targets(previous)[0])}".lstrip("."))
             else:
+                if kind == "method" and isinstance(node, ast.AnnAssign) and path.startswith(PORTS):
+                    names.append(Name(path, node.lineno, f"{owner}.{ast.unparse(node.target)}", "attribute", True, ()))
                 for field in ("body", "orelse", "finalbody"):
                     visit(getattr(node, field, None) or [], owner, kind)
                 for handler in [*getattr(node, "handlers", []), *getattr(node, "cases", [])]:
@@ -335,10 +338,10 @@ def repeated_names(names: list[Name]) -> dict[str, list[Name]]:
     for one in names:
         if one.kind == "class":
             bases[one.owner.split(".")[-1]].update(one.bases)
-        elif one.kind == "method":
+        elif one.kind in ("method", "attribute"):
             cls, name = one.owner.split(".")[-2:]
             methods[cls].add(name)
-            if re.match(r"forage/core/ports", one.path):
+            if one.path.startswith(PORTS):
                 of_ports.add(name)
 
     def inherited(cls: str, name: str, visited: frozenset[str]) -> bool:
@@ -347,7 +350,7 @@ def repeated_names(names: list[Name]) -> dict[str, list[Name]]:
 
     found: dict[str, list[Name]] = defaultdict(list)
     for one in names:
-        if one.kind == "nested" or one.path.startswith("tests/") or one.path.startswith("forage/core/ports"):
+        if one.kind in ("nested", "attribute") or one.path.startswith(("tests/", PORTS)):
             continue
         *_, cls, name = ["", *one.owner.split(".")]
         if any(part.startswith("_") for part in one.owner.split(".")):

@@ -1,4 +1,4 @@
-"""Abilities that few agents have. An agent inherits their absence from here and overrides what it has."""
+"""Abilities that few agents have: an agent inherits their absence from here and overrides some of them."""
 
 from __future__ import annotations
 
