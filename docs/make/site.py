@@ -46,7 +46,15 @@ STYLE = """
 CODE = {".py": "python", ".json": "json", ".toml": "toml", ".cff": "yaml"}
 
 CONTRACTS = {
-    "Ports": "forage.core.ports",
+    "Port of agents": "forage.core.ports.agent",
+    "Abilities of agents": "forage.core.ports.abilities",
+    "Environments": "forage.core.ports.environment",
+    "Port of behaviours": "forage.core.ports.behaviour",
+    "Interventions": "forage.core.ports.interventions",
+    "Port of rewards": "forage.core.ports.rewards",
+    "Port of memories": "forage.core.ports.memory",
+    "Port of starts": "forage.core.ports.starts",
+    "Port of tasks": "forage.core.ports.tasks",
     "What flows between them": "forage.core.types",
     "The language policy's network": "forage.nn.transformer",
     "Its sizes and families": "forage.nn.language.architecture",
