@@ -1,1 +1,1 @@
-"""Studies: what is done with runs."""
+"""Studies: tools that analyse, compare, share and search runs."""

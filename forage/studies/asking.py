@@ -1,7 +1,7 @@
-"""Ask a language model problems many times, and hear what its verifier says of each answer.
+"""Repeated questions to a language model, with its verifier's judgement of each answer.
 
-Pass@k, habits and wordings are all made of this: for each problem some answers, drawn as in training or the most
-probable one, by the policies of a run and by the model that the run began from.
+Pass@k, habits and wordings all use this: for each problem some answers, sampled as in training or greedy, by the
+policies of a run and by the model that the run started from.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DRAWS = 10  # times as many problems as wanted are drawn before it is said that 
 
 
 class Heard(NamedTuple):
-    """The answers to some problems, and what came of them."""
+    """The answers to some problems, and their scores."""
 
     truth: Float[np.ndarray, "problem answer"]  # the verifier's; of a game what its rules paid
     format: Float[np.ndarray, "problem answer"]  # 1 where the answer could be read; NaN in games
@@ -40,7 +40,7 @@ class Heard(NamedTuple):
 
     @property
     def right(self) -> Int[np.ndarray, " problem"]:
-        """Return how many answers to each problem are right."""
+        """Return the number of right answers to each problem."""
         return (self.truth >= 1).sum(1)
 
 
@@ -76,7 +76,7 @@ class Trained:
         return cls(run, setup, agent, first, states)
 
     def environment(self, rows: int, **options: Any) -> TextEnvironment:
-        """Make the run's environment anew, so many conversations side by side, some of its options changed."""
+        """Make the run's environment again with `rows` conversations side by side and changed options."""
         factory = getattr(self.setup.environment, "__self__", None)
         assert isinstance(factory, HostFactory)
         environment = dataclasses.replace(factory, options={**factory.options, **options}).build(rows)
@@ -85,7 +85,7 @@ class Trained:
 
 
 def problems_of(environment: TextEnvironment, wanted: int, seed: int) -> list[int]:
-    """Return seeds of different problems, fewer than wanted where there are fewer; the same for the same `seed`."""
+    """Return seeds of different problems, at most `wanted`; the same for the same `seed`."""
     found: dict[bytes, int] = {}
     for drawn in (np.random.SeedSequence(seed).generate_state(DRAWS * wanted) >> 1).tolist():
         if len(found) == wanted:
@@ -103,7 +103,7 @@ def ask(
     seed: int = 0,
     greedy: bool = False,
 ) -> Heard:
-    """Draw so many answers to each problem, or write the most probable one. `problems`: seeds of their beginnings."""
+    """Sample `answers` answers to each problem, or write the greedy one. `problems`: the seeds of the episodes."""
     rows = environment.num_envs
     asked = [(problem, answer) for problem in range(len(problems)) for answer in range(answers)]
     truth, form = (np.full((len(problems), answers), np.nan) for _ in range(2))
@@ -157,6 +157,6 @@ def at(agent: Agent, temperature: float | None) -> Agent:
 
 
 def data_of(environment: TextEnvironment, problem: int) -> dict[str, Any]:
-    """Return what a problem's verifier knows of it, such as its numbers and target; nothing of a game."""
+    """Return the data of a problem that its verifier uses, such as its numbers and target; empty for a game."""
     environment.begin(0, problem)
     return dict(getattr(getattr(environment.worlds[0], "problem", None), "data", None) or {})

@@ -1,4 +1,4 @@
-"""The model card of a shared run: what it is, how it scored, how it was made and how to load it, in Markdown."""
+"""The model card of a shared run in Markdown: its score, its settings, its versions and its loading."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def card(run: Run, repository: str) -> str:
 
 
 def header(run: Run) -> str:
-    """Return what the Hub reads: tags, and the mean return of evaluation, in JSON, which is YAML too.
+    """Return the card's header for the Hub: tags and the mean evaluation return, in JSON, which is YAML too.
 
-    A `<` is written by its number, so that names are no HTML even to who takes the header for text.
+    A `<` is written by its number, so that names are not HTML even for a reader that takes the header for text.
     """
     agent, name = run.config["agent"]["part"], run.config["spec"]["name"]
     data: dict[str, Any] = {
@@ -89,7 +89,7 @@ def header(run: Run) -> str:
 
 
 def scores(run: Run) -> list[str]:
-    """Return a table of the score of each setting, and how it was measured."""
+    """Return a table of the score of each setting, and the method of measurement."""
     evaluation = run.evaluation
     if evaluation is None:
         return ["It has not been evaluated."]
@@ -104,13 +104,13 @@ def scores(run: Run) -> list[str]:
 
 
 def settings(run: Run) -> dict[str, str]:
-    """Return what the run was asked for, but its spaces, which are said elsewhere."""
+    """Return the settings of the run without its spaces, which the card has elsewhere."""
     config = {key: value for key, value in run.config.items() if key not in ("spec", "seeds")}
     return {name: value for name, value in flattened(config).items() if value not in ("", "None", "{}", "[]")}
 
 
 SPEAKING = re.compile(r"([\\`\[\]!*])")
-"""Characters by which Markdown makes links, pictures and code."""
+"""The characters of Markdown's links, pictures and code."""
 
 
 def plain(text: str) -> str:

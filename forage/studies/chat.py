@@ -41,7 +41,7 @@ LONGEST = 256  # tokens of an answer of a model that was trained in no environme
 
 @dataclasses.dataclass(eq=False)
 class Talk:
-    """A dialogue with a language model. What was said is remembered for as many answers as a conversation has."""
+    """A dialogue with a language model. It remembers the turns of one conversation."""
 
     network: Transformer
     form: Form
@@ -68,7 +68,7 @@ class Talk:
         return self.text(written)
 
     def begin(self) -> None:
-        """Forget what was said."""
+        """Start a new conversation."""
         self.said, self.answers = (), 0
 
     def write(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
@@ -165,7 +165,7 @@ def chat(
 
 
 def language_policy(run: Run, seed: int | None = None, checkpoint: str | int | None = None) -> Policy:
-    """Load the policy of a run that writes text. Raise `ForageError` for one that does not."""
+    """Load the policy of a run on text. Raise `ForageError` for another kind of run."""
     policy = load(run.directory, seed, checkpoint=checkpoint)
     if not isinstance(policy.agent, LanguageAgent):
         raise ForageError(

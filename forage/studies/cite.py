@@ -1,4 +1,4 @@
-"""How to cite a run: Forage at its version, the sentence with its number, and the papers of the parts it used."""
+"""The citation of a run: Forage at its version, a sentence with its number, and the papers of its parts."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def parts_of(config: Any) -> Iterator[str]:
 
 
 def part_class(name: str) -> type | None:
-    """Return the class of a part by its name or its file; nothing where the file is not here any more."""
+    """Return the class of a part by its name or its file; `None` if the file is gone."""
     target = next(filter(None, (registry.target_of(port, name) for port in registry.PORTS)), None)
     return registry.load(target) if target else None
 

@@ -1,4 +1,4 @@
-"""Runs side by side: one picture of their curves, and which is better, by how much and how surely."""
+"""The comparison of runs: one picture of their curves, and which is better, by how much and how surely."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Compared(NamedTuple):
 
     @property
     def within(self) -> Ends | None:
-        """The least and the most that a return can be, where that is known."""
+        """Return the smallest and the largest possible return, if they are known."""
         return range_in(self.run.evaluation)
 
     @property
@@ -48,7 +48,7 @@ class Compared(NamedTuple):
 def compare(
     directories: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str] = "comparison.png"
 ) -> list[str]:
-    """Draw the curves of runs, or of their directories, into `output`. Return lines that say how they compare."""
+    """Draw the curves of runs, or of their directories, into `output`. Return lines that compare them."""
     runs = gather(directories)
     curves = [(one.label, *one.run.curve()) for one in runs]
     finals = [(number, *one.run.final) for number, one in enumerate(runs) if one.run.final is not None]
@@ -83,7 +83,7 @@ def gather(directories: Sequence[str | os.PathLike[str]]) -> list[Compared]:
 
 
 def environment_of(run: Run) -> str:
-    """Return what a run was trained in, in words: two runs' are the same where their environments are."""
+    """Describe the environment of a run; the texts of two runs are equal if their environments are."""
     stored, name = run.config["environment"], run.config["spec"]["name"]
     if "object" in stored:  # of which only the class is kept, so what was made of it has to tell the rest
         name += (
@@ -97,7 +97,7 @@ def environment_of(run: Run) -> str:
 
 
 def tasks_of(run: Run) -> str:
-    """Return which tasks evaluation draws, in words. Those of training may be others."""
+    """Describe the tasks that evaluation draws. Those of training may be others."""
     stored = run.config.get("tasks", {"part": "same"})
     try:
         tasks: Any = (
@@ -111,7 +111,7 @@ def tasks_of(run: Run) -> str:
 
 
 def without_own(tasks: Draws, stored: Mapping[str, Any]) -> Any:
-    """Return the draws less those that only say what the environment has anyway, as tests in its usual physics do."""
+    """Return the draws without those that equal the environment's own values, as tests in its usual physics do."""
     if "id" not in stored:
         return tasks
     _, environment, _ = resolve_environment(stored["id"], from_plain(stored.get("options", {})), stored.get("wrap", ()))
@@ -124,41 +124,40 @@ def without_own(tasks: Draws, stored: Mapping[str, Any]) -> Any:
 
 
 def steps_of(run: Run) -> int:
-    """Return the steps of each seed that a run's score is of: what was asked for, or less where it was evaluated
-    sooner.
+    """Return the steps of each seed at a run's score: its configured total, or less if it was evaluated sooner.
 
-    That the last rollout goes a little beyond what was asked for makes no other budget.
+    Overshooting by part of a rollout still counts as the same budget.
     """
     asked = run.config["steps"]
     return asked if run.evaluation is None else min(asked, run.evaluation.get("steps", asked))
 
 
 def steps_made(run: Run) -> int:
-    """Return the steps of each seed that a run's score is of, with those by which the last rollout went on."""
+    """Return the steps of each seed at a run's score, including the overshoot of the last rollout."""
     last = run.rows[-1]["steps"] if run.rows else 0
     return last if run.evaluation is None else run.evaluation.get("steps", last)
 
 
 def actions_of(run: Run) -> str:
-    """Return how the agent acted in evaluation, or will: `greedy` or `sampled`; `auto`, where that is still open."""
+    """Return the actions of evaluation: `greedy` or `sampled`; `auto`, if that is still open."""
     asked = run.config.get("evaluation_actions", "greedy")
     return asked if run.evaluation is None else run.evaluation.get("actions", asked)
 
 
 def kinds_of_actions(runs: Sequence[Run]) -> set[str]:
-    """Return how the agents acted in evaluation, as one kind where each acted as suited what it had learned."""
+    """Return the kinds of actions in evaluations, a single kind if every run chose automatically."""
     asked = {(run.evaluation or {}).get("asked", run.config.get("evaluation_actions")) for run in runs}
     return {AUTO} if asked == {AUTO} else {actions_of(run) for run in runs}
 
 
 def reward_of(run: Run) -> str:
-    """Return which reward a run's score is of; runs that were evaluated by older versions are of the sum of all."""
+    """Return the reward of a run's score; runs evaluated by older versions have the sum of all."""
     names = run.config["spec"]["reward_names"]
     return (run.evaluation or {}).get("reward") or " + ".join(f"1 {name}" for name in names) or "the reward"
 
 
 def cut_of(run: Run) -> str:
-    """Say how many of a run's evaluation episodes were cut; nothing where none was."""
+    """Describe the number of cut evaluation episodes; empty if there are none."""
     evaluation = run.evaluation or {}
     cut, every = evaluation.get("cut", 0), np.size(evaluation.get("episode_lengths", ()))
     return f"{cut:,} of {every:,} episodes were cut after {evaluation['cut_after']:,} steps" if cut else ""
@@ -176,7 +175,7 @@ def in_words(value: Any) -> str:
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
-    """Return the agents' names where they differ, else the directories', else the ends of their paths that differ."""
+    """Return the agents' names if they differ, else the directories', else the ends of their paths that differ."""
     parts = [run.directory.resolve().parts for run in runs]
     found = [run.config["agent"]["part"] for run in runs]
     for length in range(1, max(map(len, parts)) + 1):
@@ -218,20 +217,20 @@ def verdicts(runs: Sequence[Compared]) -> list[str]:
 
 
 def score_of(one: Compared) -> str:
-    """Return a run's score in words, and the plain mean, which verdicts compare, where that is another number."""
+    """Return a run's score as text, with the plain mean, which verdicts compare, if it is another number."""
     return "not evaluated" if one.scores is None else with_mean(one.total, one.scores)
 
 
 def with_mean(total: Score, scores: np.ndarray) -> str:
-    """Return a score over seeds in words, with their plain mean where the score is an interquartile one."""
+    """Return a score over seeds as text, with their plain mean if the score is an interquartile one."""
     middle, plain = (f"{value:.4g}" for value in (total.value, scores.mean()))
     return str(total) if middle == plain else f"{total}, an interquartile mean; the mean over all seeds is {plain}"
 
 
 def verdict(better: str, a: np.ndarray, worse: str, b: np.ndarray, within: Ends | None = None) -> str:
-    """Say which of two is better and by how much; where that is open, how many seeds would settle it.
+    """Describe the better of two and the difference; if it is open, the number of seeds that would settle it.
 
-    Either way it says how often a seed of one beats one of the other, and the cautions that the scores ask for.
+    It also reports the probability that a seed of one beats one of the other, and the cautions that the scores require.
     """
     if min(len(a), len(b)) < 2:
         return f"One seed says nothing about others, so whether {better} is better than {worse} is open; train more."
@@ -260,7 +259,7 @@ def verdict(better: str, a: np.ndarray, worse: str, b: np.ndarray, within: Ends 
 
 
 def seeds_to_confirm(a: np.ndarray, b: np.ndarray) -> str:
-    """Say how many seeds it takes at least to confirm the difference of two means, were it the true one."""
+    """Describe the least number of seeds that confirms the difference of two means, if it is the true one."""
     seen = min(len(a), len(b))
     if seen < FEW:
         return f"Fewer than {FEW} seeds do not say how many would confirm it; train at least {FEW} of each."
@@ -275,7 +274,7 @@ def seeds_to_confirm(a: np.ndarray, b: np.ndarray) -> str:
 
 
 def cautions(better: str, a: np.ndarray, worse: str, b: np.ndarray) -> list[str]:
-    """Return sentences on cases where Welch's interval misses the truth more often than it says.
+    """Return cautions for cases in which Welch's interval misses the truth more often than its level.
 
     They are the rows of the table of errors in docs/trust.md: a side without any spread, or one seed far off.
     """
@@ -295,7 +294,7 @@ def cautions(better: str, a: np.ndarray, worse: str, b: np.ndarray) -> list[str]
 
 
 def outlier(scores: np.ndarray) -> float | None:
-    """Return the one score whose distance from the median is over five times that of all others, else None."""
+    """Return the score with a distance from the median over five times that of all others; None if there is none."""
     off = np.abs(scores - np.median(scores))
     order = np.argsort(off)
     return float(scores[order[-1]]) if len(scores) > 2 and off[order[-1]] > 5 * off[order[-2]] else None

@@ -37,7 +37,7 @@ def read(
 
 
 def spec_of(environment: Any, options: Mapping[str, Any] | None) -> Spec | None:
-    """Return what is known of an environment."""
+    """Return the spec of an environment."""
     if environment is None:
         return None
     name, made, _ = resolve_environment(environment, dict(options or {}))
@@ -47,7 +47,7 @@ def spec_of(environment: Any, options: Mapping[str, Any] | None) -> Spec | None:
 def checked(
     path: Path, spec: Spec | None, reading: Reading, tell: Tell | None = None
 ) -> tuple[Transitions, dict[str, Any]]:
-    """Read a data set and check it against its environment. `tell` is told if it is of another scale."""
+    """Read a data set and check it against its environment. `tell` reports another scale."""
     found, header = formats.read(path, spec, reading)
     spec = spec or spec_from_config(header)
     files.check_fits(path, header, found, spec)
@@ -66,11 +66,11 @@ def convert(
     tell: Tell | None = None,
     **words: Any,
 ) -> dict[str, Any]:
-    """Convert a data set, or several into one; return the header of what was written.
+    """Convert a data set, or several into one; return the header of the output.
 
-    `to`: the format to write, otherwise as the output's name says (a name without a suffix is a folder of arrays, into
-    which several are written one by one, so that no more than one is in memory). `tell` is told if a data set is of
-    another scale than its environment. Other arguments are those of `read`.
+    `to`: the format to write, by default by the output's name (a name without a suffix is a folder of arrays, into
+    which several are written one by one, so that no more than one is in memory). `tell` reports a data set of another
+    scale than its environment. Other arguments are those of `read`.
 
     >>> forage.data.convert("log.csv", "log.npz", environment="CartPole-v1", ends=500)  # doctest: +SKIP
     """

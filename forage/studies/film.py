@@ -1,4 +1,4 @@
-"""Writing a film: pictures with a caption below, at the rate of what they show, in a file of limited size."""
+"""The writer of a film: pictures with captions, at the speed of the environment, in a file of limited size."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INK, PAPER = (31, 36, 48), (255, 255, 255)
 
 
 class Frame(NamedTuple):
-    """One picture and what stands below it."""
+    """One picture and its caption."""
 
     picture: Picture
     caption: str
@@ -48,7 +48,7 @@ class Film:
         return max(1, round(self.per_second / MOST[self.path.suffix]))
 
     def take(self, draw: Callable[[], np.ndarray], step: int, total: float) -> None:
-        """Draw the picture after a step, where the film shows that one."""
+        """Draw the picture after a step, if the film includes it."""
         if self.progress is not None:
             self.progress(self.episode, step, total)
         if step % self.every == 0:
@@ -62,7 +62,7 @@ class Film:
         self.episode += 1
 
     def caption(self, step: int, total: float) -> str:
-        """Write what stands below a picture."""
+        """Write the caption of a picture."""
         return f"return {total:.4g}   step {step}   {self.who}"
 
     def write(self, megabytes: float = MEGABYTES) -> int:
@@ -137,7 +137,7 @@ def unwritten(path: Path, error: Exception) -> ForageError:
 
 
 def same_size(frames: list[Frame]) -> list[Frame]:
-    """Pictures of the size of the largest, black where others end."""
+    """Return pictures of the size of the largest, with black margins."""
     height, width = np.array([frame.picture.shape[:2] for frame in frames]).max(0)
 
     def padded(picture: Picture) -> Picture:

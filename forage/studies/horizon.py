@@ -1,4 +1,4 @@
-"""The effective horizon of any task with numbered actions, measured: how far ahead must SQIRL look to solve it?
+"""The measured effective horizon of a task with discrete actions: the planning depth at which SQIRL solves it.
 
 Laidlaw, Zhu, Russell, Dragan (2023), "The Effective Horizon Explains Deep RL Performance in Stochastic Environments",
 arXiv 2312.08369, section 4. Shallow Q-iteration is run with ever more steps k of planning and ever more episodes m for
@@ -39,7 +39,7 @@ class Tried(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """The least horizon found, and all that was tried."""
+    """The smallest horizon found, and all trials."""
 
     horizon: float  # infinite where nothing solved it
     steps: int | None
@@ -56,10 +56,10 @@ def measure(
     directory: str | os.PathLike[str] | None = None,
     options: dict[str, Any] | None = None,
 ) -> Measured:
-    """Run SQIRL for each k of `depths` with each m of `episodes`, in that order, and skips what cannot do better.
+    """Run SQIRL for each k of `depths` with each m of `episodes`, in that order, skipping those that cannot do better.
 
-    `solved`: the return in evaluation from which on a task counts as solved. `options`: of the agent, beyond those.
-    Raise `ForageError` if episodes have no known end or actions are not numbered.
+    `solved`: the evaluation return from which on a task counts as solved. `options`: further options of the agent.
+    Raise `ForageError` if episodes have no known end or actions are not discrete.
     """
     native: Any = make(environment) if isinstance(environment, str) else environment
     spec = spec_of(native, environment if isinstance(environment, str) else type(environment).__name__)

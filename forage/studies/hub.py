@@ -1,7 +1,7 @@
-"""Sharing a run on the Hugging Face Hub: its agents and numbers, with a model card made of what the run knows.
+"""Sharing a run on the Hugging Face Hub: its agents and numbers, with a model card.
 
-What is shared are the files in `FILES`. None of them holds code: configuration and numbers are JSON, agents are arrays.
-A run that names code of its maker's own is not pulled, as acting with it would run that code from here.
+The shared files are `FILES`. None of them holds code: configuration and numbers are JSON, agents are arrays. A run that
+names its maker's own code is not pulled, as acting with it would run that code from here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FILES = [
     "curve.png",
     "agent.gif",
 ]
-"""What is shared of a run, where it is there; checkpoints are not, which are large and are for going on."""
+"""The shared files of a run; not its checkpoints, as they are large and only for resuming."""
 
 NEEDED = ("config.json", "versions.json", "agent.npz")
 REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
@@ -126,8 +126,8 @@ def pull(
 
 
 def check_names_no_code(config: dict[str, Any], repository: str) -> None:
-    """Raise `ForageError` if acting with a run would import what is no part of Forage or of a library it knows, or
-    send to an address.
+    """Raise `ForageError` if acting with a run would import other code than Forage's or a known library's, or contact
+    an address.
     """
     if own := code_in(config):
         raise ForageError(
@@ -139,13 +139,13 @@ def check_names_no_code(config: dict[str, Any], repository: str) -> None:
 
 
 def check_repository(repository: str) -> None:
-    """Raise `ForageError` for what cannot be the name of a repository."""
+    """Raise `ForageError` for an invalid name of a repository."""
     if not isinstance(repository, str) or not REPOSITORY.fullmatch(repository):
         raise ForageError(f"A repository of the Hub is called USER/NAME, such as ada/ppo-cartpole, not {repository!r}.")
 
 
 def hub(token: str | None) -> Any:
-    """Return what talks to the Hub."""
+    """Return a client of the Hub."""
     try:
         from huggingface_hub import HfApi
     except ImportError:
@@ -154,7 +154,7 @@ def hub(token: str | None) -> Any:
 
 
 def called(call: Any, repository: str, **arguments: Any) -> Any:
-    """Call the Hub, and say in one sentence what it answers where it refuses or is not reached."""
+    """Call the Hub. Raise `ForageError` with its answer in one sentence if it refuses or is not reached."""
     try:
         return call(**arguments)
     except ForageError:

@@ -1,4 +1,4 @@
-"""Pass@k of a run beside the model that it began from, and the habits of what both write."""
+"""Pass@k of a run compared with its initial model, and the habits in the texts of both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST = 4096  # answers to a problem
 
 @dataclasses.dataclass(frozen=True)
 class Passed:
-    """What was found of a run."""
+    """Pass@k and habits of a run."""
 
     title: str
     passing: Passing

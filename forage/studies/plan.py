@@ -1,16 +1,15 @@
-"""How fast would a run be on so many cores? Its pieces are measured here, and the rest is reckoned from them.
+"""The predicted speed of a run on other numbers of cores, computed from pieces that are measured here.
 
-A run whose environments are stepped on the host takes turns. In each turn actions are chosen for all environments, each
-worker is sent a message, steps its environments one after the other, and is heard; after `rollout_length` turns the
-agent learns. The first process is a queue in front of which workers wait: it sends and hears one after the other, so a
-turn is
+A run with environments on the host proceeds in turns. In each turn actions are chosen for all environments, each worker
+receives a message, steps its environments one after the other, and answers; after `rollout_length` turns the agent
+learns. Workers queue for the first process, which sends and receives one message after the other, so a turn takes
 
-    act + max over workers w of (sent_w + wait + steps of w's environments + heard after w) + keep
+    act + max over workers w of (sent_w + wait + steps of w's environments + answered after w) + keep
 
-whose steps are drawn from those that were measured, as the slowest of many draws is what a turn waits for, and take as
-much longer as they do here when every core steps. On one core there are no workers, and a turn is what it is here. A
-run of native environments is one program for each seed, and a seed has a core. Nothing is fitted: what is predicted
-for this machine's cores is put beside measurements by `benchmarks/plan.py`.
+Times of steps are drawn from the measured ones, as a turn waits for the slowest of many, and are scaled by the slowdown
+measured here when every core steps. On one core there are no workers, and a turn is as measured. A run of native
+environments is one program for each seed, with a core for each seed. No number is fitted: `benchmarks/plan.py` compares
+predictions for this machine's cores with measurements.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ LONG = 2_000_000_000  # steps of a run that never ends
 
 
 class Pieces(NamedTuple):
-    """What a run on the host takes, in seconds."""
+    """The times of a run on the host, in seconds."""
 
     num_envs: int  # of the run as it was asked for
     rollout_length: int
@@ -64,7 +63,7 @@ class Pieces(NamedTuple):
 
 
 class Predicted(NamedTuple):
-    """The speed on so many cores, and what a turn's time goes to."""
+    """The predicted speed on a number of cores, and the shares of a turn's time."""
 
     cores: int
     workers: int  # 0: the first process steps
@@ -110,7 +109,7 @@ def check_gpus(asked: int | None) -> None:
 
 
 def with_envs(agent: str, environment: Any, options: Any, environment_options: Any, num_envs: int) -> Setup:
-    """Return a run of one seed in so many environments, which learns from its first rollouts on."""
+    """Return a run of one seed in `num_envs` environments that learns from its first rollout on."""
     more = {"num_envs": num_envs}
     made = make_setup(agent, environment, steps=LONG, seeds=1, agent_options=options | more,
                       environment_options=environment_options)  # fmt: skip
@@ -135,14 +134,14 @@ def native_speed(setup: Setup) -> float:
 
 
 def of_seeds(alone: float, seeds: int, cores: int) -> Predicted:
-    """Return the speed of all seeds, each of which has a core as long as there are any."""
+    """Return the speed of all seeds, each on its own core as long as there are enough."""
     at_once = min(seeds, cores)
     waves = math.ceil(seeds / at_once)
     return Predicted(cores, 0, 0, alone * seeds / waves, {"loop": 1.0})
 
 
 def measure(setup: Setup, make: Callable[[int], Setup]) -> Pieces:
-    """Measure the pieces of a run on the host, of which `make` gives one in so many environments."""
+    """Measure the pieces of a run on the host; `make` returns the run with another number of environments."""
     agent = setup.agent
     few = agent.num_envs
     turns = {count: turn(make(count), SECONDS) for count in (few, 2 * few)}
@@ -160,7 +159,7 @@ def measure(setup: Setup, make: Callable[[int], Setup]) -> Pieces:
 
 
 def on_one_core(make: Callable[[int], Setup], num_envs: int) -> tuple[float, float, float, float]:
-    """Measure a turn as `turn` does, in a process that begins on one core, where the system can keep it there.
+    """Measure a turn as `turn` does, in a process that starts on one core, if the system can pin it there.
 
     Threads that were made for several cores and are kept to one afterwards are slower than those that know of one.
     """
@@ -196,7 +195,7 @@ def _turn_elsewhere(make: Callable[[int], Setup], num_envs: int, seconds: float,
 
 @contextlib.contextmanager
 def one_core() -> Iterator[None]:
-    """Keep this thread, and the processes that it begins, to one core meanwhile, where the system can do so."""
+    """Pin this thread, and the processes that it starts, to one core meanwhile, if the system can do so."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -247,7 +246,7 @@ def turn(setup: Setup, seconds: float) -> tuple[float, float, float, float]:
 
 
 def actions_of(environment: HostEnvironment) -> Callable[[], Any]:
-    """Return what draws actions for a batch."""
+    """Return a function that draws actions for a batch."""
     draw = jax.jit(lambda key: jax.vmap(lambda k: spaces.sample(environment.spec.action_space, k))(
         jax.random.split(key, environment.num_envs)))  # fmt: skip
     few = [jax.tree.map(np.asarray, draw(prng.key(number))) for number in range(16)]
@@ -270,7 +269,7 @@ def stepped(build: Callable[[int], HostEnvironment], num_envs: int) -> Float[np.
 
 
 def messages(build: Callable[[int], HostEnvironment], step: float) -> tuple[float, float]:
-    """Measure what speaking with a worker takes the first process, and how much longer a worker's step is with it."""
+    """Measure the first process's time for a message to a worker, and the delay that it adds to a worker's step."""
     spoken, took = [], []
     for workers in (1, 2):
         pool = Pool(build, workers, workers)
@@ -298,7 +297,7 @@ def messages(build: Callable[[int], HostEnvironment], step: float) -> tuple[floa
 
 
 def crowd(build: Callable[[int], HostEnvironment], step: float, message: float, wait: float) -> float:
-    """Measure how many times as long a step takes while every core steps: cores may share what computes."""
+    """Measure the slowdown of a step while every core steps, as cores may share computing units."""
     workers = min(cores_here(), MOST)
     if workers < 2:
         return 1.0
@@ -307,18 +306,18 @@ def crowd(build: Callable[[int], HostEnvironment], step: float, message: float, 
 
 
 def cores_here() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def together(pieces: Pieces, drawn: Float[np.ndarray, "*turn env"]) -> Float[np.ndarray, "*turn"]:
-    """Return what batches take whose environments' own steps are these."""
+    """Return the times of batches, from the times of their environments' own steps."""
     count = drawn.shape[-1]
     return drawn.sum(-1) + count * pieces.beside - (count - 1) * pieces.once
 
 
 def predict(pieces: Pieces, cores: int) -> Predicted:
-    """Draw turns of a run on so many cores, one of which the first process has, and say how fast it is."""
+    """Predict the speed of a run on `cores` cores, one of them for the first process, from simulated turns."""
     num_envs = max(pieces.num_envs, cores)
     workers = 0 if cores == 1 else min(cores, num_envs)
     act, keep, learn = (fixed + each * num_envs for fixed, each in (pieces.act, pieces.keep, pieces.learn))
@@ -338,7 +337,7 @@ def predict(pieces: Pieces, cores: int) -> Predicted:
 
 
 def worked(pieces: Pieces, num_envs: int, workers: int, chance: np.random.Generator) -> Float[np.ndarray, " turn"]:
-    """Draw how long turns of workers take: all are told in turn, step, and are heard in the same order."""
+    """Simulate the times of turns with workers, which receive messages and answer in the same order."""
     sizes = np.array([len(part) for part in np.array_split(np.arange(num_envs), workers)])
     half = pieces.message / 2
     turns = max(20, min(TURNS, 2_000_000 // num_envs))

@@ -94,7 +94,7 @@ def record(
 
 
 def header_of(run: Run, source: dict[str, Any], found: Transitions, whole: Sequence[float]) -> dict[str, Any]:
-    """Return what a data set's file says of itself. `source`: who acted; `whole`: returns of the whole episodes."""
+    """Return the header of a data set's file. `source`: its policy; `whole`: returns of the whole episodes."""
     return {
         "spec": run.config["spec"],
         "environment": run.config["environment"],
@@ -107,12 +107,12 @@ def header_of(run: Run, source: dict[str, Any], found: Transitions, whole: Seque
 
 
 def environments_for(setup: Setup, steps: int) -> int:
-    """Return how many environments play about ten episodes each in so many steps, 64 at most."""
+    """Return the number of environments that play about ten episodes each in `steps` steps, 64 at most."""
     return int(np.clip(steps // (10 * (setup.spec.horizon or USUAL_HORIZON)), 1, 64))
 
 
 def environments(setup: Setup, steps: int) -> HostEnvironment:
-    """Build the environments that play so many steps."""
+    """Build the environments that play `steps` steps."""
     count = environments_for(setup, steps)
     if isinstance(setup.environment, Environment):
         return OnHost(setup.environment, count, setup.name)
@@ -189,17 +189,17 @@ def first_returns(
 
 
 def paid(policy: Policy, hidden: Any, reward: Any) -> Any:
-    """Return what the agents of a batch remember once they know what their steps paid."""
+    """Return the hidden states of a batch's agents after they observe the rewards of their steps."""
     if not policy.agent.hears_rewards:
         return hidden
     return jax.vmap(policy.agent.paid, in_axes=(None, 0, 0))(policy.state, hidden, jnp.asarray(reward))
 
 
 def actor(policy: Policy, noise: float | None = None) -> Callable[..., Any]:
-    """Return the compiled function that chooses the actions of a batch, at random where `wild` says so.
+    """Return the compiled function that chooses the actions of a batch, at random for the mask `wild`.
 
-    `noise`: actions are greedy but for this share of them, which are drawn from the policy as in training, or uniformly
-    where the agent's policy has nothing to draw; `None`: all as the policy plays.
+    `noise`: the share of actions that are not greedy, but drawn from the policy as in training, or uniform if the
+    agent's policy is deterministic; `None`: all as the policy plays.
     """
     agent, spec = policy.agent, policy.spec
 

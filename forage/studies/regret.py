@@ -1,4 +1,4 @@
-"""Exact regret: what an agent misses in each episode of a tabular MDP, its policy and the best one being known."""
+"""Exact regret: an agent's loss in each episode of a tabular MDP, for its known policy and the optimal one."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def regret(agent: Agent, mdp: Tabular, episodes: int, seeds: Sequence[int]) -> F
 
 
 def policy(agent: Agent, state: Any, mdp: Tabular, horizon: int) -> Float[Array, "time state action"]:
-    """Return the probabilities of actions at each step: of a tabular agent's plan, or as another agent says them."""
+    """Return the probabilities of actions at each step, from a tabular agent's plan or another agent's policy."""
     if hasattr(state, "plan"):
         return jax.nn.one_hot(state.plan.argmax(-1), mdp.num_actions)
     seen = jnp.eye(mdp.num_states)

@@ -1,4 +1,4 @@
-"""How a trained agent does in other environments than its own: a grid of numbers, randomness around it, other tasks.
+"""Evaluation of a trained agent in other environments: a grid of numbers, noise, and other tasks.
 
 The average and the worst case over a grid of the environment's numbers (an uncertainty set) are how robust
 reinforcement learning is judged: Zouitine, Bertoin, Clavier, Geist, Rachelson (2024), "RRLS: Robust Reinforcement
@@ -59,7 +59,7 @@ class Robustness:
     picture: Path | None = None  # where they are drawn
 
     def draw(self, path: str | os.PathLike[str]) -> Path | None:
-        """Draw all points, where they differ in at most two fields; see `conditions`."""
+        """Draw all points, if they differ in at most two fields; see `conditions`."""
         cells = [Cell(point.under, point.fields, point.score) for point in self.points]
         return conditions(Path(path), cells, f"{self.title}, elsewhere")
 
@@ -75,7 +75,7 @@ class Robustness:
 
     @property
     def worst_point(self) -> Point:
-        """Return where the mean over seeds is lowest."""
+        """Return the point with the lowest mean over seeds."""
         return min(self.points, key=lambda point: np.mean(point.returns))
 
     def data(self) -> dict[str, Any]:
@@ -127,16 +127,15 @@ def evaluate_under(
     environment: Any = None,
     actions: str | None = None,
 ) -> Robustness:
-    """Play a run's agents, as they were saved last, in other environments. Write robustness.json and
-    robustness.png, too.
+    """Play the newest agents of a run in other environments. Write robustness.json and robustness.png.
 
-    `grid` maps fields to values: all combinations are played, in one program. What is not on it is as the tasks that
-    evaluation draws have it; `tasks` are others than the run's own. `under` and `wrap` name wrappers
-    (`action-noise:0.1`) that leave what is seen and done as it is, and go directly around the environment, within all
-    others: each of `under` is a condition of its own, beside that of nothing, and those of `wrap` are always there,
-    so that `wrap=["action-noise:0"]` and a grid over `action_noise` are a curve over strengths.
+    `grid` maps fields to values: all combinations are played, in one program. Other fields are as in the tasks that
+    evaluation draws; `tasks` replaces those of the run. `under` and `wrap` name wrappers (`action-noise:0.1`) that keep
+    the spaces, and go directly around the environment, within all others: each of `under` is a condition of its own,
+    besides the one without, and those of `wrap` always apply, so that `wrap=["action-noise:0"]` and a grid over
+    `action_noise` are a curve over strengths.
     `instead` are whole environments, each a condition by its name, such as levels that were kept for testing.
-    All points get the same random numbers. `actions`: `greedy`, `sampled` or `auto`, as of `evaluate`.
+    All points get the same random numbers. `actions`: `greedy`, `sampled` or `auto`, as for `evaluate`.
 
     Examples:
         >>> forage.evaluate_under("runs/ppo-CartPole-v1", {"length": [0.25, 0.5, 1.0, 2.0]})  # doctest: +SKIP
@@ -189,7 +188,7 @@ def evaluate_under(
 def play(
     setup: Setup, agents: PyTree[Array], combinations: list[dict[str, float]], episodes: int, seed: int, sampled: bool
 ) -> list[tuple[list[float], int]]:
-    """Return each combination's mean return of every seed's agent, and how many of its episodes were cut."""
+    """Return each combination's mean return of every seed's agent, and the number of its cut episodes."""
     assert isinstance(setup.environment, Environment)
     environment, runner = setup.environment, setup.runner(learns=False)
     runner.use_agents(agents)

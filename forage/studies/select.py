@@ -1,4 +1,4 @@
-"""Choosing among policies by off-policy estimates: how well each estimator would have chosen, risk and return alike.
+"""Selection among policies by off-policy estimates: the quality of each estimator's choice in return and risk.
 
 The numbers are those of `forage/evaluation/off_policy/selection.py`: SharpeRatio@k and its family (Kiyohara, Kishimoto,
 Kawakami, Kobayashi, Nakata, Saito, 2024, arXiv 2311.18207), regret@k and rank correlation.
@@ -23,7 +23,7 @@ Paths = str | os.PathLike[str]
 
 @dataclasses.dataclass(frozen=True)
 class Judged:
-    """How one estimator chooses, when its k best policies are tried."""
+    """The choice of one estimator, if its k best policies are tried."""
 
     top: tuple[str, ...]  # the k policies, best estimate first
     rank_correlation: float
@@ -34,7 +34,7 @@ class Judged:
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """What `forage select` says: policies, their true values, and how each estimator chooses among them."""
+    """The result of `forage select`: policies, their true values, and each estimator's choice."""
 
     values: dict[str, float]
     baseline: float
@@ -67,7 +67,7 @@ class Selection:
 
 
 def finite(data: Any) -> Any:
-    """Return plain data with nothing (`None`) where a number is NaN or infinite, which JSON does not know."""
+    """Return plain data with `None` for numbers that are NaN or infinite, as JSON lacks them."""
     if isinstance(data, dict):
         return {name: finite(value) for name, value in data.items()}
     if isinstance(data, list | tuple):
@@ -82,7 +82,7 @@ def select(
     k: int = 3,
     threshold: float | None = None,
 ) -> Selection:
-    """Judge estimators by what they choose. `values`: true values by policy; `estimates`: by estimator, then policy.
+    """Judge estimators by their choices. `values`: true values by policy; `estimates`: by estimator, then policy.
 
     `baseline`: value of the behaviour policy, which may always be kept. `threshold`: value below which a policy is
     unsafe.

@@ -1,4 +1,4 @@
-"""A film of a trained agent at play, or what it said, where it writes text (`forage watch`)."""
+"""A film of a trained agent, or its texts if it is a language model (`forage watch`)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Worded:
     conditions: dict[str, Passing]  # at one try; by what was asked
 
     def drop(self, name: str) -> float:
-        """Return how much less accurate the run is than on held-out problems as it trained with them."""
+        """Return the drop in accuracy from held-out problems in the trained wording to this condition."""
         return float(self.conditions[HELD_OUT].trained.value[0] - self.conditions[name].trained.value[0])
 
     def __str__(self) -> str:

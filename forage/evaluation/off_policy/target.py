@@ -19,7 +19,7 @@ from forage.data.logged import Logged
 class Target:
     """Logged data as seen by a target policy pi, to estimate its discounted return from an episode's start.
 
-    J(pi) = E[sum over t of discount^t r_t]        over t < `horizon`, if there is one
+        J(pi) = E[sum over t of discount^t r_t]        over t < `horizon`, if there is one
 
     `policy` maps observations (leaves `[batch, ...]`) to probabilities `[batch, action]`, or has a method
     `probabilities` that does. With a `horizon`, later steps are left out. Without one, the value of a truncated episode

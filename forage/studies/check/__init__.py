@@ -1,4 +1,4 @@
-"""Checks of an environment before anything is trained in it: what is wrong, and how to mend it."""
+"""Checks of an environment before any training: its faults, and their remedies."""
 
 from forage.studies.check.checking import check
 from forage.studies.check.findings import Checked, Finding

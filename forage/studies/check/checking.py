@@ -1,4 +1,4 @@
-"""From what was given as an environment to what is right and wrong with it."""
+"""The check of an environment, from its name or object to the list of findings."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def check(
     environment_options: Mapping[str, Any] | None = None,
     wrap: Sequence[str] = (),
 ) -> Checked:
-    """Play an environment with random actions, and return what is right and wrong with it.
+    """Play an environment with random actions, and return the findings.
 
-    `environment` is whatever `forage.train` takes (an id, a class, a function that makes one, a native environment),
-    and also one `gymnasium.Env` or `VectorEnv` as it is. `steps` of it are played, at most for some seconds each way.
+    `environment` is any that `forage.train` takes (an id, a class, a function that makes one, a native environment),
+    and also one `gymnasium.Env` or `VectorEnv`. `steps` of it are played, for a few seconds at most in each way.
 
-    Raises `ForageError` for what is no environment, or cannot be made.
+    Raise `ForageError` for an object that is no environment, or cannot be made.
     """
     if steps < 1:
         raise ForageError(f"A check plays 1 step or more, not {steps}.")
@@ -85,7 +85,7 @@ def check_object(environment: Any, steps: int, seed: int, options: Mapping[str, 
 
 
 def which_agents(spec: Spec, environment: Environment | Any) -> tuple[Finding, dict[str, str]]:
-    """Return which agents can learn in an environment, and of each that cannot, why."""
+    """Return the agents that can learn in an environment, and for the others the reason why not."""
     native = isinstance(environment, Environment)
     answers: dict[str, str] = {}
     for name in registry.parts("agent"):

@@ -1,4 +1,4 @@
-"""What a check found: a line for each thing that was looked at, and whether it is right."""
+"""The findings of a check: a line for each aspect, and its verdict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OK, NOTE, WRONG = "ok", "note", "wrong"
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at: `ok`, `wrong`, or a `note`, which may be as it is meant."""
+    """One finding: `ok`, `wrong`, or a `note` on behaviour that may be intended."""
 
     verdict: str
     topic: str  # observation, reward, seed, ...
@@ -27,7 +27,7 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class Checked:
-    """What `forage.check` found in an environment."""
+    """The findings of `forage.check` in an environment."""
 
     environment: str  # its name
     played: str  # how it was played, in words
@@ -37,12 +37,12 @@ class Checked:
 
     @property
     def ok(self) -> bool:
-        """Return whether nothing is wrong."""
+        """Return whether no finding is wrong."""
         return not self.wrong
 
     @property
     def wrong(self) -> tuple[Finding, ...]:
-        """Return what is wrong."""
+        """Return the wrong findings."""
         return tuple(finding for finding in self.findings if finding.verdict == WRONG)
 
     def to_json(self) -> dict[str, Any]:

@@ -29,14 +29,14 @@ PATIENCE = 10.0  # seconds of playing
 SLOW = 1e-3  # seconds a step, from which on a process for each copy pays
 
 Fresh = Callable[[int], contextlib.AbstractContextManager[Player]]
-"""What makes another copy, to be played with a seed, and closes it."""
+"""A function that makes another copy, plays it with a seed, and closes it."""
 
 Looked = tuple[str, list[Finding], float | None]
-"""How it was played, what was found, and steps a second."""
+"""A description of the play, the findings, and steps a second."""
 
 
 def look_at_single(batch: Any, steps: int, seed: int) -> Looked:
-    """Check a Gymnasium environment, of which `batch` holds one and makes more."""
+    """Check a Gymnasium environment; `batch` holds one and makes more."""
     env, again = batch.one(), _once(batch.one)
     try:
         played, findings, speed, record = look(Single(env, seed), steps, seed, batch.horizon, again)
@@ -52,12 +52,12 @@ def look_at_single(batch: Any, steps: int, seed: int) -> Looked:
 
 
 def is_seeded(findings: list[Finding]) -> bool:
-    """Return whether a seed decides all that happens; else there is nothing to hold a copy against."""
+    """Return whether the seed decides the course of episodes; otherwise copies cannot be compared."""
     return not any(one.verdict == WRONG and one.topic in ("seed", "determinism") for one in findings)
 
 
 def _once(make: Callable[[], gymnasium.Env[Any, Any]]) -> Fresh:
-    """Return what plays in a new copy, and closes it."""
+    """Return a function that plays in a new copy, and closes it."""
 
     @contextlib.contextmanager
     def fresh(seed: int) -> Iterator[Player]:
@@ -71,7 +71,7 @@ def _once(make: Callable[[], gymnasium.Env[Any, Any]]) -> Fresh:
 
 
 def look_at_batch(batch: HostEnvironment, steps: int, seed: int, make: Callable[[], HostEnvironment]) -> Looked:
-    """Check a batch of another library's environments, or of a person's own, of which `make` makes another."""
+    """Check a batch of another library's environments, or the user's own; `make` makes another batch."""
 
     def player(environment: HostEnvironment) -> Player:
         vector = isinstance(environment, VectorEnvironment)
@@ -98,7 +98,7 @@ def look_at_batch(batch: HostEnvironment, steps: int, seed: int, make: Callable[
 
 
 def look_at_vector(name: str, env: Any, steps: int, seed: int) -> tuple[str, list[Finding], float | None, Spec]:
-    """Check an environment, or a VectorEnv, that somebody made. It is left open, and reset with the seed."""
+    """Check a ready-made environment or VectorEnv. It is left open, and reset with the seed."""
     again: Fresh | None = None
     if isinstance(env, gymnasium.vector.VectorEnv):
         try:
@@ -131,7 +131,7 @@ class Record:
             self.brought.append(brought)
 
     def differs(self, first: Parts, again: Callable[[Any], Brought]) -> str:
-        """Return where playing it again brings something else; empty if it does not."""
+        """Return the place of the first difference when it is played again; empty if there is none."""
         if not same(first, self.first):
             return "in the first observation"
         for number, (action, before) in enumerate(zip(self.actions, self.brought, strict=True), 1):
@@ -157,7 +157,7 @@ def same(one: Any, other: Any) -> bool:
 def look(
     player: Player, steps: int, seed: int, limit: int | None, again: Fresh | None = None
 ) -> tuple[str, list[Finding], float | None, Record | None]:
-    """Play, and return how, what was found, steps a second, and a record; none of the last where it failed.
+    """Play, and return a description, the findings, steps a second, and a record, which is `None` if playing failed.
 
     `again` makes another copy, to be played by the record.
     """
@@ -196,7 +196,7 @@ def look(
 
 
 def look_on(watch: Watch, brought: Brought) -> None:
-    """Let somebody see a step."""
+    """Pass a step to the watch."""
     for flag in (brought.terminated, brought.truncated):
         if not isinstance(flag, bool | np.bool_) and not (isinstance(flag, np.ndarray) and flag.dtype == np.bool_):
             watch.flags.add(type(flag).__name__)
@@ -211,7 +211,7 @@ def look_on(watch: Watch, brought: Brought) -> None:
 
 
 def of_seeds(player: Player, record: Record, seed: int, again: Fresh | None = None) -> list[Finding]:
-    """Return whether a seed decides all that happens, and whether another one makes a difference."""
+    """Return whether the seed decides the course of episodes, and whether another seed changes it."""
     mend = "draw every random number from self.np_random, after super().reset(seed=seed)"
     first, _ = player.reset(seed)
     begun = same(first, record.first)
@@ -231,7 +231,7 @@ def of_seeds(player: Player, record: Record, seed: int, again: Fresh | None = No
 
 
 def new_differs(record: Record, seed: int, again: Fresh) -> str:
-    """Return where a new copy brings something else than the record, or fails; empty if it brings the same."""
+    """Return the difference of a new copy from the record, or its error; empty if it plays the same."""
     try:
         with again(seed) as player:
             return record.differs(player.reset(seed)[0], player.step)
@@ -240,7 +240,7 @@ def new_differs(record: Record, seed: int, again: Fresh) -> str:
 
 
 def carried(player: Player, where: str) -> str:
-    """Say that something outlives a reset: a new copy brings the same, and this one after a reset does not."""
+    """Describe state that survives a reset: a new copy plays the same, but this one after a reset does not."""
     layer, kept = getattr(player, "env", None), []
     while layer is not None:
         if any(isinstance(value, RunningMeanStd) for value in vars(layer).values()):
@@ -306,7 +306,7 @@ def drawn(batch: HostEnvironment, seed: int) -> Finding:
 
 
 def speed_of(player: Player, taken: int) -> Finding:
-    """Return how fast it is."""
+    """Return the finding on speed."""
     each = player.seconds / max(taken * player.rows, 1)
     words = f"{1 / max(each, 1e-9):,.0f} steps a second"
     if each > SLOW and isinstance(player, Single):

@@ -65,7 +65,7 @@ def fresh(environment: Environment, key: Key[Array, ""]) -> tuple[PyTree[Array],
 
 
 def play(environment: Environment, begun: tuple[PyTree[Array], PyTree[Array]], key: Key[Array, ""]) -> Any:
-    """Step with random actions, and begin again where an episode ends. Return where it stands and what was seen."""
+    """Step with random actions, and reset after an episode's end. Return the state and the observations."""
 
     def step(carry: Any, key: Key[Array, ""]) -> Any:
         state, observation = carry
@@ -94,7 +94,7 @@ def choice(environment: Environment, observation: PyTree[Array], key: Key[Array,
 
 
 def parts(watch: Watch, observation: PyTree[Array]) -> dict[tuple[str, ...], np.ndarray]:
-    """Return rows of observations by where their parts are, an agent of a team a row of its own."""
+    """Return rows of observations by the paths of their parts, with a row for each agent of a team."""
     found = {}
     for path, space in watch.leaves.items():
         array = np.asarray(pick(observation, path) if path else observation)
@@ -103,7 +103,7 @@ def parts(watch: Watch, observation: PyTree[Array]) -> dict[tuple[str, ...], np.
 
 
 def look_on(watch: Watch, brought: Any) -> None:
-    """Let somebody see a step of all environments."""
+    """Pass a step of all environments to the watch."""
     step, following = brought
     ended = watch.step(step.reward, step.terminated, step.truncated, step.info)
     watch.numbers.update(name for name, value in step.info.items() if np.shape(value) == (watch.rows,))
@@ -113,7 +113,7 @@ def look_on(watch: Watch, brought: Any) -> None:
 
 
 def programs(environment: Environment, begun: Any, keys: Any, brought: Any) -> list[Finding]:
-    """Return whether another program of the same code, and each environment alone, bring the same."""
+    """Return whether another program of the same code, and each environment alone, give the same results."""
     again = jax.jit(jax.vmap(lambda begun, key: play(environment, begun, key)))(begun, keys)[1]
     if (where := differs(again, brought, 0.0)) is not None:
         words = (
@@ -132,7 +132,7 @@ def programs(environment: Environment, begun: Any, keys: Any, brought: Any) -> l
 
 
 def differs(one: Any, other: Any, tolerance: float) -> str | None:
-    """Return which part of two results differs, `None` if none does."""
+    """Return the path of the first part that differs between two results, `None` if they are equal."""
     found = jax.tree_util.tree_leaves_with_path(one)
     for (path, left), right in zip(found, jax.tree.leaves(other), strict=True):
         left, right = np.asarray(left), np.asarray(right)

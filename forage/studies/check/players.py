@@ -20,11 +20,11 @@ from forage.environments.adapters.gymnasium.vector import VectorEnvironment
 from forage.studies.check.findings import NOTE, Finding
 
 Parts = dict[tuple[str, ...], np.ndarray]
-"""Rows of observations, by where their parts are."""
+"""Rows of observations, by the paths of their parts."""
 
 
 class Brought(NamedTuple):
-    """What a step brought to every row."""
+    """The results of a step for every row."""
 
     seen: Parts
     reward: np.ndarray
@@ -35,7 +35,7 @@ class Brought(NamedTuple):
 
 
 class Player(Protocol):
-    """Something to play with random actions."""
+    """A player of random actions."""
 
     space: gymnasium.Space[Any]
     actions: gymnasium.Space[Any]
@@ -81,7 +81,7 @@ class Single:
 
 
 def allowed(space: gymnasium.Space[Any], mask: np.ndarray | None) -> Any:
-    """Draw an action that a mask allows: of one choice, or of several, whose options are behind one another."""
+    """Draw an action that a mask allows: one choice, or several with their options in one concatenated mask."""
     if mask is None or not is_choices(space):
         return space.sample()
     if isinstance(space, spaces.Discrete):
@@ -98,13 +98,13 @@ def allowed(space: gymnasium.Space[Any], mask: np.ndarray | None) -> Any:
 
 
 class Raw:
-    """A layout that copies what is shown as it is, so that its shapes and dtypes can be judged."""
+    """A layout that copies observations unchanged, so that their shapes and dtypes can be judged."""
 
     def __init__(self, space: gymnasium.Space[Any], num_envs: int):
         self.paths, self.num_envs = list(leaves(space)), num_envs
 
     def read(self, batch: Any, step: int) -> Parts:
-        """Return a batch of observations. Raise `Misfit` if one is not of so many environments."""
+        """Return a batch of observations. Raise `Misfit` if it has another number of environments."""
         found = {}
         for path in self.paths:
             array = self.part(batch, path)
@@ -179,7 +179,7 @@ class Vector:
 
 
 class AsItIs:
-    """A VectorEnv that cannot be trained in as it is; what it shows at an end follows its own mode."""
+    """A VectorEnv that cannot be used in training; its observations at an end follow its own mode."""
 
     def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any], seed: int):
         self.env, self.space, self.rows, self.seconds = env, env.single_observation_space, env.num_envs, 0.0
@@ -206,7 +206,7 @@ class AsItIs:
 
 
 class Batch:
-    """A batch of Forage's own contract, which checks shapes, dtypes and finite numbers by itself."""
+    """A batch of Forage's own contract, with its own checks of shapes, dtypes and finite numbers."""
 
     def __init__(self, environment: HostEnvironment, seed: int):
         self.environment, self.space = environment, environment.observation_space
@@ -227,7 +227,7 @@ class Batch:
         return self.acting(self.parts(self.environment.reset(seed))), {}
 
     def acting(self, parts: Parts) -> Parts:
-        """Remember which actions are allowed next."""
+        """Store the mask of the next actions."""
         self.mask = parts.get(("action_mask",))
         return parts
 

@@ -1,4 +1,4 @@
-"""Somebody who looks on while an environment is played, and says what was right and wrong."""
+"""An observer of an environment during play, which collects facts and reports findings."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LARGE = 100.0  # rewards beyond which learning usually wants them smaller
 
 
 class Watch:
-    """What was seen, paid and said over all steps. Arrays are of rows: `[row, ...]`."""
+    """Observations, rewards and infos over all steps. Arrays are of rows: `[row, ...]`."""
 
     def __init__(self, space: gymnasium.Space[Any], rows: int, horizon: int | None = None):
-        """`rows` is how many episodes run at once; a team's observations are as many rows as it has agents."""
+        """`rows` is the number of parallel episodes; a team's observations have a row for each of its agents."""
         self.rows, self.horizon = rows, horizon
         self.leaves = leaves(space)
         self.seen = self.steps = 0
@@ -41,7 +41,7 @@ class Watch:
 
     # Looking on
     def observe(self, parts: dict[tuple[str, ...], np.ndarray]) -> None:
-        """Look at rows of observations, by where their parts are."""
+        """Record rows of observations, by the paths of their parts."""
         self.seen += max((len(array) for array in parts.values()), default=0)
         for path, array in parts.items():
             space, what = self.leaves[path], ".".join(path) or "it"
@@ -69,7 +69,7 @@ class Watch:
                     self.nothing_allowed = self.steps
 
     def measure(self, path: tuple[str, ...], array: np.ndarray, space: gymnasium.spaces.Box) -> None:
-        """Keep how far outside its box an array is, where that is farther than before."""
+        """Record the distance of an array from its box, if it is the largest so far."""
         if array.dtype.kind not in "iuf" or (found := farthest(array, space)) is None:
             return
         known = self.outside.get(path)
@@ -80,7 +80,7 @@ class Watch:
         self.bad.setdefault((what, kind), f"{what} {words} at step {self.steps}")
 
     def step(self, reward: Any, terminated: Any, truncated: Any, info: Iterable[str] = ()) -> Any:
-        """Look at what a step paid and whether it ended episodes. Return which rows ended, `bool[row]`."""
+        """Record a step's rewards and ends of episodes. Return the rows that ended, `bool[row]`."""
         self.steps += 1
         self.age += 1
         paid = np.asarray(reward, np.float64)
@@ -100,7 +100,7 @@ class Watch:
 
     # Judging
     def findings(self, whole: bool = True) -> list[Finding]:
-        """Return what is to be said once all steps were played; `whole` is false where playing failed on the way."""
+        """Return the findings after all steps; `whole` is false if playing failed on the way."""
         if not whole:
             return [*self.of_observations(), *self.of_rewards()]
         return [*self.of_observations(), *self.of_rewards(), *self.of_ends(), *self.of_episodes(), *self.of_info()]

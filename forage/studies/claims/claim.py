@@ -1,4 +1,4 @@
-"""What a claim is: a paper's statement, the arms of the experiment that tests it, and the rule that judges it."""
+"""A claim: a paper's statement, the arms of the experiment that tests it, and the rule of its verdict."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Measure = Callable[[Run], list[float]]
 
 
 class Before(NamedTuple):
-    """A run that comes before an arm's own, which goes on from it."""
+    """A run that precedes an arm's own, which continues it."""
 
     agent: str
     steps: int  # of each seed; in a smoke those of the arms
@@ -30,7 +30,7 @@ class Before(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """One side of a comparison: what `forage.train` is told beyond what all arms have in common."""
+    """One arm of a comparison: the arguments of `forage.train` that the arms do not share."""
 
     agent: str
     options: Mapping[str, Any] = {}  # of the agent
@@ -41,7 +41,7 @@ class Arm(NamedTuple):
 
 
 class Also(NamedTuple):
-    """A second measure, shown beside the first with its effects. It decides nothing."""
+    """A second measure, shown with the first and its effects. It does not affect the verdict."""
 
     measure: Measure
     measured: str  # what it is, in words
@@ -61,7 +61,7 @@ class Scale(NamedTuple):
 
 
 class Paper(NamedTuple):
-    """The paper's own setting, described, and run where the hardware is there."""
+    """The paper's own setting, described, and run on the right hardware."""
 
     environment: str
     steps: int
@@ -96,7 +96,9 @@ class Effect(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A statement, and what would make it true here. `treatment` and each of `baselines` are labels of `arms`."""
+    """A statement, and the experiment that would confirm it here. `treatment` and each of `baselines` are labels of
+    `arms`.
+    """
 
     title: str
     authors: str
@@ -139,7 +141,7 @@ def effects(claim: Claim, values: Mapping[str, np.ndarray]) -> list[Effect]:
 
 
 def judged(low: float, high: float, margin: float) -> str:
-    """Return what an interval says of an effect that must be larger than `margin`."""
+    """Return the verdict of an interval on an effect that must be larger than `margin`."""
     if low > margin:
         return "holds"
     return "fails" if high < margin else "undecided"

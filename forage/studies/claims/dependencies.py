@@ -1,8 +1,8 @@
-"""What a claim's result depends on, read from the source without running it: of the working tree or of any commit.
+"""The dependencies of a claim's result, read from the source of the working tree or of any commit without running it.
 
 Two answers. `fingerprint` is one hash over all modules that a claim's runs can import, so that it changes with any of
-them. `settings` has a digest for each thing that decides the meaning of the numbers: measures and helpers, seeds, the
-defaults of the parts and the statistics.
+them. `settings` has a digest for each definition that affects the meaning of the numbers: measures and helpers, seeds,
+the defaults of the parts and the statistics.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from forage.studies.claims import folders
 from forage.studies.claims.provenance import PACKAGES, experiment, is_text
 
 FOLDERS = (*folders(), "forage.studies.claims.papers", "forage.claims")
-"""The packages in which claims' files are, and those in which they were before."""
+"""The packages that hold claims' files, now and earlier."""
 
 WHOLE = ("forage.studies.claims", "forage.claims", "forage.evaluation", *folders())
-"""Packages whose definitions count whole in `settings`; of all others, defaults count."""
+"""Packages with definitions that count whole in `settings`; of all others, defaults count."""
 
 TRAINING = ("forage.studies.claims.running", "forage.claims.running")
-"""The module that trains and measures a claim's arms, and where it lay before."""
+"""The module that trains and measures a claim's arms, and its former path."""
 
 TABLES = ("registry", "catalogue", "ids")
-"""Modules that hold tables of names, beside the packages of the ports."""
+"""Modules that hold tables of names, besides the packages of the ports."""
 
 JUDGING = (
     *(f"{package}.claim:{name}" for package in WHOLE[:2] for name in ("effects", "judged", "verdict")),
     "forage.evaluation.statistics:score",
 )
-"""The definitions by which scores become verdicts and intervals."""
+"""The definitions that turn scores into verdicts and intervals."""
 
 BESIDE = tuple(f"forage.config.defaults:default_{port}" for port in ("behaviour", "memory", "starts"))
-"""The definitions that put parts beside an agent where nothing is named."""
+"""The definitions of an agent's default parts."""
 
 CARRIES_OUT = ("forage.config.", "forage.runs.", "forage.cli.")
-"""Packages that carry out what is asked: no default of their classes counts in `settings`."""
+"""Packages that only execute settings: no default of their classes counts in `settings`."""
 
 PRESETS = (
     "forage.config.presets",
@@ -53,11 +53,11 @@ PRESETS = (
 """The modules of agents' settings for environments."""
 
 MADE = "forage.environments."
-"""The package whose functions' defaults count in `settings`: they make environments."""
+"""The package of environments' makers: the defaults of its functions count in `settings`."""
 
 
 class Snapshot:
-    """The source files of the packages, at a commit or as they lie in the working tree."""
+    """The source files of the packages, at a commit or in the working tree."""
 
     def __init__(self, blobs: dict[str, str], read: Callable[[list[str]], dict[str, str]]) -> None:
         self.blobs = blobs  # git's id of each module's file, by the module's name
@@ -78,7 +78,7 @@ class Snapshot:
 
     @functools.cached_property
     def named(self) -> dict[str, str]:
-        """`module:Class` of everything that has a name: parts, wrappers, environments and suites."""
+        """Return `module:Class` of every named part, wrapper, environment and suite."""
         return find_named(self)
 
     @functools.cached_property
@@ -100,13 +100,13 @@ class Snapshot:
         return self._neighbours[module]
 
     def definition(self, target: str) -> tuple[dict[str, str], list[str]]:
-        """Return the digests of `module:name`, and what it refers to."""
+        """Return the digests of `module:name`, and the definitions that it refers to."""
         if target not in self._definitions:
             self._definitions[target] = define(self, target)
         return self._definitions[target]
 
     def module_of(self, claim: str) -> str | None:
-        """Return the module of a claim's file, where there is one."""
+        """Return the module of a claim's file, `None` if there is none."""
         found = (f"{folder}.{claim.replace('-', '_')}" for folder in FOLDERS)
         return next((module for module in found if module in self.blobs), None)
 
@@ -121,7 +121,7 @@ def module_name(path: str) -> str:
 
 
 def working_tree(root: Path) -> Snapshot:
-    """Return the packages as they lie below `root`."""
+    """Return the packages in the working tree at `root`."""
     blobs = {}
     for package in PACKAGES:
         for path in (root / package).rglob("*.py"):
@@ -178,7 +178,7 @@ NAMED = re.compile(r""""([\w:./-]+)":\s*(?:(?:Entry|Suite)\(\s*)?"([\w.]+):(\w+)
 
 @functools.cache
 def imported(blob: str) -> frozenset[str]:
-    """Return the modules that a file may import, wherever in it, with the names that it takes from packages."""
+    """Return the modules that a file may import anywhere in it, with the names that it takes from packages."""
     text = FOR_TYPES.sub("", TEXTS[blob])
     found = {module for module, name, _ in imports(text)} | {f"{module}.{name}" for module, name, _ in imports(text)}
     return frozenset(found)
@@ -196,7 +196,7 @@ def imports(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def find_named(snapshot: Snapshot) -> dict[str, str]:
-    """Return `module:Class` of everything that has a name: parts, wrappers, environments and suites."""
+    """Return `module:Class` of every named part, wrapper, environment and suite."""
     holders = [m for m in snapshot.blobs if m.count(".") == 1 or m in PACKAGES or m.rpartition(".")[2] in TABLES]
     snapshot.load(holders)
     found: dict[str, str] = {}
@@ -216,7 +216,7 @@ def named(blob: str) -> tuple[tuple[str, str, str], ...]:
 
 @functools.cache
 def usual(blob: str) -> frozenset[str]:
-    """Return the parts that the agents of a file have beside them where nothing is named."""
+    """Return the default parts of the agents in a file."""
     return frozenset(USUAL.findall(TEXTS[blob]))
 
 
@@ -233,10 +233,10 @@ def words(blob: str) -> frozenset[str]:
 
 
 def modules(snapshot: Snapshot, claim: str) -> set[str]:
-    """Return every module that the runs of a claim can import, wherever in a file the import stands.
+    """Return every module that the runs of a claim can import, anywhere in a file.
 
-    Those are what its file and the module that trains its arms import, and what these import, and so on; and the
-    parts, environments and suites that the claim's file, its helpers and agents' `usual_...` fields name in strings.
+    These are the imports of its file and of the module that trains its arms, their imports, and so on; and the parts,
+    environments and suites that the claim's file, its helpers and agents' `usual_...` fields name in strings.
     """
     file = snapshot.module_of(claim)
     if file is None:
@@ -352,12 +352,12 @@ def spelt_out(here: Module, node: ast.AST, seen: frozenset[str] = frozenset()) -
 
 
 def statistics(snapshot: Snapshot) -> dict[str, str]:
-    """Return a digest of each definition by which scores become verdicts and intervals, by its name."""
+    """Return a digest of each definition that turns scores into verdicts and intervals, by its name."""
     return follow(snapshot, JUDGING)
 
 
 def follow(snapshot: Snapshot, targets: Iterable[str]) -> dict[str, str]:
-    """Return the digests of definitions, each `module:name`, and of all that these refer to."""
+    """Return the digests of definitions, each `module:name`, and of all definitions that they refer to."""
     left, seen = list(targets), set()
     found: dict[str, str] = {}
     while left:
@@ -370,7 +370,7 @@ def follow(snapshot: Snapshot, targets: Iterable[str]) -> dict[str, str]:
 
 
 def define(snapshot: Snapshot, target: str) -> tuple[dict[str, str], list[str]]:
-    """Return the digests of `module:name`, and what it refers to."""
+    """Return the digests of `module:name`, and the definitions that it refers to."""
     place = find(snapshot, target)
     if place is None:
         return {}, []
@@ -408,7 +408,7 @@ def digest_of(value: object) -> str:
 
 
 def find(snapshot: Snapshot, target: str) -> tuple[str, ast.stmt] | None:
-    """Return the module in which a name is defined, and the definition, through modules that only pass it on."""
+    """Return the module that defines a name, and the definition, following modules that re-export it."""
     module, _, name = target.partition(":")
     while module in snapshot.blobs:
         here = parsed_at(snapshot, module)
@@ -446,7 +446,7 @@ def target_of(snapshot: Snapshot, module: str, name: str) -> str:
 
 
 def referred(snapshot: Snapshot, module: str, node: ast.AST) -> list[str]:
-    """Return `module:name` of all that a piece of source refers to: by name, and parts in strings."""
+    """Return `module:name` of the definitions that a piece of source refers to: by name, and parts in strings."""
     strings = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
     named = [snapshot.named[string] for string in strings if string in snapshot.named]
     return [*names_in(snapshot, module, node), *named]

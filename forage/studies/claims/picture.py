@@ -1,4 +1,4 @@
-"""A claim's picture: how the arms learned, and what was measured of each seed."""
+"""A claim's picture: the arms' learning curves, and the measured values of each seed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def draw_curves(axes: Axes, arms: Mapping[str, tuple[str, Any]]) -> None:
 
 
 def draw_values(axes: Axes, arms: Mapping[str, tuple[str, Any]], measured: str) -> None:
-    """Draw what was measured of each seed, and of all of them."""
+    """Draw the measured value of each seed, and their mean."""
     for number, (color, arm) in enumerate(arms.values()):
         found = np.array(arm["values"])
         spread = number + np.linspace(-0.14, 0.14, len(found)) if len(found) > 1 else np.array([float(number)])
@@ -74,7 +74,7 @@ def draw_values(axes: Axes, arms: Mapping[str, tuple[str, Any]], measured: str) 
 
 
 def wrapped(label: str, width: int = 14) -> str:
-    """Return a label in lines of about so many letters."""
+    """Return a label in lines of about `width` letters."""
     lines = [""]
     for word in label.split():
         if lines[-1] and len(lines[-1]) + len(word) >= width:

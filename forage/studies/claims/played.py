@@ -1,4 +1,4 @@
-"""Data sets for claims: whole episodes that simple rules play, so that nothing has to be trained before an arm is."""
+"""Data sets for claims: whole episodes of simple rules, made without any training."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ def loosely(observation: Float[Array, "observation=3"]) -> Float[Array, "action=
 
 
 def balance(observation: Float[Array, "observation=4"]) -> Array:
-    """Push CartPole-v1 to where the pole leans."""
+    """Push CartPole-v1 in the direction of the pole's lean."""
     return (observation @ jnp.array([0.1, 0.5, 10.0, 2.0]) > 0).astype(jnp.int32)
 
 
 def push(observation: Float[Array, "observation=2"]) -> Float[Array, "action=1"]:
-    """Push the car of MountainCarContinuous-v0 with full force to where it moves."""
+    """Push the car of MountainCarContinuous-v0 with full force in its direction of motion."""
     return jnp.where(observation[1] < 0, -1.0, 1.0)[None]
 
 
 def pump(observation: Float[Array, "observation=2"]) -> Array:
-    """Push the car of MountainCar-v0 to where it moves: 0 is left, 2 is right."""
+    """Push the car of MountainCar-v0 in its direction of motion: 0 is left, 2 is right."""
     return jnp.where(observation[1] < 0, 0, 2).astype(jnp.int32)
 
 
@@ -68,7 +68,7 @@ def steer(observation: Float[Array, "observation=6"]) -> Float[Array, "action=2"
 
 @functools.cache
 def played(environment: str, rule: PlayedBy, random: Sequence[float], seed: int = 0) -> str:
-    """Return the file of episodes that a rule plays; play and write them where they are not there.
+    """Return the file of episodes played by a rule; play and write them if the file is missing.
 
     `random`: for each episode, the share of its actions that are uniform instead.
     """

@@ -1,4 +1,4 @@
-"""What claims need of other runs: policies learned before, and what such runs experienced. Each is made once."""
+"""Runs and data that several claims need: earlier policies and the experience of their training. Each is made once."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from forage.studies.datasets.make import experienced
 def learned(
     agent: str, environment: str, steps: int, seed: int = 0, options: Mapping[str, Any] | None = None, **words: Any
 ) -> str:
-    """Return the directory of a run of one seed that an agent makes; train it where it is not there.
+    """Return the directory of an agent's run of one seed; train it if it is missing.
 
-    `words`: others of `forage.train`. A run that was stopped is gone on with.
+    `words`: further arguments of `forage.train`. A run that was stopped is resumed.
     """
     told = f"{agent} {environment} {steps} {seed} {sorted((options or {}).items())} {sorted(words.items())}"
     mark = hashlib.sha256(told.encode()).hexdigest()[:8]
@@ -48,7 +48,7 @@ def learned(
 def replay(
     agent: str, environment: str, steps: int, seed: int, options: tuple[tuple[str, Any], ...], **words: Any
 ) -> str:
-    """Return the file of all that a run experienced; train the run and write the file where they are not there."""
+    """Return the file of a run's whole experience; train the run and write the file if they are missing."""
     memory = Recorded(UniformReplay(steps), steps)
     run = Run(learned(agent, environment, steps, seed, dict(options), memory=memory, **words))
     file = run.directory.with_suffix(".npz")

@@ -1,4 +1,4 @@
-"""Where a claim comes from: the commit of its file, and whether two versions of it are the same experiment."""
+"""The origin of a claim: the commit of its file, and the test whether two versions of it are the same experiment."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from forage.config import packages
 
 WORDS = {"title", "authors", "year", "arxiv", "note", "paper", "smoke"}
-"""Fields of a claim that say something of the experiment, or of the paper's, and are no part of it."""
+"""Fields of a claim that describe the experiment, or the paper's, and are no part of it."""
 
 
 PACKAGES = ("forage", *(package.name for package in packages.installed() if package.own))
-"""The packages of the repository, by whose code a claim's result is known."""
+"""The packages of the repository that identify the code of a claim's result."""
 
 
 REWRITTEN = (
@@ -34,7 +34,7 @@ REWRITTEN = (
 """,
     ),
 )
-"""Text of claims' files that does the same by another interface of the library: as it was, and as it is."""
+"""Text of claims' files for an interface of the library that changed: its old and its new form."""
 
 
 def commit_of(path: Path) -> str:
@@ -43,7 +43,7 @@ def commit_of(path: Path) -> str:
 
 
 def git(directory: Path, *words: str) -> str:
-    """Return what git says; empty if there is none, or it refuses."""
+    """Return git's output; empty if git is missing or fails."""
     try:
         said = subprocess.run(["git", "-C", str(directory), *words], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
@@ -53,10 +53,10 @@ def git(directory: Path, *words: str) -> str:
 
 @functools.cache
 def experiment(source: str) -> str:
-    """Return a claim's file without its words: the same for one experiment, whatever is said of it.
+    """Return a claim's file without its words, so that it is equal for equal experiments.
 
-    Words are comments, docstrings, the fields in `WORDS`, where in the library a name comes from, and imports and
-    constants that nothing else refers to. Text in `REWRITTEN` is read as it is today.
+    Words are comments, docstrings, the fields in `WORDS`, the paths of imports from the library, and imports and
+    constants without any use. Text in `REWRITTEN` is replaced by its present form.
     """
     for then, now in REWRITTEN:
         source = source.replace(then, now)
@@ -75,7 +75,7 @@ def experiment(source: str) -> str:
 
 
 def names_of(line: ast.stmt) -> set[str]:
-    """Return the names that an import or a constant brings; none for other statements, and for the claim itself."""
+    """Return the names that an import or a constant defines; none for other statements, and for the claim itself."""
     if isinstance(line, ast.Import | ast.ImportFrom):
         return {name.asname or name.name.partition(".")[0] for name in line.names}
     if isinstance(line, ast.Assign):
@@ -89,7 +89,7 @@ def referred_to(tree: ast.Module) -> set[str]:
 
 
 def is_ours(line: ast.stmt) -> bool:
-    """Return whether a statement imports names from the library, which are the same wherever they are kept."""
+    """Return whether a statement imports names from the library, which may be moved without effect."""
     return isinstance(line, ast.ImportFrom) and (line.module or "").partition(".")[0] in PACKAGES
 
 

@@ -1,4 +1,4 @@
-"""The rule that published results keep, checked against git: which code a result is of, and which seeds it may have.
+"""The rule for published results, checked against git: the code of a result, and the seeds that it may use.
 
 A result names the commit that it ran with and the fingerprint of the modules that its runs import; both are looked up
 in the history. A claim that is run again with other code takes seeds that none of its results had.
@@ -58,12 +58,12 @@ def uncommitted_modules(claim: str) -> list[str]:
 
 @functools.cache
 def before() -> dict[str, Any]:
-    """Return what is known of results from before they named their code: `results` by claim, and those run again."""
+    """Return the facts on results from before they named their code: `results` by claim, and those run again."""
     return json.loads((ROOT / BEFORE).read_text())
 
 
 def code_of(result: Mapping[str, Any]) -> Code | None:
-    """Return the code of a result; `None` if nothing names it."""
+    """Return the code of a result; `None` if it is unknown."""
     if "ran" in result:
         return Code(**result["ran"])
     found = before()["results"].get(result["claim"])
@@ -78,7 +78,7 @@ def code_of(result: Mapping[str, Any]) -> Code | None:
 def breach(
     result: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]] = (), seeds: Sequence[int] | None = None
 ) -> str:
-    """Return how a result breaks the rule, in a sentence, or nothing.
+    """Return the way in which a result breaks the rule, in a sentence, or an empty text.
 
     `earlier`: the claim's results before it; `seeds`: those that the claim would run on now, by default the result's.
     """
@@ -107,7 +107,7 @@ def breach(
 
 
 def reused(seeds: Sequence[int], fingerprint: str, earlier: Sequence[Mapping[str, Any]]) -> str:
-    """Say which seeds results by other code had before, and which are fresh; nothing where none had them."""
+    """Describe the seeds that results by other code used before, and suggest fresh ones; empty if there are none."""
     for one in earlier:
         former = code_of(one)
         both = set(one["seeds"]) & set(seeds)
@@ -118,7 +118,7 @@ def reused(seeds: Sequence[int], fingerprint: str, earlier: Sequence[Mapping[str
 
 
 def wrong_commit(result: Mapping[str, Any], code: Code) -> str:
-    """Return what is wrong with the commits that a result names, in a sentence, or nothing."""
+    """Return the fault of the commits that a result names, in a sentence, or an empty text."""
     name, mark = result["claim"], code.commit[:12]
     for commit in filter(None, (code.commit, result.get("claim_commit"))):
         if commit not in commits():
@@ -212,9 +212,9 @@ def changes(*paths: str) -> list[Change]:
 
 
 def published() -> dict[str, list[Published]]:
-    """Return all results that were ever published, by claim, oldest first; the last is the one that lies there now.
+    """Return all results that were ever published, by claim, oldest first; the last is the current one.
 
-    One that was judged again from the same scores is no other.
+    A result that was judged again from the same scores is not counted again.
     """
     return published_at(ROOT, git(ROOT, "rev-parse", "HEAD"))
 
@@ -236,9 +236,9 @@ def published_at(root: Path, head: str) -> dict[str, list[Published]]:
 
 
 def unpublished_experiments(log: Mapping[str, Sequence[Published]]) -> dict[str, list[str]]:
-    """Return the commits that brought an experiment of which no result was ever published, by claim.
+    """Return the commits of experiments without any published result, by claim.
 
-    Only of claims with results; what the claim's file holds now may be run yet.
+    Only for claims with results; the present version of the claim's file may still be run.
     """
     folders = (folder.replace(".", "/") for folder in dependencies.FOLDERS)
     versions = [one for one in changes(*folders) if one.path.suffix == ".py"]
@@ -254,14 +254,14 @@ def unpublished_experiments(log: Mapping[str, Sequence[Published]]) -> dict[str,
 
 
 def experiment_of(one: Published) -> str:
-    """Return the experiment that a result is of: of the commit that it names, else of the one that published it."""
+    """Return the experiment of a result, at the commit that it names, else at the commit that published it."""
     name, code = one.result["claim"], code_of(one.result)
     named = one.result.get("claim_commit") or (code.commit if code else "")
     return (named and experiment_at(named, name)) or experiment_at(one.commit, name)
 
 
 def scores(result: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what a result was judged from, to tell it from others."""
+    """Return the scores that a result was judged from, to tell it from others."""
     arms = {label: tuple(round(value, 6) for value in arm["values"]) for label, arm in result["arms"].items()}
     return result["versions"]["code"], tuple(sorted(arms.items()))
 
@@ -291,7 +291,7 @@ def settings_here(claims: Iterable[str]) -> Settings:
 
 
 def stale(stored: Mapping[str, list[str]], now: Mapping[str, list[str]]) -> list[str]:
-    """Return the settings that were changed or removed since they were stored. New ones change nothing."""
+    """Return the settings that were changed or removed since they were stored. New ones do not count."""
     return [name for name, digests in stored.items() if set(digests) - set(now.get(name, ()))]
 
 
@@ -314,7 +314,7 @@ def changed_since(result: Mapping[str, Any], now: Mapping[str, str], same: Itera
 
 
 def relies(result: Mapping[str, Any], name: str, digest: str) -> bool:
-    """Return whether some arm had a field's default, as far as the result tells."""
+    """Return whether some arm used a field's default, as far as the result shows."""
     field = name.partition(".")[2]
     had = [arm["agent"][field] for arm in result["arms"].values() if field and field in arm.get("agent", {})]
     return not had or any(dependencies.digest_of(value) == digest for value in had)

@@ -1,4 +1,4 @@
-"""Runs a claim: trains its arms one after another, measures, judges, and writes what was found and a picture."""
+"""The runner of claims: it trains the arms one after another, measures, judges, and writes a result and a picture."""
 
 from __future__ import annotations
 
@@ -53,11 +53,12 @@ def run(
     display: str = "auto",
     anyway: bool = False,
 ) -> dict[str, Any]:
-    """Run a claim, or resume it where it was stopped. Return what result.json holds.
+    """Run a claim, or resume it after a stop. Return the content of result.json.
 
     `scale`: `laptop` (minutes to an hour on two cores), `smoke` (seconds; its verdict means nothing) or `paper`, the
-    paper's own setting, which is refused without an accelerator unless `anyway`. At other scales than `smoke` all
-    that its runs import must be committed, where there is git: the result names the commit, by which it can be checked.
+    paper's own setting, which is refused without an accelerator unless `anyway`. At other scales than `smoke`, all
+    modules that its runs import must be committed if git is present: the result names the commit, so that it can be
+    checked.
     """
     claim = load(name)
     if scale not in SCALES:
@@ -104,7 +105,7 @@ def run(
 
 
 def forecast(name: str, claim: Claim, size: Scale, scale: str) -> str:
-    """Say what a claim trains, and how long that took where its newest result was published."""
+    """Describe the training of a claim, and the time that its newest published result took."""
     work = f"{name} trains {len(claim.arms)} arms, {len(size.seeds)} seeds of {size.steps:,} steps each"
     file = ROOT / RESULTS / f"{name}.json"
     seconds = read_json(file).get("seconds") if scale == "laptop" and file.exists() else None
@@ -112,7 +113,7 @@ def forecast(name: str, claim: Claim, size: Scale, scale: str) -> str:
 
 
 def begin(path: Path, made_by: dict[str, Any], places: Iterable[str], display: str) -> None:
-    """Keep which code a claim is run with; set aside what other code left there, as all arms must be of one."""
+    """Record the code that runs a claim; set aside runs of other code, as all arms must be of the same."""
     kept = path / "code.json"
     if kept.exists() and read_json(kept)["ran"]["fingerprint"] != made_by["ran"]["fingerprint"]:
         for place in (*places, *(f"{place}-before" for place in places)):
@@ -157,9 +158,9 @@ def trained(claim: Claim, label: str, size: Scale, scale: str, directory: Path, 
 
 
 def of_these_words(agent: str, environment: Any, directory: Path, display: str, **words: Any) -> Run:
-    """Return the run that `forage.train` makes of these words: as it lies in `directory`, gone on with, or begun.
+    """Load, resume or start the run of these arguments of `forage.train`.
 
-    A run of other words or other code that lies there is set aside.
+    A run of other settings or other code in the directory is set aside.
     """
     if Run.begun(directory) and (other := otherness(Run(directory).config, agent, environment, words, directory)):
         aside = set_aside(directory)
@@ -170,7 +171,7 @@ def of_these_words(agent: str, environment: Any, directory: Path, display: str, 
 
 
 def otherness(stored: dict[str, Any], agent: str, environment: Any, words: dict[str, Any], directory: Path) -> str:
-    """Describe how a stored run differs from what `forage.train` would create now; empty if it does not."""
+    """Describe the differences between a stored run and a new one of `forage.train`; empty if there are none."""
     of_setup = {*inspect.signature(make_setup).parameters, *PORTS}
     setup = make_setup(agent, environment, **{name: value for name, value in words.items() if name in of_setup})
     wanted = setup.config() | {name: value for name, value in words.items() if name not in of_setup}
@@ -185,7 +186,7 @@ def otherness(stored: dict[str, Any], agent: str, environment: Any, words: dict[
 
 
 def set_aside(directory: Path) -> Path:
-    """Give a run's directory another name, beside its own, which it returns. Nobody may be training it."""
+    """Rename a run's directory to a new name next to it, and return that. No process may be training it."""
     number = 1
     while (aside := directory.with_name(f"{directory.name}-before-{number}")).exists():
         number += 1
@@ -194,10 +195,9 @@ def set_aside(directory: Path) -> Path:
 
 
 def measured(measure: Measure, run: Run, name: str = "measured") -> np.ndarray:
-    """Return one number for each seed. It is kept beside the run, for a time when the checkpoints it was taken from are
-    gone.
+    """Return one number for each seed. It is stored in the run's directory, as its checkpoints may be deleted later.
 
-    What another measure found is not taken for this one's; a second measure is kept under another `name`.
+    A value stored by another measure is not used; a second measure is stored under another `name`.
     """
     path = run.directory / f"{name}.json"
     measure_now = recipe(measure)
@@ -217,7 +217,7 @@ def measured(measure: Measure, run: Run, name: str = "measured") -> np.ndarray:
 
 
 def recipe(measure: Measure) -> str:
-    """Return what tells a measure from others: its source, and the numbers and words that it takes from around it."""
+    """Return the identity of a measure: its source, and the numbers and texts that it takes from its surroundings."""
     around = inspect.getclosurevars(measure)
     names = {**around.globals, **around.nonlocals}
     plain = {name: value for name, value in names.items() if isinstance(value, int | float | str | list | tuple)}
@@ -225,8 +225,8 @@ def recipe(measure: Measure) -> str:
 
 
 def with_little_memory(agent: str, parts: dict[str, Any]) -> dict[str, Any]:
-    """Return a replay that a smoke can fill, where there is one: hundreds of megabytes of zeros take longer than
-    learning.
+    """Return a small replay memory for a smoke run if the agent has one: zeroing hundreds of megabytes takes longer
+    than learning.
     """
     memory: Any = parts.get("memory") or default_memory(registry.part_class("agent", agent)())
     if isinstance(memory, str):
@@ -245,7 +245,7 @@ def described(
     values: Mapping[str, np.ndarray],
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Return what was claimed, done and found, as plain data."""
+    """Return the claim, its experiment and its findings, as plain data."""
     found = effects(claim, values)
     also = [beside(claim, one, runs) for one in claim.also]
     environment = claim.paper.environment if scale == "paper" else next(iter(runs.values())).config["spec"]["name"]
@@ -290,7 +290,7 @@ def described(
 
 
 def beside(claim: Claim, also: Also, runs: Mapping[str, Run]) -> dict[str, Any]:
-    """Return what a second measure found of every arm, and the effects by it."""
+    """Return a second measure's values for every arm, and its effects."""
     values = {label: measured(also.measure, run, f"measured-{slug(also.measured)}") for label, run in runs.items()}
     return {
         "measured": also.measured,
@@ -300,7 +300,7 @@ def beside(claim: Claim, also: Also, runs: Mapping[str, Run]) -> dict[str, Any]:
 
 
 def made_with(run: Run) -> dict[str, Any]:
-    """Return what a run was trained with, and when."""
+    """Return the versions that a run was trained with, and its date."""
     over = datetime.date.fromtimestamp((run.directory / "evaluation.json").stat().st_mtime)
     unsaid = {"date": over.isoformat(), "cores": os.cpu_count()}  # in a run of a time when these were not kept
     return unsaid | read_json(run.directory / "versions.json")
@@ -317,7 +317,7 @@ def slug(label: str) -> str:
 
 
 def sentences(result: Mapping[str, Any]) -> list[str]:
-    """Return what a result says, line by line."""
+    """Describe a result, line by line."""
     measured = result["measured"]
     place = f"arXiv {result['arxiv']}" if result["arxiv"][0].isdigit() else result["arxiv"]
     lines = [f"{result['claim']}: {result['statement']}", f"  {result['title']}, {place}"]

@@ -1,4 +1,4 @@
-"""What claims about agents of language have in common: problems in text, the base model, and a laptop's minutes."""
+"""Shared parts of claims about language agents: problems in text, the base model, and a laptop's minutes."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ def parts() -> dict[str, Any]:
 
 @functools.cache
 def written(environment: str, options: str, steps: int, temperature: float | None = None, seed: int = 0) -> str:
-    """Return the file of texts that somebody writes in training; write it where it is not there.
+    """Return the file of texts by the base model or an expert; write it if it is missing.
 
-    `options` of the environment, as JSON. At a `temperature` it is the base model; without, the family's own expert.
+    `options` of the environment, as JSON. At a `temperature` it is the base model; without one, the family's own
+    expert.
     """
     told = f"{environment} {options} {steps} {temperature} {seed}"
     file = FOLDER / f"text-{hashlib.sha256(told.encode()).hexdigest()[:8]}.npz"
@@ -65,7 +66,7 @@ def written(environment: str, options: str, steps: int, temperature: float | Non
 
 
 def expert(batch: Any, steps: int, seed: int) -> Transitions:
-    """Return what the family's own expert writes, one conversation after another."""
+    """Return the texts of the family's own expert, one conversation after another."""
     observation, rows = batch.reset(seed), []
     for _ in range(-(-steps // batch.num_envs)):
         result = batch.step(observation["reference"])

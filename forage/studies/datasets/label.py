@@ -162,7 +162,9 @@ def transported_rewards(
 
 
 def padded(data: Transitions) -> tuple[Float[np.ndarray, "episode step features"], Float[np.ndarray, "episode step"]]:
-    """Return the observations of each episode, filled up with zeros, and each step's weight: of 1, 0 where none is."""
+    """Return the observations of each episode, padded with zeros, and each step's weight: uniform, and 0 for
+    padding.
+    """
     rows, lengths = rows_of(data.observation), data.lengths
     points = np.zeros((data.episodes, lengths.max(), rows.shape[1]), np.float32)
     points[data.numbers, data.time] = rows
@@ -175,7 +177,7 @@ def padded(data: Transitions) -> tuple[Float[np.ndarray, "episode step features"
 
 @dataclasses.dataclass(frozen=True)
 class Guessed:
-    """Actions that an inverse model says, and its mean loss on the episodes that were held out."""
+    """Actions predicted by an inverse model, and its mean loss on the held-out episodes."""
 
     action: np.ndarray
     loss: float
@@ -227,10 +229,10 @@ def inverse_actions(
     seed: int = 0,
     tell: Tell | None = None,
 ) -> Guessed:
-    """Teach an inverse model on `shown`, and return what it says of the actions of `data`.
+    """Train an inverse model on `shown`, and return its predictions of the actions of `data`.
 
-    `past`: observations before the action's own that it reads, beside that and the next one. `held_out`: the share of
-    the episodes that it is not taught on and chosen by. `tell` is told how many updates are done.
+    `past`: the observations before the action's own in its input, besides that and the next one. `held_out`: the share
+    of the episodes that select the model instead of training it. `tell` receives the number of updates done.
     """
     if min(updates, batch_size) < 1 or past < 0 or not 0 < held_out < 1:
         raise ForageError(
@@ -285,7 +287,9 @@ def inverse_actions(
 
 
 def around(data: Transitions, past: int) -> Float[np.ndarray, "transition inputs"]:
-    """Return the observations that an action is told from, one row each; zeros stand before an episode's first."""
+    """Return the inputs of the inverse model, one row for each transition; zeros precede an episode's first
+    observation.
+    """
     rows, after, time = rows_of(data.observation), rows_of(data.next_observation), data.time
     parts = [after, rows]
     for back in range(1, past + 1):

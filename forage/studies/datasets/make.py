@@ -169,7 +169,7 @@ def setup_of(
     seed: int,
     narrow: bool,
 ) -> Setup:
-    """Return what is trained. Raise `ForageError` for an agent or an environment that no data set can be made of."""
+    """Return the setup to train. Raise `ForageError` if the agent or the environment does not suit a data set."""
     setup = make_setup(
         agent,
         environment,
@@ -199,7 +199,7 @@ def trained(
     environment_options: Mapping[str, Any] | None,
     display: str,
 ) -> Run:
-    """Return the run that all policies come from: as it lies there, gone on with, or begun."""
+    """Return the run that all policies come from: load, resume or train it."""
     every = -(-setup.steps // POINTS)
     return training.finished(
         name,
@@ -221,7 +221,7 @@ def trained(
 
 
 class Makers:
-    """What makes the data sets of one folder."""
+    """The makers of the data sets of one folder."""
 
     def __init__(
         self,
@@ -246,13 +246,13 @@ class Makers:
         return load_policy(self.run.directory, None, self.actions, checkpoint=step)
 
     def act(self, policy: Policy) -> Callable[..., Any]:
-        """Return what chooses actions, compiled once for all policies: they differ in what they have learned alone."""
+        """Return the function that chooses actions, compiled once for all policies, as only their parameters differ."""
         if self.actor is None:
             self.actor = actor(policy, self.noise)
         return self.actor
 
     def batch(self, count: int) -> HostEnvironment:
-        """Return so many environments, made once."""
+        """Return a batch of `count` environments, made once."""
         if count not in self.batches:
             made = self.setup.environment
             native = isinstance(made, Environment)
@@ -274,7 +274,7 @@ class Makers:
         return float(first_returns(policy, batch, share, self.start("score"), limit, self.act(policy)).mean())
 
     def kept(self) -> list[tuple[int, float]]:
-        """Return the step and the mean return of each evaluation whose agent was kept, oldest first."""
+        """Return the step and the mean return of each evaluation with a kept agent, oldest first."""
         steps = {int(path.stem) for path in (self.run.directory / "kept").glob("*.npz") if path.stem.isdigit()}
         rows = [(row["steps"], row["return"][0]) for row in self.run.evaluations if row["steps"] in steps]
         if not rows:
@@ -332,7 +332,7 @@ class Makers:
     # What they do
 
     def make(self, tier: str) -> None:
-        """Make a data set, and its validation part where one was asked for, and note them."""
+        """Make a data set, and its validation part if requested, and record them."""
         if tier == "medium-replay":
             parts, wholes, source = self.replay()
         else:
@@ -363,7 +363,7 @@ class Makers:
         self.manifest.data["sets"][tier] = entries[0] | ({"validation": entries[1]} if len(entries) > 1 else {})
 
     def source(self, tier: str) -> dict[str, Any]:
-        """Return who acted in a data set."""
+        """Return the description of a data set's policy."""
         policies = self.manifest.data["policies"]
         who = {"random": ("random",), "medium": ("medium",), "expert": ("expert",), "mixed": ("random", "expert")}
         return {
@@ -373,7 +373,7 @@ class Makers:
         }
 
     def play(self, who: str, steps: int, part: int, tier: str = "") -> tuple[Transitions, list[float]]:
-        """Play so many steps. Return the transitions, and the returns of the whole episodes."""
+        """Play `steps` steps. Return the transitions, and the returns of the whole episodes."""
         policy = self.policy(self.manifest.data["policies"]["expert" if who == "random" else who]["step"])
         start = self.start(tier or who, part) + (50 if tier and who == "random" else 0)
         batch, share = self.batch(environments_for(self.setup, steps)), 1.0 if who == "random" else 0.0
@@ -386,7 +386,7 @@ class Makers:
         return join([found for found, _ in halves], self.setup.spec.horizon), halves[0][1] + halves[1][1]
 
     def replay(self) -> tuple[list[Transitions], list[list[float]], dict[str, Any]]:
-        """Return all that the run had experienced when it had learned to be `medium`, and who acted."""
+        """Return the experience of the run up to the `medium` policy, and the description of its source."""
         medium = self.manifest.data["policies"]["medium"]
         found, whole, first = experienced(self.run, self.setup, medium["step"])
         source = {
@@ -409,9 +409,9 @@ class Makers:
 
 
 def experienced(run: Run, setup: Setup, until: int) -> tuple[Transitions, np.ndarray, int]:
-    """Return what a run had experienced until a step, which episodes of it are whole, and the step it begins at.
+    """Return the experience of a run up to a step, the mask of whole episodes, and the step of its start.
 
-    Of large observations, where episodes are short, the oldest may be lost; see `forage.memory.uniform`.
+    With large observations and short episodes the oldest may be lost; see `forage.memory.uniform`.
     """
     recorded = from_config(run.config, where=run.directory)  # with the memory that records
     arrays, steps = remembered(run, recorded, [0])
@@ -445,7 +445,7 @@ def selected(found: Transitions, keep: np.ndarray) -> Transitions:
 
 
 def told(name: str, entry: dict[str, Any]) -> str:
-    """Say in a line what a data set is."""
+    """Describe a data set in a line."""
     mean, score = entry["mean_return"], entry["normalised"]
     said = "no whole episode" if mean is None else f"mean return {mean:.5g}, normalised {score:.2f}"
     held = entry.get("validation")

@@ -1,4 +1,4 @@
-"""The manifest of a folder of data sets: what was asked for, who acted, and what came of it.
+"""The manifest of a folder of data sets: its settings, its policies and its results.
 
 format, environment, asked     what the folder was made with; another `make` there must ask for the same
 versions                       of Forage, its packages and the commit
@@ -53,7 +53,7 @@ class Manifest:
         checkpoint.write_atomically(self.path, lambda file: file.write(text.encode()))
 
     def is_made(self, name: str) -> bool:
-        """Return whether a data set, and its validation part if it has one, lie there as they were made."""
+        """Return whether a data set, and its validation part if it has one, exist unchanged."""
         entry = self.data["sets"].get(name, {})
         parts = [(self.folder / one["file"], one["sha256"]) for one in (entry, entry.get("validation")) if one]
         return bool(parts) and all(path.exists() and files.fingerprint(path) == known for path, known in parts)
@@ -74,7 +74,7 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def histogram(returns: Sequence[float]) -> dict[str, list[float]]:
-    """Return how many whole episodes had which return: `count` of each bin, and its `edges`."""
+    """Return the histogram of whole episodes' returns: `count` of each bin, and its `edges`."""
     if not len(returns):
         return {"count": [], "edges": []}
     count, edges = np.histogram(np.asarray(returns, float), BINS)
@@ -82,5 +82,5 @@ def histogram(returns: Sequence[float]) -> dict[str, list[float]]:
 
 
 def normalised(value: float, ends: dict[str, float]) -> float:
-    """Return where a return lies between random actions (0) and the expert (1)."""
+    """Return the position of a return between random actions (0) and the expert (1)."""
     return (value - ends["random"]) / (ends["expert"] - ends["random"])

@@ -20,7 +20,7 @@ BINS = 30
 
 
 def draw(path: Path, found: Shown, title: str, seen: Leaves, acted: Leaves) -> Path:
-    """Draw four panels: how often which return, length and action, and where two entries of observations lie."""
+    """Draw four panels: the histograms of returns, lengths and actions, and a map of two observation entries."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, 5.4), dpi=200, layout="constrained", facecolor="white")
@@ -42,7 +42,7 @@ def bars(axes: Axes, values: np.ndarray, what: str, of: str) -> None:
 
 
 def returns(axes: Axes, found: Shown) -> None:
-    """Draw the returns, and the ends of the normalised score where they are known."""
+    """Draw the returns, and the ends of the normalised score if they are known."""
     bars(axes, found.returns, "episodes", "return")
     for label, level in (found.ends or {}).items():
         axes.axvline(level, color=QUIET, linewidth=1, linestyle=DASHES[1])
@@ -51,7 +51,7 @@ def returns(axes: Axes, found: Shown) -> None:
 
 
 def entries(axes: Axes, leaves: Leaves, what: str, of: str) -> None:
-    """Draw how often actions were chosen: a bar for each number, or a line for each entry of a vector."""
+    """Draw the frequency of actions: a bar for each number, or a line for each entry of a vector."""
     arrays = [(array.reshape(len(array), -1), space) for array, space in leaves.values()]
     flat, space = arrays[0]
     style(axes, what, of)
@@ -69,7 +69,7 @@ def entries(axes: Axes, leaves: Leaves, what: str, of: str) -> None:
 
 
 def places(axes: Axes, leaves: Leaves) -> None:
-    """Draw where the two entries of observations that vary most lie, darker for more; of one entry how often which."""
+    """Draw the density of the two observation entries that vary most, or the histogram of a single one."""
     from matplotlib.colors import LinearSegmentedColormap, LogNorm
 
     flat = np.concatenate([array.reshape(len(array), -1).astype(float) for array, _ in leaves.values()], 1)

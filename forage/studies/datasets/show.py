@@ -1,6 +1,6 @@
-"""What a data set holds: returns, lengths, how much of its spaces it covers, and what is wrong with it.
+"""The description of a data set: returns, lengths, coverage of its spaces, and faults.
 
-A file is looked at that could not be learned from as well: each fault is a sentence with the first row that has it.
+Files that are unfit for learning are described too: each fault is a sentence with the first row that has it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Leaves = dict[str, tuple[np.ndarray, gymnasium.Space[Any]]]
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """Something that is wrong: a sentence, how many rows have it and which is the first; no row for the whole file."""
+    """A fault: a sentence, the number of rows that have it and the first one; no row if it concerns the whole file."""
 
     what: str
     rows: int = 0
@@ -55,7 +55,7 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Shown:
-    """What a data set holds, as `forage data show` says it."""
+    """The description of a data set, as `forage data show` prints it."""
 
     file: str
     header: dict[str, Any]
@@ -135,9 +135,9 @@ class Shown:
 
 
 def show(file: str | os.PathLike[str], page: str | os.PathLike[str] | None = None) -> Shown:
-    """Look at a data set, and write a page about it where a `page` (.html) is named. Return what it holds.
+    """Describe a data set, and write a page about it if a `page` (.html) is named.
 
-    Raise `ForageError` if the file is missing, damaged or something else; whatever else is wrong is among `faults`.
+    Raise `ForageError` if the file is missing, damaged or of another kind; other faults are among `faults`.
     """
     path = Path(file)
     if page is not None and Path(page).suffix != ".html":
@@ -192,7 +192,9 @@ def show(file: str | os.PathLike[str], page: str | os.PathLike[str] | None = Non
 
 
 def load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any], list[str]]:
-    """Read the arrays of a file as they are, its header, and which ends of episodes it lacks (they are then false)."""
+    """Read the arrays of a file unchanged, its header, and the names of missing ends of episodes (they are then
+    false).
+    """
     header = files.read_header(path)
     try:
         with checkpoint.opened(path) as archive:
@@ -231,14 +233,14 @@ def leaves_of(name: str, arrays: Mapping[str, np.ndarray], space: Any) -> Leaves
 
 
 def check_lengths(path: Path, count: int, arrays: Mapping[str, np.ndarray]) -> None:
-    """Raise `ForageError` for an array that does not begin with the transitions: its rows are nobody's."""
+    """Raise `ForageError` for an array with another number of rows than the transitions."""
     for name, array in arrays.items():
         if array.shape[:1] != (count,):
             raise ForageError(f"{path}: {name} has shape {array.shape}, and there are {count:,} rewards.")
 
 
 def episode_faults(arrays: dict[str, np.ndarray], seen: Leaves, later: Leaves, faults: list[Fault]) -> np.ndarray:
-    """Note what is wrong with the ends of episodes. Return which transitions end one."""
+    """Note the faults in the ends of episodes. Return the mask of transitions that end one."""
     terminated, truncated = (np.asarray(arrays[name], bool) for name in ("terminated", "truncated"))
     ended = terminated | truncated
     note(faults, "both terminated and truncated are true", terminated & truncated)
@@ -286,7 +288,7 @@ def number_faults(name: str, array: np.ndarray, space: Any, faults: list[Fault])
 
 
 def note(faults: list[Fault], what: str, wrong: Any) -> None:
-    """Add a fault where there are rows that have it."""
+    """Add a fault if there are rows that have it."""
     if wrong.any():
         faults.append(Fault(what, int(wrong.sum()), int(wrong.argmax())))
 
@@ -320,7 +322,7 @@ def entries_in(name: str, array: np.ndarray, space: Any) -> list[Entry]:
 
 
 def bounds_of(space: Any, i: int, values: np.ndarray) -> tuple[float, float, bool]:
-    """Return the range that an entry can have, the data's where its space has none, and whether it is whole numbers."""
+    """Return the range of an entry, the data's if its space has none, and whether it is of whole numbers."""
     if isinstance(space, gymnasium.spaces.Discrete):
         return float(space.start), float(space.start + space.n - 1), True
     if isinstance(space, gymnasium.spaces.MultiDiscrete):

@@ -1,1 +1,1 @@
-"""The ledger: what agents reach, how fast and at which cost, measured again and held against what was measured."""
+"""The ledger: agents' scores, speed and cost, measured again and compared with the recorded figures."""

@@ -1,9 +1,9 @@
-"""Keeps the ledger's figures, measures rows again, and says what drifted.
+"""The ledger's figures: writing them, measuring rows again, and judging the changes.
 
-A verdict is for each quantity. Learning is judged by statistics over seeds, so that luck does not count: its intervals
-must be worse as a whole, and by more than a tolerance. Speed and the time of compilation are judged in units of a
-yardstick that was measured in the same process, and memory as it is: with generous tolerances, only on the hardware
-and the JAX that the stored figures are of, and where they look worse, by the better of two measurements.
+There is a verdict for each quantity. Learning is judged by statistics over seeds, so that luck does not count: its
+intervals must be worse as a whole, and by more than a tolerance. Speed and compile time are judged in units of a
+yardstick measured in the same process, and memory directly: with generous tolerances, only on the hardware and the JAX
+of the stored figures, and if they look worse, by the better of two measurements.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def stored_of(name: str, path: Path) -> Figures:
 
 
 def store(name: str, figures: Figures, path: Path) -> None:
-    """Write a row's figures, and the table, where a folder `results` lies beside the ledger."""
+    """Write a row's figures, and the table, if there is a folder `results` next to the ledger."""
     ledger = read_json(path) if path.exists() else {}
     ledger = {key: figures if key == name else ledger[key] for key in ROWS if key in ledger or key == name}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ def check(name: str, then: Figures, measure: Callable[[str], Figures] = measure)
 
 
 def findings(then: Figures, now: Figures) -> list[Finding]:
-    """Return what each quantity did between two measurements of a row."""
+    """Return the finding on each quantity between two measurements of a row."""
     found = [judge_score(then, now), judge_threshold(then, now)]
     if why := differs(then, now):
         return found + [Finding(quantity, SKIPPED, why) for quantity in NOISY]
@@ -142,7 +142,7 @@ def findings(then: Figures, now: Figures) -> list[Finding]:
 
 
 def judge_score(then: Figures, now: Figures) -> Finding:
-    """Worse where the whole interval of the difference lies below what is tolerated."""
+    """Judge the score: worse if the whole interval of the difference is below the tolerance."""
     said = f"{written(then)} then, {written(now)} now"
     if then["score"] is None or now["score"] is None:
         verdict = SAME if then["score"] is now["score"] else WORSE if now["score"] is None else BETTER
@@ -154,7 +154,7 @@ def judge_score(then: Figures, now: Figures) -> Finding:
 
 
 def judge_threshold(then: Figures, now: Figures) -> Finding:
-    """Worse where a log-rank test sees it and the mean number of steps is longer by more than is tolerated."""
+    """Judge the steps to the threshold: worse if a log-rank test finds it and the mean is beyond the tolerance."""
     times = [times_of(then), times_of(now)]
     what = f"steps to a return of {then['settings']['threshold']:g}"
     said = " then, ".join(str(median_time(t)) for t in times) + " now"
@@ -170,13 +170,13 @@ def judge_threshold(then: Figures, now: Figures) -> Finding:
 
 
 def judge_ratio(quantity: str, said: str, ratio: float, least: float) -> Finding:
-    """`ratio`: how many times as good as then."""
+    """Judge a ratio. `ratio`: the new figure as a multiple of the old one."""
     verdict = WORSE if ratio < least else BETTER if ratio > 1 / least else SAME
     return Finding(quantity, verdict, f"{said} {ratio:.2f} times as good, {least:.2f} tolerated")
 
 
 def differs(then: Figures, now: Figures) -> str:
-    """Why speed and memory cannot be held against each other, or nothing."""
+    """Return the reason why speed and memory cannot be compared, or an empty text."""
     found = [
         f"{name} {then['versions'].get(name)} (here {now['versions'].get(name)})"
         for name in ("jax", "jaxlib")
@@ -196,5 +196,5 @@ def verdict(found: Iterable[Finding]) -> str:
 
 
 def sentences(name: str, found: list[Finding]) -> list[str]:
-    """Return what a check found, line by line."""
+    """Describe the findings of a check, line by line."""
     return [f"{name}: {verdict(found)}", *(f"  {f.quantity}: {f.verdict}; {f.said}" for f in found)]

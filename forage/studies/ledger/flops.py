@@ -1,7 +1,7 @@
-"""How many floating-point operations a step of a run takes.
+"""The floating-point operations of a step of a run.
 
-XLA's own analysis counts the body of a loop once, however often it is run, so they are counted in what JAX traced.
-Only products of matrices and convolutions count: what the machine's peak is about.
+XLA's own analysis counts the body of a loop once, however often it is run, so they are counted in JAX's trace. Only
+matrix products and convolutions count, as for the machine's peak.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from forage.loop.learner import Learner
 
 
 def flops_per_step(learner: Learner, mark: Any = ()) -> float:
-    """Count those of acting and learning, for each step of one environment, once learning has begun.
+    """Count the operations of acting and learning for each step of one environment, after learning has started.
 
-    `mark` has the shapes of an episode's mark, for an agent that wants them.
+    `mark` has the shapes of an episode's mark, for an agent that uses them.
     """
     agent, agents = learner.agent, learner.spec.num_agents
     envs, time = agent.num_envs, agent.rollout_length
@@ -44,7 +44,7 @@ def flops_per_step(learner: Learner, mark: Any = ()) -> float:
 
 
 def count(jaxpr: Any, turns: int = 1) -> float:
-    """Count those of one evaluation of `jaxpr`. A loop whose number of turns is unknown when traced takes `turns`."""
+    """Count the operations of one evaluation of `jaxpr`. A loop with an unknown number of turns counts `turns`."""
     total = 0.0
     for equation in jaxpr.eqns:
         name, params = equation.primitive.name, equation.params

@@ -53,7 +53,7 @@ class Yardstick:
         self.peak = 0.0  # of the best single product
 
     def look(self) -> float:
-        """Return the mean over some products, so that what others take of the machine meanwhile is seen."""
+        """Return the mean time of some products, to detect other load on the machine."""
         spent = []
         for _ in range(PRODUCTS):
             began = time.perf_counter()
@@ -65,7 +65,7 @@ class Yardstick:
 
 
 class Compiling:
-    """The time in which JAX traced, lowered or compiled something."""
+    """The time that JAX spent tracing, lowering or compiling."""
 
     def __init__(self) -> None:
         self.spans: list[tuple[float, float]] = []
@@ -170,13 +170,13 @@ def peak_memory() -> float:
 
 
 def hardware() -> dict[str, Any]:
-    """Return what speed depends on: figures are held against each other only where this is the same."""
+    """Return the hardware that speed depends on; only figures from equal hardware are compared."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {"cpu": cpu(), "cores": cores, "device": jax.devices()[0].device_kind, "system": platform.system()}
 
 
 def commit() -> str | None:
-    """Forage's commit, with `+` where its files differ from it; `None` if it does not lie in git."""
+    """Return Forage's commit, with `+` if its files differ from it; `None` outside of git."""
     try:
         git("ls-files", "--error-unmatch", "studies/ledger/measuring.py")
         return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "--", ".") else "")

@@ -1,4 +1,4 @@
-"""The rows of the ledger: which agent learns what, for how long, on which seeds."""
+"""The rows of the ledger: agents, environments, numbers of steps, and seeds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FIRST_SEED = 100  # seeds that no search for presets used
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One experiment, with the agent's usual settings where `options` say nothing else."""
+    """One experiment, with the agent's usual settings except for `options`."""
 
     agent: str
     environment: str
@@ -23,7 +23,7 @@ class Row:
     sample: bool = False  # cheap enough to be measured again every week
 
     def settings(self) -> dict[str, Any]:
-        """Return what decides a row's figures, as plain data."""
+        """Return the settings that determine a row's figures, as plain data."""
         found = dataclasses.asdict(self) | {"options": {k: plain(v) for k, v in self.options.items()}}
         return {name: value for name, value in found.items() if name != "sample"}
 

@@ -1,4 +1,4 @@
-"""How the ledger is shown: a line for each row, and the table in Markdown."""
+"""The ledger as text: a line for each row, and the table in Markdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from forage.evaluation.thresholds import Times, median_time
 from forage.studies.ledger.rows import ROWS
 
 Figures = dict[str, Any]
-"""What `measuring.measure` found of one row, with the settings it was measured with."""
+"""The figures of one row from `measuring.measure`, with the settings of the measurement."""
 
 
 def written(figures: Figures) -> str:

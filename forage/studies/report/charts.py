@@ -1,4 +1,4 @@
-"""What a report's charts show, as plain numbers that `chart.js` draws."""
+"""The data of a report's charts, as plain numbers that `chart.js` draws."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POINTS = 400  # of a line; a screen shows no more, and the file stays small
 
 
 def learning(runs: Sequence[Compared], name: str) -> str:
-    """Chart how each run learned, in training and in evaluations, and its final score."""
+    """Chart the learning curve of each run, in training and in evaluations, and its final score."""
     series = []
     for arm, one in enumerate(runs):
         labels = [f"seed {seed}" for seed in one.run.config["seeds"]]
@@ -62,7 +62,7 @@ def final(one: Compared, arm: int, labels: list[str]) -> dict[str, Any]:
 
 
 def profiles(runs: Sequence[Compared]) -> str:
-    """Chart the share of seeds above each return; nothing where all scores are one."""
+    """Chart the share of seeds above each return; empty if all scores are equal."""
     scored = [(arm, one) for arm, one in enumerate(runs) if one.scores is not None]
     together = np.concatenate([np.zeros(0), *(one.scores for _, one in scored if one.scores is not None)])
     if not len(together) or together.min() == together.max():
@@ -94,7 +94,7 @@ def thinned(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def plain(values: Any) -> list[float | None]:
-    """Numbers for JSON, to six digits; what is not a number becomes null."""
+    """Return numbers for JSON, to six digits, with null for those that are not finite."""
     numbers = np.asarray([np.nan if value is None else value for value in values], float)
     return [
         float(f"{value:.6g}") if abs(value) < 1e5 else round(value) if np.isfinite(value) else None for value in numbers

@@ -87,7 +87,7 @@ def report(
 
 
 def budget(runs: Sequence[Compared]) -> str:
-    """Return what the runs have in common: how long each was, and how it was scored."""
+    """Describe the lengths and the evaluations of the runs."""
     run = runs[0].run
     acted: dict[str, list[str]] = {}
     for one in runs:
@@ -107,7 +107,7 @@ def budget(runs: Sequence[Compared]) -> str:
 
 
 def mean_of(runs: Sequence[Compared]) -> str:
-    """Return what numbers over the seeds of these runs are."""
+    """Return the name of the mean over the seeds of these runs."""
     return name_of_mean(max(len(one.run.config["seeds"]) for one in runs))
 
 
@@ -116,7 +116,7 @@ def section(title: str, content: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; what is short and begins with a digit or a sign is set as a number."""
+    """Return a table; short cells that start with a digit or a sign are set as numbers."""
 
     def cell(text: str) -> str:
         number = ' class="number"' if len(text) < 40 and text[:1] in "-+0123456789" else ""
@@ -160,7 +160,7 @@ def scores(runs: Sequence[Compared], threshold: float | None) -> tuple[list[str]
 
 
 def configurations(runs: Sequence[Compared]) -> str:
-    """Write which settings differ and may matter; below them, folded away, what only some runs have, and the rest."""
+    """Write the settings that differ and may matter; below them, folded away, those of single runs, and the rest."""
     flat = [flattened(one.run.config) for one in runs]
     head = ["setting", *(one.label for one in runs)]
 
@@ -182,13 +182,13 @@ def configurations(runs: Sequence[Compared]) -> str:
 
 
 def changes(runs: Sequence[Compared]) -> str:
-    """Return which run each came from, and what was changed in it on the way; nothing where nothing was."""
+    """Return a table of each run's parent and changes; empty if there are none."""
     rows = [[one.label, said] for one in runs for said in sentences(one.run)]
     return table(["run", "what"], rows) if rows else ""
 
 
 def texts(runs: Sequence[Compared]) -> str:
-    """Show what each policy said at the first, the middle and the last evaluation, where episodes are in words."""
+    """Show the texts of each policy at the first, the middle and the last evaluation, if episodes are text."""
     parts = [
         f"<p>{escape(one.label)} {escape(title)}</p>{table(HEAD, rows)}"
         for one in runs
@@ -198,7 +198,7 @@ def texts(runs: Sequence[Compared]) -> str:
 
 
 def films(runs: Sequence[Compared], film: bool, progress: Callable[[str], None]) -> str:
-    """Show each run's film; with `film`, make those that are missing, or say why one cannot be made."""
+    """Show each run's film; with `film`, make the missing ones, or give the reason if one cannot be made."""
     parts = []
     for one in runs:
         found = [path for suffix in MOST if (path := one.run.directory / f"agent{suffix}").exists()]
@@ -217,7 +217,7 @@ def films(runs: Sequence[Compared], film: bool, progress: Callable[[str], None])
 
 
 def filmed(tell: Callable[[str], None], label: str, episode: int, step: int, total: float) -> None:
-    """Say how far the film of a run is."""
+    """Report the progress of a run's film."""
     tell(f"filming {label}: step {step:,} of 300 at most")
 
 
@@ -231,7 +231,7 @@ def shown(film: Path, label: str) -> str:
 
 
 def printed(runs: Sequence[Compared]) -> list[str]:
-    """Return a sentence for each run that says all a reader must know to believe its number."""
+    """Return a sentence for each run with all facts that a reader needs to trust its number."""
     lines = []
     for one in runs:
         if one.scores is None:
@@ -253,7 +253,7 @@ def printed(runs: Sequence[Compared]) -> list[str]:
 
 
 def times(runs: Sequence[Compared]) -> str:
-    """Return the seconds of each run's last sitting, by what they were spent on."""
+    """Return the seconds of each run's last session by activity."""
     files = [one.run.directory / "time.json" for one in runs]
     found = [read_json(file) if file.exists() else {} for file in files]
     found = [{name: took for name, took in spent.items() if is_number(took)} for spent in found]

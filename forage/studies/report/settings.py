@@ -33,7 +33,7 @@ def differing(configs: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str
 
 
 def same(one: str, other: str) -> bool:
-    """Return whether two settings are the same in all that matters to a run."""
+    """Return whether two settings are equal in their effect on a run."""
     try:
         return one == other or math.isclose(float(one), float(other), rel_tol=1e-6)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What language policies said at their first, middle and last evaluation, for a report's tables."""
+"""Texts of language policies at their first, middle and last evaluation, for a report's tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST = 5  # conversations of one evaluation
 
 
 def tables(run: Run) -> list[tuple[str, list[list[str]]]]:
-    """Return a title and the rows of each of these evaluations; nothing of a run without words."""
+    """Return a title and the rows of each of these evaluations; empty for a run without texts."""
     members = members_of(run.config["sweep"], run.config["seeds"])
     share = max(1, MOST // len(members))
     return [
@@ -29,7 +29,7 @@ def tables(run: Run) -> list[tuple[str, list[list[str]]]]:
 
 
 def row(member: str, one: Conversation) -> list[str]:
-    """Return one conversation as a row; what follows its prompt is in one cell."""
+    """Return one conversation as a row; the turns after its prompt are in one cell."""
     (_, prompt), *rest = one.said
     answer = rest[0][1] if len(rest) == 1 else "\n".join(f"{who}: {what}" for who, what in rest)
     reward = f"{one.reward:g}{f', {one.verdict}' if one.verdict else ''}"

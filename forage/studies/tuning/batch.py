@@ -28,7 +28,7 @@ class Batch:
         episodes: int,
         rewards: Rewards | None = None,
     ):
-        """`rewards` say what several rewards are worth together, for all members alike; unless said, the setup's."""
+        """`rewards` combine several rewards into one, the same for all members; by default the setup's."""
         self.setup, self.settings, self.seeds, self.episodes = setup, [dict(s) for s in settings], list(seeds), episodes
         self.rewards = rewards or setup.rewards
         self.broken = np.zeros(len(seeds), bool)  # something is not finite, or its environment failed
@@ -53,18 +53,18 @@ class Batch:
         return -(-self.setup.steps // self.runner.steps_per_iteration)
 
     def advance(self, share: float) -> None:
-        """Train every member up to this share of the run. One that breaks is the only one to do so."""
+        """Train every member up to this share of the run. A member that breaks does not affect the others."""
         self.steps = max(1, round(self.iterations * share)) * self.runner.steps_per_iteration
         self._note(self.runner.attempt(self.steps, self.broken.tolist()))
 
     def _note(self, why: Sequence[str]) -> None:
-        """Note of each member why it broke, where it did only now."""
+        """Note for each member that broke just now the reason."""
         for index, sentence in enumerate(why):
             if sentence and not self.broken[index]:
                 self.broken[index], self.why[index] = True, sentence
 
     def evaluate(self) -> np.ndarray:
-        """Return each member's mean evaluation return; minus infinity where it broke."""
+        """Return each member's mean evaluation return; minus infinity if it broke."""
         limit, sampled = step_limit(self.setup), self.setup.evaluation_actions == "sampled"
         returns, why = self.runner.attempt_evaluation(self.episodes, limit, prng.TUNING, sampled, self.broken.tolist())
         self._note(why)
@@ -74,14 +74,14 @@ class Batch:
         return np.where(finite, self.rewards.score(returns, self.setup.spec).mean(1), -np.inf)
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Go on with these members alone."""
+        """Continue with these members alone."""
         rows = list(rows)
         self.settings, self.seeds = [self.settings[row] for row in rows], [self.seeds[row] for row in rows]
         self.broken, self.why = self.broken[rows], [self.why[row] for row in rows]
         self.runner = self.runner.select(rows)
 
     def take_over(self, source: Int[np.ndarray, " member"], settings: Sequence[Settings]) -> None:
-        """Let member i go on with what member `source[i]` has learned and remembers, and with `settings[i]`."""
+        """Let member i continue the learner and memory of member `source[i]`, with `settings[i]`."""
         failed = self.broken
         self.settings, self.broken = [dict(s) for s in settings], self.broken[source]
         self.why = [self.why[i] for i in source]

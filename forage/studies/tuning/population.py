@@ -1,4 +1,4 @@
-"""Population based training: those behind copy those ahead, and go on with hyper-parameters a little changed."""
+"""Population based training: weak members copy strong ones, and continue with slightly changed hyper-parameters."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def evolve(
 
 
 class Saved:
-    """What members that train side by side go on from when they are killed: their state after one of the parts."""
+    """The saved state of members that train in one program, from which they continue after a kill."""
 
     def __init__(self, path: Path, note: Callable[[str], None]):
         self.path, self.note = path, note
@@ -97,7 +97,7 @@ class Saved:
         self.interval.train(time.monotonic())
 
     def header(self) -> dict[str, Any] | None:
-        """Return what was saved beside the state of an earlier sitting; `None` if that is not there or damaged."""
+        """Return the header of the state that an earlier session saved; `None` if it is missing or damaged."""
         if not self.path.exists():
             return None
         try:
@@ -107,7 +107,7 @@ class Saved:
             return None
 
     def batch(self, header: dict[str, Any] | None, batch: Batch) -> Batch:
-        """Give a batch that has just begun the state that belongs to a header."""
+        """Load the state of a header into a batch that has just started."""
         if header is not None:
             batch.runner.load(self.path)
             batch.steps, batch.why = header["steps"], header["why"]
@@ -115,7 +115,7 @@ class Saved:
         return batch
 
     def save(self, batch: Batch, part: int, **more: Any) -> None:
-        """Write the state after a part, where an earlier one is too old, and after the last part the header alone."""
+        """Write the state after a part, if the earlier one is too old; after the last part, write the header alone."""
         began = time.monotonic()
         header = {"part": part, "steps": batch.steps, "settings": batch.settings, **more}
         header |= {"broken": batch.broken.tolist(), "why": batch.why}
@@ -162,7 +162,7 @@ def replay(
 
 
 def check(setup: Setup, space: Sequence[Over], size: int) -> None:
-    """Raise `ForageError` for what a population cannot search."""
+    """Raise `ForageError` for a search space that does not suit a population."""
     for one in space:
         if one.choices or not is_traced(setup, one):
             why = "given as choices" if one.choices else "part of the program's shape"
@@ -185,7 +185,7 @@ def selected(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
 
 
 def changed(settings: dict[str, float], space: Sequence[Over], random: np.random.Generator) -> dict[str, float]:
-    """Return each number a fifth up or down, within its range, or drawn anew."""
+    """Return each number a fifth larger or smaller, within its range, or redrawn."""
     found = {}
     for one in space:
         moved = float(np.clip(settings[one.name] * random.choice(FACTORS), one.low, one.high))

@@ -1,8 +1,8 @@
-"""Search: Optuna proposes settings, trials run in batches, and what they bring is told back.
+"""Search: Optuna proposes settings, trials run in batches, and Optuna receives their results.
 
 Random search (Bergstra and Bengio, 2012); TPE (Bergstra, Bardenet, Bengio and Kégl, 2011); Hyperband (Li, Jamieson,
-DeSalvo, Rostamizadeh and Talwalkar, 2018, arXiv 1603.06560) over TPE, where trials that fall behind stop early. The
-samplers and the pruner are those of Optuna (Akiba, Sano, Yanase, Ohta and Koyama, 2019, arXiv 1907.10902).
+DeSalvo, Rostamizadeh and Talwalkar, 2018, arXiv 1603.06560) over TPE, with an early stop of weak trials. The samplers
+and the pruner are those of Optuna (Akiba, Sano, Yanase, Ohta and Koyama, 2019, arXiv 1907.10902).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WORST = -1e30  # what a broken trial is worth, for Optuna, which takes no infini
 
 
 class Trial(NamedTuple):
-    """One setting and what it brought."""
+    """One setting and its results."""
 
     number: int
     settings: dict[str, Any]
@@ -57,7 +57,7 @@ class Plan(NamedTuple):
 
 
 def search(plan: Plan, trials: int, path: Path, tell: Callable[[list[Trial], float], None]) -> list[Trial]:
-    """Run trials until there are `trials`; those that `path` holds already count. `tell` hears of each batch."""
+    """Run trials until there are `trials`; those in the file `path` count. `tell` reports each batch."""
     optuna = load_optuna()
     done, rows = read(path), Rows(path)
     rows.drop_half()
@@ -83,7 +83,7 @@ def study_of(optuna: Any, plan: Plan, done: Sequence[Trial]) -> Any:
 
 
 def run(plan: Plan, asked: Sequence[Any], first: int) -> list[Trial]:
-    """Train the trials that were asked for, those that can share a program together."""
+    """Train these trials, those that can share a program together."""
     static = [one.name for one in plan.space if not is_traced(plan.setup, one)]
 
     def fixed(index: int) -> list[tuple[str, str]]:
@@ -140,7 +140,7 @@ def trained(
 
 
 def samplers(optuna: Any, plan: Plan, done: int) -> dict[str, Any]:
-    """Return the sampler and the pruner. `done`: trials of earlier sittings, which are not repeated."""
+    """Return the sampler and the pruner. `done`: trials of earlier sessions, not to be repeated."""
     if plan.method == "random":
         return {"sampler": optuna.samplers.RandomSampler(seed=done)}
     sampler = optuna.samplers.TPESampler(seed=done, multivariate=True, constant_liar=True)
@@ -163,7 +163,7 @@ def distributions(optuna: Any, plan: Plan) -> dict[str, Any]:
 
 
 def recorded(optuna: Any, plan: Plan, trial: Trial, worst: float) -> Any:
-    """Return a trial that is over, for Optuna. What broke is `worst`, so that the sampler stays away from it."""
+    """Return a finished trial for Optuna. A broken one gets the value `worst`, so that the sampler avoids it."""
     state = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}[trial.state]
     value = trial.value if np.isfinite(trial.value) else worst
     return optuna.trial.create_trial(
@@ -202,7 +202,7 @@ def read(path: Path) -> list[Trial]:
 
 
 def load_optuna() -> Any:
-    """Import Optuna, or says how to install it."""
+    """Import Optuna. Raise `ForageError` with the command that installs it if it is missing."""
     try:
         import optuna
     except ImportError as error:

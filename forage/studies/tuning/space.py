@@ -1,4 +1,4 @@
-"""What is searched: hyper-parameters by name, each with a range or choices."""
+"""The search space: hyper-parameters by name, each with a range or choices."""
 
 from __future__ import annotations
 

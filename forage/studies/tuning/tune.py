@@ -1,4 +1,4 @@
-"""The whole of it: search on tuning seeds, then the best against the default on test seeds, which no trial has seen."""
+"""Tuning: a search on tuning seeds, then a comparison of the best with the default on unseen test seeds."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def tune(
     evaluation_actions: str = "greedy",
     **options: Any,
 ) -> dict[str, Any]:
-    """Search hyper-parameters and say what they are worth. Return what tune.json holds.
+    """Search hyper-parameters and judge the best against the default. Return the content of tune.json.
 
     `space`: `learning_rate=1e-4:1e-2:log`, `epochs=1,4,10`, `memory.exponent=0.3:0.9`. `method`: `tpe`, `random`,
     `hyperband` or `pbt` (`trials` is then the population). Trials train on `tuning_seeds`, `batch` of them at once, and
-    a population on seeds of its own, from 10,000 on; the best is then trained on `seeds` beside the default. Both are
-    how many, from 0 and from 5,000 on, or which, and may not meet. `evaluation_actions` are `greedy` or `sampled`, for
-    all trials. `options` as of `forage.train`.
-    A search that was stopped goes on when it is called again with the same directory.
+    a population on seeds of its own, from 10,000 on; the best and the default are then trained on `seeds`. Both are
+    numbers of seeds, from 0 and from 5,000 on, or lists of them, and must not overlap. `evaluation_actions` are
+    `greedy` or `sampled`, for all trials. `options` as for `forage.train`. A search that was stopped continues when it
+    is called again with the same directory.
     """
     check_call(tune, {"space": space, "trials": trials, "batch": batch, "episodes": episodes, "directory": directory})
     methods = (*METHODS, "pbt")
@@ -169,7 +169,7 @@ def tune(
 
 
 def check_directory(path: Path, words: dict[str, Any]) -> None:
-    """Raise `ForageError` if another search lies, or somebody's files."""
+    """Raise `ForageError` if the directory holds another search or other files."""
     check_no_others(path, ["search.json"], lambda found: {"method", "space"} <= found.keys())
     if (path / "search.json").exists():
         then = read_json(path / "search.json")
@@ -192,7 +192,7 @@ def tested(
 
 
 def returns_of(run: Run, setup: Setup) -> np.ndarray:
-    """Return each seed's mean evaluation return; what several rewards are worth together is for `setup` to say."""
+    """Return each seed's mean evaluation return; `setup` combines several rewards."""
     assert run.evaluation is not None
     names = setup.spec.reward_names
     if not names:
@@ -211,7 +211,7 @@ def judged(tuned: np.ndarray | None, default: np.ndarray | None, broke: dict[str
 
 
 def work(trials: int, method: str, setup: Setup, population: Sequence[int], seeds: Sequence[int]) -> str:
-    """Say what a search trains, which is most of the time that it takes."""
+    """Describe the training of a search, which takes most of its time."""
     each = f"{setup.steps:,} steps with {len(population)} seed{'s' * (len(population) > 1)}"
     searched = (
         f"{trials} members live for {each}" if method == "pbt" else f"each of {trials} trials trains up to {each}"
@@ -220,7 +220,7 @@ def work(trials: int, method: str, setup: Setup, population: Sequence[int], seed
 
 
 def teller(say: Any, total: int) -> Any:
-    """Show a batch of the trials, which are `total` in all."""
+    """Return a function that shows a batch of the `total` trials."""
 
     def tell(trials: list[Trial], seconds: float) -> None:
         top = max(trials, key=lambda trial: trial.value)
@@ -257,7 +257,7 @@ def worth(returns: list[float] | None) -> str:
 
 
 def sentences(result: dict[str, Any]) -> list[str]:
-    """Return what was found, line by line."""
+    """Describe the result, line by line."""
     top = result["best"]
     settings = top["settings"][-1] if isinstance(top["settings"], list) else top["settings"]
     at = "at the end " if isinstance(top["settings"], list) else ""
