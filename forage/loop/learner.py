@@ -55,23 +55,23 @@ class Learner(Part):
 
     def check(self, environment: Environment | None = None) -> None:
         """Raise `ForageError` if parts and environment do not fit together. `None`: it is on the host."""
-        self = settled(self)
-        self.rewards.check(self.spec)
-        self.agent.check(self.spec)
-        check_asked(self.agent, self.rewards, self.spec)
-        check_streams(self.agent, self.rewards, self.spec)
-        check_world(self.agent, self.rewards, self.spec, environment)
-        check_ends(self.agent, self.rewards, self.spec)
-        check_group(self.agent, self.rewards, "rewards")
-        check_group(self.agent, self.memory, "memory")
-        check_signatures(self.behaviour, act="state, hidden, observation, moment", report="state, rollout, moment")
-        self.behaviour.check(self.agent, self.spec)
-        check_source(self.agent, self.behaviour, self.memory)
-        check_primed(self.agent, self.memory)
-        check_paid(self.agent, self.rewards, self.memory, self.spec)
-        self.memory.check(self.agent, self.spec, environment)
-        check_team(self.agent, self.memory, self.spec)
-        self.check_judge(self.memory)
+        plain = settled(self)
+        plain.rewards.check(plain.spec)
+        plain.agent.check(plain.spec)
+        check_asked(plain.agent, plain.rewards, plain.spec)
+        check_streams(plain.agent, plain.rewards, plain.spec)
+        check_world(plain.agent, plain.rewards, plain.spec, environment)
+        check_ends(plain.agent, plain.rewards, plain.spec)
+        check_group(plain.agent, plain.rewards, "rewards")
+        check_group(plain.agent, plain.memory, "memory")
+        check_signatures(plain.behaviour, act="state, hidden, observation, moment", report="state, rollout, moment")
+        plain.behaviour.check(plain.agent, plain.spec)
+        check_source(plain.agent, plain.behaviour, plain.memory)
+        check_primed(plain.agent, plain.memory)
+        check_paid(plain.agent, plain.rewards, plain.memory, plain.spec)
+        plain.memory.check(plain.agent, plain.spec, environment)
+        check_team(plain.agent, plain.memory, plain.spec)
+        plain.check_judge(plain.memory)
 
     def check_judge(self, part: Any) -> None:
         """Raise `ForageError` if a part needs the agent's judgement and the agent gives none."""
@@ -86,25 +86,25 @@ class Learner(Part):
         self, key: Key[Array, ""], environment: Environment | None = None, mark: PyTree[Array] = ()
     ) -> LearnerState:
         """Make the first state. `environment`: as in `check`. `mark`: an example of `Experience.mark`."""
-        self = held(self, 0.0)
+        now = held(self, 0.0)
         keys = jax.random.split(key, 3)
-        agent_state = self.agent.init(keys[0], self.spec)
-        if isinstance(data := self.memory.transitions, Experience):
-            agent_state = self.agent.primed(agent_state, data)
-        behaviour_state = self.behaviour.init(keys[1], self.agent, self.spec)
-        streams = self.agent.num_envs * self.spec.num_agents
-        example = self.example(agent_state, behaviour_state, mark, environment)
-        example = example._replace(memo=(), note=self.rewards.note(self.spec))
-        if self.memory.tells_returns:
+        agent_state = now.agent.init(keys[0], now.spec)
+        if isinstance(data := now.memory.transitions, Experience):
+            agent_state = now.agent.primed(agent_state, data)
+        behaviour_state = now.behaviour.init(keys[1], now.agent, now.spec)
+        streams = now.agent.num_envs * now.spec.num_agents
+        example = now.example(agent_state, behaviour_state, mark, environment)
+        example = example._replace(memo=(), note=now.rewards.note(now.spec))
+        if now.memory.tells_returns:
             example = example._replace(return_to_go=jnp.zeros(()))
-        if self.joint:
-            example = team.repeat(example, self.spec.num_agents)
-        rows = self.agent.num_envs if self.joint else streams
+        if now.joint:
+            example = team.repeat(example, now.spec.num_agents)
+        rows = now.agent.num_envs if now.joint else streams
         return LearnerState(
             agent_state,
             behaviour_state,
-            self.rewards.init(keys[2], self.spec, streams),
-            self.memory.init(example, rows, self.agent.rollout_length, self.spec, environment),
+            now.rewards.init(keys[2], now.spec, streams),
+            now.memory.init(example, rows, now.agent.rollout_length, now.spec, environment),
         )
 
     def example(
@@ -115,18 +115,18 @@ class Learner(Part):
         environment: Environment | None = None,
     ) -> Experience:
         """Return a zero transition of one agent, with the shapes and dtypes of a rollout."""
-        self = held(self, 0.0)
-        observation = spaces.example(self.spec.observation_space)
+        now = held(self, 0.0)
+        observation = spaces.example(now.spec.observation_space)
 
         def decide() -> Decision:
-            hidden = Hidden(self.agent.hidden(self.spec), self.behaviour.hidden(self.agent, self.spec))
-            moment = Moment(self.agent, agent_state, self.spec, Clock(jnp.int32(0), jnp.float32(1)), prng.key(0))
-            if self.agent.looks_ahead and environment is not None:
+            hidden = Hidden(now.agent.hidden(now.spec), now.behaviour.hidden(now.agent, now.spec))
+            moment = Moment(now.agent, agent_state, now.spec, Clock(jnp.int32(0), jnp.float32(1)), prng.key(0))
+            if now.agent.looks_ahead and environment is not None:
                 moment = moment._replace(world=World(environment, environment.reset(prng.key(0))[0]))
-            return self.behaviour.act(behaviour_state, hidden, observation, moment)
+            return now.behaviour.act(behaviour_state, hidden, observation, moment)
 
         decision = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(decide))
-        names = self.spec.reward_names
+        names = now.spec.reward_names
         return Experience(
             observation=observation,
             action=decision.action,
@@ -137,9 +137,9 @@ class Learner(Part):
             source=jnp.int32(AGENT),
             aux=decision.aux,
             memo=decision.memo,
-            info={name: jnp.zeros(()) for name in self.spec.info_names},
+            info={name: jnp.zeros(()) for name in now.spec.info_names},
             mark=jax.tree.map(jnp.zeros_like, mark),
-            version=jax.tree.map(jnp.zeros_like, self.agent.version(agent_state)),
+            version=jax.tree.map(jnp.zeros_like, now.agent.version(agent_state)),
         )
 
     @property
@@ -163,23 +163,23 @@ class Learner(Part):
         Where the behaviour intervenes on the host, the host tells them. `world`: that environment as it stands, where
         it is native.
         """
-        self = held(self, clock.fraction)
+        now = held(self, clock.fraction)
 
         def one(hidden: Hidden, observation: PyTree[Array], key: Key[Array, ""], agent: Int[Array, ""]) -> Decision:
-            who = env * self.spec.num_agents + agent
-            ahead = world if self.agent.looks_ahead else None
-            moment = Moment(self.agent, state.agent, self.spec, clock, key, who, ahead)
-            decision = self.behaviour.act(state.behaviour, hidden, observation, moment)
+            who = env * now.spec.num_agents + agent
+            ahead = world if now.agent.looks_ahead else None
+            moment = Moment(now.agent, state.agent, now.spec, clock, key, who, ahead)
+            decision = now.behaviour.act(state.behaviour, hidden, observation, moment)
             source = decision.source
             if (present := spaces.present(observation)) is not None:
                 waits = jnp.where(source == OPPONENT, OPPONENT, NOBODY)
                 source = jnp.where(present == 1, source, jnp.where(present == 0, waits, GONE))
             decision = decision._replace(source=source)
-            if self.behaviour.on_host:
+            if now.behaviour.on_host:
                 return decision
-            return decision._replace(hidden=self.acted(state, decision.hidden, decision.action))
+            return decision._replace(hidden=now.acted(state, decision.hidden, decision.action))
 
-        return self.by_agent(one)(hidden, observation, key)
+        return now.by_agent(one)(hidden, observation, key)
 
     def acted(self, state: LearnerState, hidden: Hidden, action: PyTree[Array]) -> Hidden:
         """Tell the memory of one agent which action was taken."""
@@ -222,19 +222,19 @@ class Learner(Part):
 
         `world`: as in `act`. Schedules count as they end.
         """
-        self = held(self, 1.0)
-        ahead: dict[str, Any] = {"world": world} if self.agent.looks_ahead else {}
+        now = held(self, 1.0)
+        ahead: dict[str, Any] = {"world": world} if now.agent.looks_ahead else {}
 
         def one(hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], _: Int[Array, ""]):
             def act(explore: bool) -> tuple[PyTree[Array], PyTree[Array]]:
-                return self.agent.act(state.agent, hidden, observation, key, explore, **ahead)[:2]
+                return now.agent.act(state.agent, hidden, observation, key, explore, **ahead)[:2]
 
             # Where a program serves both ways, XLA computes once what they share, which is the network.
             chosen = act(sampled) if isinstance(sampled, bool) else either(sampled, act(True), act(False))
             action, after = chosen
-            return action, self.agent.acted(state.agent, after, action)
+            return action, now.agent.acted(state.agent, after, action)
 
-        return self.by_agent(one)(hidden, observation, key)
+        return now.by_agent(one)(hidden, observation, key)
 
     def learn(
         self, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]
@@ -243,35 +243,35 @@ class Learner(Part):
 
         Metrics are means over the updates made; all are zero, and `updates` too, before `learning_starts`.
         """
-        self = held(self, clock.fraction)
+        now = held(self, clock.fraction)
         reward_key, sample_key, learn_key = jax.random.split(key, 3)
         behaviour_key = jax.random.fold_in(key, prng.BEHAVIOUR)
-        agents = self.spec.num_agents
+        agents = now.spec.num_agents
         rollout = team.as_streams(rollout, agents)
-        moment = Moment(self.agent, state.agent, self.spec, clock, behaviour_key)
-        behaviour_state = self.behaviour.report(state.behaviour, rollout, moment)
+        moment = Moment(now.agent, state.agent, now.spec, clock, behaviour_key)
+        behaviour_state = now.behaviour.report(state.behaviour, rollout, moment)
         rollout = rollout._replace(memo=())
-        heard = named(rollout, self.spec)
-        rewards_state, note, reward_metrics = self.reward(state, heard, clock, reward_key)
-        rollout = self.by_team(rollout._replace(note=note))
-        if self.memory.tells_returns:
-            rollout = rollout._replace(return_to_go=self.relabelled(rewards_state, rollout).reward)
-        memory_state = self.memory.add(state.memory, rollout, self.rows(clock))
-        if self.memory.judged:
-            judgement = self.judgement(state.agent, rewards_state, rollout)
-            memory_state = self.memory.rate(memory_state, judgement, self.rows(clock))
+        heard = named(rollout, now.spec)
+        rewards_state, note, reward_metrics = now.reward(state, heard, clock, reward_key)
+        rollout = now.by_team(rollout._replace(note=note))
+        if now.memory.tells_returns:
+            rollout = rollout._replace(return_to_go=now.relabelled(rewards_state, rollout).reward)
+        memory_state = now.memory.add(state.memory, rollout, now.rows(clock))
+        if now.memory.judged:
+            judgement = now.judgement(state.agent, rewards_state, rollout)
+            memory_state = now.memory.rate(memory_state, judgement, now.rows(clock))
         agent_state = state.agent
-        if type(self.agent).observe is not Agent.observe:
-            agent_state = self.agent.observe(agent_state, self.relabelled(rewards_state, rollout))
+        if type(now.agent).observe is not Agent.observe:
+            agent_state = now.agent.observe(agent_state, now.relabelled(rewards_state, rollout))
         clock = clock._replace(steps=clock.steps + rollout.terminated.size // agents)
 
         def update(
             carry: tuple[State, State], sample_key: Key[Array, ""], learn_key: Key[Array, ""]
         ) -> tuple[tuple[State, State], Metrics]:
-            return self.update(carry, rewards_state, clock, sample_key, learn_key)
+            return now.update(carry, rewards_state, clock, sample_key, learn_key)
 
-        carry, updates, due = (agent_state, memory_state), self.agent.updates_per_rollout, self.agent.due(agent_state)
-        if updates == 1 and due is None and not self.learning_starts:
+        carry, updates, due = (agent_state, memory_state), now.agent.updates_per_rollout, now.agent.due(agent_state)
+        if updates == 1 and due is None and not now.learning_starts:
             carry, metrics = update(carry, sample_key, learn_key)
             metrics = metrics | {"updates": jnp.float32(1)}
         else:
@@ -281,7 +281,7 @@ class Learner(Part):
             # sampling out of the loop if it did not, and there fuse it with `add`, which then works on a copy as well.
             # Where the agent says how many are due, seeds may differ, and all that the loop carries is copied at each
             # turn, unless the agent says that they are `alike`.
-            count = jnp.where(clock.steps >= self.learning_starts, updates if due is None else due, 0)
+            count = jnp.where(clock.steps >= now.learning_starts, updates if due is None else due, 0)
             shapes = jax.eval_shape(update, carry, sample_key, learn_key)[1]
             nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
@@ -292,7 +292,7 @@ class Learner(Part):
             carry, total = jax.lax.fori_loop(0, count, turn, (carry, nothing))
             made = updates if due is None else jnp.maximum(count, 1)
             metrics = jax.tree.map(lambda x: x / made, total) | {"updates": count.astype(jnp.float32)}
-        learned = LearnerState(carry[0], behaviour_state, rewards_state, self.memory.rest(carry[1]))
+        learned = LearnerState(carry[0], behaviour_state, rewards_state, now.memory.rest(carry[1]))
         return learned, metrics | reward_metrics
 
     def reward(
@@ -332,10 +332,10 @@ class Learner(Part):
         self, state: LearnerState, clock: Clock, key: Key[Array, ""], next_key: Key[Array, ""]
     ) -> tuple[LearnerState, Metrics]:
         """Learn from one batch of an `offline` memory, which is never added to. `next_key`: that of the next call."""
-        self = held(self, clock.fraction)
+        now = held(self, clock.fraction)
         sample_key, learn_key = jax.random.split(key)
         upcoming = jax.random.split(next_key)[0]
-        carry, metrics = self.update((state.agent, state.memory), state.rewards, clock, sample_key, learn_key, upcoming)
+        carry, metrics = now.update((state.agent, state.memory), state.rewards, clock, sample_key, learn_key, upcoming)
         return state._replace(agent=carry[0], memory=carry[1]), metrics | {"updates": jnp.float32(1)}
 
     def relabelled(self, rewards_state: State, experience: Experience) -> Experience:
@@ -367,24 +367,24 @@ class Learner(Part):
         State, clock and key are those that `learn` gets. Rewards are as `learn` will see them, once their part has
         learned from the rollout; in one program XLA computes once what both share.
         """
-        self = held(self, clock.fraction)
-        agents = self.spec.num_agents
+        now = held(self, clock.fraction)
+        agents = now.spec.num_agents
         rollout = team.as_streams(rollout, agents)._replace(memo=())
-        heard, reward_key = named(rollout, self.spec), jax.random.split(key, 3)[0]
-        rewards_state, note, _ = self.reward(state, heard, clock, reward_key)
-        judgement = self.judgement(state.agent, rewards_state, self.by_team(rollout._replace(note=note)))
-        if agents == 1 or self.joint:
+        heard, reward_key = named(rollout, now.spec), jax.random.split(key, 3)[0]
+        rewards_state, note, _ = now.reward(state, heard, clock, reward_key)
+        judgement = now.judgement(state.agent, rewards_state, now.by_team(rollout._replace(note=note)))
+        if agents == 1 or now.joint:
             return judgement
         return jax.tree.map(lambda x: x.reshape(len(x), -1, agents).mean(-1), judgement)
 
     def truncate(self, state: LearnerState, clock: Clock) -> LearnerState:
         """Truncate the unfinished episodes, which were lost. `clock` reads as it does after the newest rollout."""
-        self = held(self, clock.fraction)
+        now = held(self, clock.fraction)
         return state._replace(
-            agent=self.agent.truncate(state.agent),
-            behaviour=self.behaviour.truncate(state.behaviour, self.agent, clock),
-            rewards=self.rewards.truncate(state.rewards),
-            memory=self.memory.truncate(state.memory, self.rows(clock)),
+            agent=now.agent.truncate(state.agent),
+            behaviour=now.behaviour.truncate(state.behaviour, now.agent, clock),
+            rewards=now.rewards.truncate(state.rewards),
+            memory=now.memory.truncate(state.memory, now.rows(clock)),
         )
 
 
