@@ -1,4 +1,4 @@
-"""Agents: what learns?"""
+"""Agents: policies, value functions and the rules by which they learn."""
 
 PARTS = {
     # What most people look for comes first: `forage list` shows as many as fit on a screen.

@@ -1,4 +1,4 @@
-"""What agents with critics of continuous actions and a replay memory share: their options, and how critics are made.
+"""Options and critics shared by agents with critics of continuous actions and a replay memory.
 
 Most ways of learning from fewer steps are choices of these: how many critics there are and whose least value is the
 target (Chen et al., 2021, "Randomized Ensembled Double Q-Learning", arXiv 2101.05982), what is dropped and normalised
@@ -61,7 +61,7 @@ FIRST = 101  # folded into the key of a network, for first weights of another ki
 
 
 class CriticKeys(NamedTuple):
-    """What an update draws with; `None` if nothing is drawn."""
+    """Random keys of one update; `None` for those without use."""
 
     subset: Key[Array, ""] | None = None  # which critics the target asks
     target: Key[Array, ""] | None = None  # what the targets drop
@@ -95,7 +95,7 @@ class ActorCritic(Agent):
     """Observations can be normalised (`normalise_observation`)."""
 
     unrecycled: ClassVar[str] = ""
-    """Why its networks are not looked through for dormant units; empty if they are."""
+    """Reason not to recycle dormant units of this agent's networks; empty if they may be recycled."""
 
     learning_rate: float = 3e-4
     discount: float = 0.99
@@ -201,11 +201,11 @@ class ActorCritic(Agent):
             raise ForageError("One critic by itself has no diversity; have more critics, or leave diversity out.")
 
     def style(self) -> Style:
-        """Return what the networks are made with; the critics' normalisation and dropout are added to theirs."""
+        """Return the style of the networks; the critics' normalisation and dropout are added to the policy's."""
         return Style.of(self)
 
     def read_spec(self, spec: Spec) -> Spec:
-        """Return the spec as the networks know it, behind what normalises observations."""
+        """Return the spec that the networks get, with normalised observations."""
         norm = norms_for(spec, self.normalise_observation)
         return dataclasses.replace(spec, observation_space=read_after(spec.observation_space, norm))
 
@@ -233,7 +233,7 @@ class ActorCritic(Agent):
         return now._replace(observation=observation, next_observation=next_observation)
 
     def make_critics(self, key: Key[Array, ""], spec: Spec, dimensions: int, outputs: int = 1) -> ActionValue:
-        """Return all critics as one module, whose leaves have a leading axis. `spec`: as the networks know it."""
+        """Return all critics as one module with a leading axis in every leaf. `spec`: as the networks get it."""
         norm = self.layer_norm or self.critic_norm == "layer"
         style = self.style()._replace(layer_norm=norm, dropout=self.dropout)
         bins = Bins(self.bins, self.lowest_value, self.highest_value) if self.bins else None
@@ -245,7 +245,7 @@ class ActorCritic(Agent):
         return several(one, key, self.critics)
 
     def with_first_weights(self, key: Key[Array, ""], network: Network) -> Network:
-        """Return a network whose weights begin as `first_weights` says."""
+        """Return the network with its weights drawn again by the rule `first_weights`."""
         return redrawn(network, self.first_weights, jax.random.fold_in(key, FIRST))
 
     def make_critic(
@@ -269,11 +269,13 @@ class ActorCritic(Agent):
         return self.bounded_steps(named(self.optimiser, self.learning_rate))
 
     def bounded_steps(self, optimiser: Optimiser) -> Optimiser:
-        """Return an optimiser of networks, by which those of a simba-v2 torso stay on the sphere."""
+        """Return an optimiser that keeps the networks of a simba-v2 torso on the sphere."""
         return on_sphere(optimiser) if self.torso == "simba-v2" else optimiser
 
     def policy_descent(self) -> Optimiser:
-        """Return the optimiser of the policy and its temperature, where they learn at another rate than the critics."""
+        """Return the optimiser of the policy and its temperature; subclasses may give it another rate than the
+        critics'.
+        """
         return self.descent()
 
     def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
@@ -297,7 +299,7 @@ class ActorCritic(Agent):
     def recycle(
         self, state: State, observation: PyTree[Array], action: Float[Array, "batch dimensions"], fresh: State
     ) -> State:
-        """Begin dormant units of actor and critics anew, with the weights of a `fresh` state."""
+        """Reset dormant units of actor and critics to the weights of a `fresh` state."""
 
         def critic(old: ActionValue, new: ActionValue) -> tuple[ActionValue, PyTree[Array]]:
             return recycled(old, new, old.units(observation, action), self.dormant_threshold)
@@ -322,7 +324,7 @@ class ActorCritic(Agent):
         weight: Float[Array, " batch"],
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, ""], CriticReport]:
-        """Compute the `value_error` of all critics; with `diversity` also how alike their gradients are.
+        """Compute the `value_error` of all critics; `diversity` adds the similarity of their gradients.
 
         That has half its weight, as the squared errors are halved. The report is of the `value_error`.
         """
@@ -356,14 +358,14 @@ class ActorCritic(Agent):
         action: Float[Array, "batch dimensions"],
         key: Key[Array, ""] | None = None,
     ) -> Float[Array, " batch"]:
-        """Compute the value that the policy climbs; `key`: what the critics drop is drawn with."""
+        """Compute the value that the policy maximises; `key` draws the critics' dropout."""
         if self.climb == "first":
             return jax.tree.map(lambda x: x[0], critics)(observation, action, key)
         values = each_value(critics, observation, action, key=key)
         return least(values) if self.climb == "least" else values.mean(0)
 
     def critic_keys(self, key: Key[Array, ""] | None) -> CriticKeys:
-        """Return what one update draws with."""
+        """Return the random keys of one update."""
         if key is None or not (self.dropout or self.target_subset):
             return CriticKeys()  # what is not drawn leaves all other numbers as they are without such a choice
         subset, *drops = jax.random.split(jax.random.fold_in(key, 1), 4)

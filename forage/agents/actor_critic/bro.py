@@ -206,7 +206,7 @@ class BRO(SAC):
         return self.explorers(state.explorer, state.actor(observation), observation)
 
     def explorers(self, explorer: Explorer, policy: SquashedGaussian, observation: PyTree[Array]) -> SquashedGaussian:
-        """Return the policies that act where the actor's would be `policy`."""
+        """Return the optimistic exploration policies that act in place of the actor's `policy`."""
         shift = explorer(observation, policy.mean)
         return SquashedGaussian(policy.mean + shift, policy.log_std + jnp.log(self.explorer_deviation))
 
@@ -267,7 +267,7 @@ class BRO(SAC):
         noise: Float[Array, "batch dimensions"],
         counts: Bool[Array, " batch"] | None = None,
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """Compute the explorer's loss and its mean divergence from the policy, over what counts."""
+        """Compute the explorer's loss and its mean divergence from the policy, over the rows that count."""
         policy = jax.lax.stop_gradient(state.actor(observation))
         optimistic = self.explorers(explorer, policy, observation)
         action, _ = optimistic.from_noise(noise)

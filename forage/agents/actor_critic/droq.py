@@ -19,7 +19,7 @@ from forage.agents.actor_critic.sac import SAC
 
 
 class DroQ(SAC):
-    """SAC whose critics have dropout and layer normalisation (Hiraoka et al., 2022, arXiv 2110.02034).
+    """SAC with dropout and layer normalisation in its critics (Hiraoka et al., 2022, arXiv 2110.02034).
 
     The share that is dropped matters: the authors' README has 0.01 in all four environments of one of their two
     programs, and from 0.0001 (Hopper) to 0.1 (Humanoid) in the other. Their runs begin to learn after 5,000 steps, and

@@ -60,7 +60,7 @@ from forage.ops.two_hot import symexp, two_hot
 
 
 def glorot(key: Key[Array, ""], inputs: int, outputs: int) -> Linear:
-    """Return a layer whose weights are uniform in +-sqrt(12 / (inputs + outputs)), without bias at first.
+    """Return a layer with weights uniform in +-sqrt(12 / (inputs + outputs)) and a bias of zero.
 
     Glorot and Bengio (2010), "Understanding the difficulty of training deep feedforward neural networks", with the gain
     sqrt(2) of rectified units.
@@ -99,7 +99,7 @@ class Foresight(NamedTuple):
 
 
 class Encoder(equinox.Module):
-    """Encodings of states and of pairs of state and action, and what is predicted from them.
+    """Encoders of states and of pairs of state and action, and the heads that predict from them.
 
     A picture goes through the convolutions and one layer, anything else through two hidden layers and another one.
     """
@@ -139,7 +139,7 @@ class Encoder(equinox.Module):
     def pairs(
         self, states: Float[Array, "rows latent"], actions: Float[Array, "rows dimensions"]
     ) -> Float[Array, "rows latent"]:
-        """Encode states, which are encoded already, with actions."""
+        """Encode encoded states together with actions."""
         told = activation(self.pair.activation)(self.action(actions))
         return self.pair(jnp.concatenate([states, told], axis=1))
 
@@ -175,7 +175,7 @@ class Actor(equinox.Module):
     def taken(
         self, action: Float[Array, "rows outputs"], mask: Bool[Array, "rows actions"] | None
     ) -> Float[Array, "rows outputs"]:
-        """Return what actions with noise amount to: no further than the bounds, or one of the allowed numbers."""
+        """Project noisy actions to valid ones: clipped to the bounds, or a one-hot vector of an allowed action."""
         if not self.actions.discrete:
             return jnp.clip(action, -1.0, 1.0)
         action = action if mask is None else jnp.where(jax.vmap(allowed)(mask), action, -jnp.inf)
@@ -183,7 +183,7 @@ class Actor(equinox.Module):
 
     @property
     def reach(self) -> float:
-        """Return how large noise is beside what the options say."""
+        """Return the factor by which the noise options are multiplied."""
         return 0.5 if self.actions.discrete else 1.0
 
 
@@ -203,7 +203,7 @@ class Critic(equinox.Module):
 
 
 class Networks(NamedTuple):
-    """Everything that has a target."""
+    """All networks with a target copy."""
 
     encoder: Encoder
     actor: Actor
@@ -211,7 +211,7 @@ class Networks(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What is known of all transitions so far."""
+    """Statistics of all transitions so far."""
 
     reward: Float[Array, ""]  # mean size
     count: Float[Array, ""]  # of transitions; 0: only batches were seen, and they stand in
@@ -416,7 +416,7 @@ class MRQ(Agent):
         return unfinished + updates + interval * bursts
 
     def place(self, state: MRQState) -> Int[Array, ""]:
-        """Return how many updates were made since targets were copied; seeds that run together all made as many."""
+        """Return the number of updates since targets were copied, which is the same for all seeds that run together."""
         return alike(state.updates) % (2 * self.target_interval)
 
     def learn(
@@ -456,7 +456,7 @@ class MRQ(Agent):
         return state._replace(updates=state.updates + 1), metrics, jnp.where(encodes, jnp.nan, error)
 
     def renewed(self, state: MRQState, due: Bool[Array, ""]) -> MRQState:
-        """Copy the networks to their targets and measure rewards anew, where it is time."""
+        """Copy the networks to their targets and update the scale of rewards, if `due`."""
         networks = Networks(state.encoder, state.actor, state.critics)
         target = when(due, lambda _: networks, state.target)
         known = jnp.where(state.tally.count > 0, state.tally.reward, state.drawn.reward)
@@ -538,7 +538,7 @@ class MRQ(Agent):
         return (actor, critics, actor_optimiser, critic_optimiser), found, error * counts
 
     def goal(self, state: MRQState, experience: Experience, key: Key[Array, ""]) -> Float[Array, " batch"]:
-        """Compute what the critics learn: (R + D c' min_j Q'_j) / c."""
+        """Compute the value targets of the critics: (R + D c' min_j Q'_j) / c."""
         first = jax.tree.map(lambda x: x[: self.n_step], experience)
         fold = jax.vmap(returns.n_step, (1, 1, 1, None))
         total, last, left = fold(first.reward, first.terminated, first.truncated, self.discount)

@@ -35,14 +35,14 @@ from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, blend
 
 CUT, SQUASHED = (-20.0, 2.0), (-10.0, 2.0)
-"""Bounds of the logarithm of a policy's deviation: SAC's own, and where a tanh brings it between them."""
+"""Bounds of the logarithm of a policy's deviation: SAC's own, and those for a tanh."""
 
 EDGE = 1 - 1e-5
-"""Actions further out than this count as this far out where their density is asked for: at the bound it has none."""
+"""Largest absolute action for densities: actions beyond count as this, because the density has no value at 1."""
 
 
 class Actor(equinox.Module):
-    """Squashed Gaussians whose mean and standard deviation depend on the observation."""
+    """Squashed Gaussians with a mean and a standard deviation that depend on the observation."""
 
     torso: Torso
     head: Linear
@@ -59,7 +59,7 @@ class Actor(equinox.Module):
         squashed: bool = False,
         log_std: Any = None,
     ):
-        """`log_std`: at first, where noise depends on the state; else `None`."""
+        """Make the networks. `log_std`: its first value, for noise that depends on the state; else `None`."""
         torso_key, head_key = jax.random.split(key)
         self.actions, self.squashed = Actions.of(spec.action_space), squashed
         self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
@@ -206,7 +206,7 @@ class SAC(ActorCritic):
         next_noise: Float[Array, "batch dimensions"],
         key: Key[Array, ""] | None = None,
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
-        """Take a step of the critics and, when it is time, of actor and temperature; return as `learn` does.
+        """Update the critics and, if it is time, actor and temperature; return the same as `learn`.
 
         `noise`, `next_noise`: standard normal numbers that the policy's actions at s and s' are made from. `key`: for
         what the critics drop, and which of them the target asks.
@@ -321,7 +321,7 @@ class SAC(ActorCritic):
         counts: Bool[Array, " batch"] | None = None,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
-        """Compute the mean of alpha log pi(b|s) - Q(s, b), b ~ pi(.|s), over what counts; Q as `climbed`.
+        """Compute the mean of alpha log pi(b|s) - Q(s, b), b ~ pi(.|s), over the rows that count; Q as `climbed`.
 
         Beside it the log-probabilities and the loss. `state` holds the temperature.
         """

@@ -187,7 +187,7 @@ class SACDiscrete(Agent):
         observation: PyTree[Array],
         counts: Bool[Array, " batch"] | None = None,
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
-        """Mean of sum_a pi(a|s) (alpha log pi(a|s) - min_i Q_i(s, a)) over what counts.
+        """Compute the mean of sum_a pi(a|s) (alpha log pi(a|s) - min_i Q_i(s, a)) over the rows that count.
 
         Beside it the entropies and the loss.
         """

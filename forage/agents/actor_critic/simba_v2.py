@@ -1,4 +1,4 @@
-"""SimBaV2: soft actor-critic on the sphere, whose critics learn distributions of scaled returns.
+"""SimBaV2: soft actor-critic on the sphere with critics of the distribution of scaled returns.
 
 Lee, Lee, Seno, Kim, Stone, Choo (2025), "Hyperspherical Normalization for Scalable Deep Reinforcement Learning", arXiv
 2502.15280. Policy and critics are networks of unit length (`forage.nn.hypersphere`), whose optimisers bring weights
@@ -56,7 +56,7 @@ class Heads(equinox.Module):
 
 
 class Actor(sac.Actor):
-    """Squashed Gaussians whose heads are on the sphere as well."""
+    """Squashed Gaussians with heads that are on the sphere as well."""
 
     def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: Style, squashed: bool):
         torso_key, mean_key, std_key = jax.random.split(key, 3)
@@ -68,7 +68,7 @@ class Actor(sac.Actor):
 
 
 class Returns(NamedTuple):
-    """What rewards are divided by."""
+    """Statistics of returns that rewards are divided by."""
 
     running: Float[Array, " stream"]  # discounted return of each episode under way
     norm: RunningNorm  # of all of them, at every step
@@ -152,7 +152,7 @@ class SimBaV2(SAC):
 
     @property
     def places(self) -> Atoms:
-        """Return what critics' outputs stand for."""
+        """Return the atoms of the critics' outputs."""
         return Atoms(self.atoms, -self.limit, self.limit)
 
     def make_critic(
@@ -180,7 +180,7 @@ class SimBaV2(SAC):
         return state._replace(returns=state.returns._replace(running=jnp.zeros_like(state.returns.running)))
 
     def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
-        """Begin anew what is asked for, but never what is known of returns."""
+        """Reset the networks that are due, but keep the statistics of returns."""
         later, metrics = super().renew(state, batch, key, spec)
         return later._replace(returns=state.returns), metrics
 

@@ -151,7 +151,7 @@ class TD3(ActorCritic):
         counts: Bool[Array, " batch"] | None = None,
         action: Float[Array, "batch dimensions"] | None = None,
     ) -> State:
-        """Take one step of the critics down their gradient and, when it is time, one of the policy and the targets.
+        """Take one step of the critics down their gradient and, if it is time, one of the policy and the targets.
 
         `counts`: where the policy learns; `None`: everywhere. `action`: what was done there.
         """
@@ -171,13 +171,13 @@ class TD3(ActorCritic):
         )
 
     def followed(self, state: State, critics: ActionValue) -> ActionValue:
-        """Return the critics that the policy follows (`climb` says which of them)."""
+        """Return the critics that the policy follows, as the option `climb` selects them."""
         return critics
 
     def backup(
         self, state: State, now: Experience, noise: Float[Array, "batch dimensions"], keys: CriticKeys
     ) -> Float[Array, " batch"]:
-        """Compute what the critics learn of each transition."""
+        """Compute the critics' value target for each transition."""
         return self.target(state, now.reward, now.next_observation, now.terminated, noise, keys)
 
     def target(
@@ -206,7 +206,7 @@ class TD3(ActorCritic):
         counts: Bool[Array, " batch"] | None = None,
         action: Float[Array, "batch dimensions"] | None = None,
     ) -> Float[Array, ""]:
-        """Compute the mean of -Q(s, pi(s)) over what counts; Q as `climbed`. What was done there plays no part."""
+        """Compute the mean of -Q(s, pi(s)) over the rows that count; Q as `climbed`. The action taken plays no part."""
         return -weighted_mean(self.climbed(critics, observation, actor(observation)), counts)
 
     def delayed(

@@ -22,7 +22,7 @@ from forage.core.types import ForageError
 
 
 class TQC(SAC):
-    """SAC whose target is what is left of sorted quantiles (Kuznetsov et al., 2020, arXiv 2005.04269).
+    """SAC with targets from truncated sorted quantiles (Kuznetsov et al., 2020, arXiv 2005.04269).
 
     Numbers of critics and quantiles and sizes of networks are those of the authors' PyTorch program, whose README drops
     0 (HalfCheetah), 5 (Hopper) or 2 (Walker2d, Ant, Humanoid) of each critic's 25 quantiles. That program averages the

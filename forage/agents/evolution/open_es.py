@@ -32,7 +32,7 @@ from forage.ops.optimiser import Optimiser, adam
 
 
 class Policy(equinox.Module):
-    """A deterministic policy: the mode of what its outputs stand for."""
+    """A deterministic policy: the mode of the distribution that its outputs parametrise."""
 
     torso: Torso
     head: Linear

@@ -1,1 +1,1 @@
-"""Agents whose policy is a language model."""
+"""Agents with a language model as their policy."""

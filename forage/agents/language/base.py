@@ -1,4 +1,4 @@
-"""What agents of language share: a transformer that writes a turn at once, and scores what was written.
+"""Language agents' shared base: a transformer that writes a turn at once and scores the tokens it wrote.
 
 An observation has the token ids of all that was said so far, and an action those of the policy's answer; both count
 from 1, and 0 is no token (`forage.environments.text.environment`). Whoever samples and whoever learns use one
@@ -32,7 +32,7 @@ LOWEST = 1e-6  # a temperature below it is 0: the most probable token
 
 
 class LanguageState(NamedTuple):
-    """What an agent of language keeps."""
+    """State of a language agent."""
 
     network: Transformer  # with adapters, where these learn
     optimiser: Any
@@ -42,7 +42,7 @@ class LanguageState(NamedTuple):
 
 
 class Aux(NamedTuple):
-    """What is kept of an answer beside its tokens."""
+    """Data stored with an answer's tokens."""
 
     log_probability: Float[Array, " time"]  # of each token, as it was drawn
     temperature: Float[Array, " time"]
@@ -59,7 +59,7 @@ class Rows(NamedTuple):
 
 
 class LanguageAgent(Agent):
-    """An agent whose policy is a language model."""
+    """An agent with a language model as its policy."""
 
     on_policy: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
@@ -106,7 +106,7 @@ class LanguageAgent(Agent):
 
     @property
     def firsts(self) -> int:
-        """Return how many answers of each group the first policy writes, with the behaviour `first-policy`."""
+        """Return the number of answers per group that the first policy writes, with the behaviour `first-policy`."""
         return 0
 
     @property
@@ -170,11 +170,11 @@ class LanguageAgent(Agent):
         return self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
 
     def apart(self, network: Transformer) -> tuple[Transformer, Transformer | None]:
-        """Return what learns, and what does not."""
+        """Split the network into its trained and its frozen part."""
         return lora.split(network) if self.rank else (network, None)
 
     def sampling(self, temperature: Any) -> Sampling:
-        """Return how tokens are drawn at a temperature."""
+        """Return the sampling rule of tokens at a temperature."""
         return Sampling(temperature, self.top_k, self.top_p, self.min_p)
 
     def act(
@@ -186,7 +186,7 @@ class LanguageAgent(Agent):
         explore: bool,
         noise: Float[Array, "*noise"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        """Write an answer. Where many act side by side, all write in one pass of the model."""
+        """Write an answer. Under `vmap`, all answers are written in one pass of the model."""
         new = observation["reference"].shape[-1]
         temperature = jnp.broadcast_to(jnp.asarray(self.temperature if explore else 0.0, jnp.float32), (new,))
 
@@ -238,7 +238,7 @@ class LanguageAgent(Agent):
     def scored(
         self, network: Transformer, state: LanguageState, rows: Rows, together: Together = ALONE
     ) -> tuple[Float[Array, "row new"], Float[Array, "row new"]]:
-        """Return the log-probability of each token that was written, and the entropy of what it was drawn from.
+        """Return the log-probability of each written token, and the entropy of the distribution that it was drawn from.
 
         `together`: what rows have in common, which is then read once.
         """
@@ -257,7 +257,7 @@ class LanguageAgent(Agent):
 
 
 def warmth(rows: Rows) -> Float[Array, "row new 1"]:
-    """Return what the logits of each token are divided by; the most probable ones are scored at 1."""
+    """Return the divisor of each token's logits; the most probable tokens are scored at 1."""
     return jnp.where(rows.temperature < LOWEST, 1.0, rows.temperature)[..., None]
 
 

@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float
 from forage.ops.tokens.masks import kept, token_mean
 
 CHARGES = ("loss", "answer", "token")
-"""Where a divergence counts: in the loss, in the reward of answers, or in that of their tokens."""
+"""Placements of a divergence: in the loss, in the reward of answers, or in that of their tokens."""
 
 BY_TOKEN = ("none", "remax", "reinforce++")
 """The advantages that may be charged token by token."""

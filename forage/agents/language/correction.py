@@ -29,11 +29,11 @@ from forage.ops.tokens.masks import known, token_mean
 from forage.ops.tokens.off_policy import CORRECTIONS, sampler_weight
 
 RULES = (*CORRECTIONS, "uncorrected")
-"""What `correction` may be."""
+"""Values of the option `correction`."""
 
 
 def check_correction(agent: Any, rule: str, floor: Any, ceiling: Any) -> None:
-    """Raise `ForageError` for an unknown rule, bounds in the wrong order and an agent whose loss cannot be weighed."""
+    """Raise `ForageError` for an unknown rule, bounds in the wrong order or an agent without corrections."""
     known("correction of the sampler", rule, RULES)
     if not agent.corrects_sampler:
         raise ForageError(
@@ -47,7 +47,7 @@ def check_correction(agent: Any, rule: str, floor: Any, ceiling: Any) -> None:
 
 
 def lost(batch: Batch) -> Bool[Array, " env"]:
-    """Return which conversations came to nothing: the sampler lost an answer, and all after it."""
+    """Return a mask of the conversations that failed: the sampler lost an answer, and all after it."""
     return (batch.experience.source == GONE).any(0)
 
 
@@ -59,7 +59,7 @@ def corrected(
     floor: Any,
     ceiling: Any,
 ) -> tuple[Float[Array, "row new"], Metrics]:
-    """Return the weight of each token, and what is reported of the mismatch.
+    """Return the weight of each token, and metrics of the mismatch.
 
     `sampler_kl` estimates KL(sampler || policy) from the sampler's tokens by r - 1 - log r (k3 with the ratio that is
     unbiased there), `sampler_weight` is the mean weight, and `sampler_cut` the share of the tokens whose ratio lies

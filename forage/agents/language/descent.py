@@ -14,7 +14,7 @@ from forage.ops.minibatches import shuffled
 
 Loss = Callable[[Any, Any, Bool[Array, ""]], tuple[Float[Array, ""], Metrics]]
 FIRST = ("first_ratio", "sampler_gap")
-"""Metrics that say something of the first minibatch alone; of all others the mean is reported."""
+"""Metrics of the first minibatch alone; all others are averaged."""
 
 
 def descend(
@@ -27,7 +27,7 @@ def descend(
     minibatches: int,
     key: Key[Array, ""],
 ) -> tuple[PyTree[Array], Any, Metrics]:
-    """Return what was learned, the optimiser's state and metrics after `epochs` passes over a lesson.
+    """Return the trained networks, the optimiser's state and metrics after `epochs` passes over a lesson.
 
     The lesson has leaves `item ...`. `loss(learned, items, first)` is of some of its items, `first` being true before
     any step was made. One pass over one minibatch takes the items in their order; otherwise each pass shuffles them.

@@ -18,7 +18,7 @@ from forage.ops.tokens.masks import known
 from forage.ops.tokens.supervised import DIRECTIONS, distillation
 
 OVER = ("tokens", "vocabulary")
-"""What a divergence is summed over: the tokens that were drawn, by an estimator, or all that might have been."""
+"""Supports of the divergence's sum: the tokens that were drawn, by an estimator, or the whole vocabulary."""
 
 
 class Distill(GRPO):

@@ -60,7 +60,7 @@ from forage.ops.tokens.masks import AGGREGATIONS, aggregate, kept, known, token_
 
 
 class Lesson(NamedTuple):
-    """Answers with what is to be learned from them."""
+    """Answers with the inputs of their loss."""
 
     rows: Rows
     advantage: Float[Array, "row #new"]
@@ -73,13 +73,13 @@ class Lesson(NamedTuple):
 
     @property
     def newest(self) -> Bool[Array, "*row 1"]:
-        """Return where the policy acted that was the newest one."""
+        """Return a mask of the answers that the newest policy wrote."""
         everywhere = jnp.ones((*self.weight.shape, 1), bool)
         return everywhere if isinstance(self.older, tuple) else ~self.older[..., None]
 
 
 class Scores(NamedTuple):
-    """How the tokens of some answers are scored. No gradient flows through `old` and `entropy`."""
+    """Scores of the tokens of some answers. No gradient flows through `old` and `entropy`."""
 
     now: Float[Array, "row new"]  # log-probability of each under the policy that learns
     old: Float[Array, "row new"]  # and under the one that acted
@@ -90,7 +90,7 @@ class Scores(NamedTuple):
 def replayed(
     batch: Batch, advantage: Float[Array, "group answer"], weight: Float[Array, "group answer"]
 ) -> tuple[Float[Array, " env"], Float[Array, " env"], Bool[Array, " env"]]:
-    """Return advantage and weight of each episode, and whether an earlier policy acted in it, as the memory says."""
+    """Return advantage and weight of each episode, and whether an earlier policy acted in it, as the memory has it."""
     advantage, weight = advantage.reshape(-1), weight.reshape(-1)
     if not isinstance(batch.replay, Replay):
         return advantage, weight, jnp.zeros(len(advantage), bool)
@@ -102,7 +102,7 @@ def replayed(
 
 
 def outcomes(experience: Experience) -> Float[Array, " env"]:
-    """Return how right each conversation is: the truth that a verifier tells, else what the environment paid.
+    """Return the correctness of each conversation: the verifier's truth, or else the environment's reward.
 
     Neither prices of length nor bonuses count. Leaves are `time env ...`.
     """
@@ -220,7 +220,9 @@ class GRPO(LanguageAgent):
 
     @classmethod
     def stored(cls, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the options of a stored run: an estimator that is refused is the one whose gradient it had."""
+        """Return the options of a stored run, with an estimator that is now refused replaced by one of the same
+        gradient.
+        """
         if options.get("charged", cls.__dataclass_fields__["charged"].default) != "loss":
             return options | {"estimator": "k1"}
         return options | {"estimator": "k2"} if options.get("estimator") == "k1" else options
@@ -262,7 +264,7 @@ class GRPO(LanguageAgent):
         return Lesson(rows, nothing[:, :1], own, rows.sampled, nothing, older)
 
     def rewarded(self, batch: Batch, rows: Rows) -> Float[Array, " env"]:
-        """Return the reward of each conversation, less what it pays for its length."""
+        """Return the reward of each conversation, less its penalty for length."""
         reward = batch.experience.reward.sum(0)
         if self.margin:
             longest = rows.wrote.shape[1]
@@ -318,7 +320,7 @@ class GRPO(LanguageAgent):
         return weight.at[:, 0].set(0.0) if self.advantage == "remax" else weight
 
     def lost(self, batch: Batch) -> Bool[Array, "group answer"]:
-        """Return which conversations of a rollout came to nothing, as the sampler lost an answer of theirs."""
+        """Return a mask of the conversations of a rollout that failed because the sampler lost one of their answers."""
         return lost(batch)[: self.num_envs].reshape(-1, self.group_size)
 
     def compared_there(
@@ -346,7 +348,7 @@ class GRPO(LanguageAgent):
         return self.mapped(lambda part: self.scored(network, state, part, self.together(part))[0], rows)
 
     def together(self, rows: Rows) -> Together:
-        """Return what rows have in common, which is then read once for all of them.
+        """Return the prefix that rows share, so that the model reads it once for all of them.
 
         Where rows are a rollout in its order, that is the prompt of a group, or, of conversations of several turns, all
         that was said before: the contexts of most environments grow by it. Minibatches mix rows, and replayed answers
@@ -358,7 +360,7 @@ class GRPO(LanguageAgent):
         return Together(turns=self.rollout_length) if self.rollout_length > 1 else Together(prompts=self.group)
 
     def mapped(self, function: Callable[[Rows], Array], rows: Rows) -> Array:
-        """Return what a function makes of all rows, as many at once as an update learns from."""
+        """Apply a function to all rows, in batches of the size of an update."""
         parts = jax.tree.map(lambda x: x.reshape(self.minibatches, -1, *x.shape[1:]), rows)
         found = jax.lax.map(function, parts)
         return found.reshape(-1, *found.shape[2:])
@@ -382,7 +384,7 @@ class GRPO(LanguageAgent):
     def objective(
         self, network: Transformer, state: LanguageState, lesson: Lesson, first: Bool[Array, ""]
     ) -> tuple[Float[Array, ""], Metrics]:
-        """Compute the loss of some answers. `first`: the policy is still the one that acted, so ratios are 1."""
+        """Compute the loss of some answers. `first`: the policy has not changed since it acted, so ratios are 1."""
         rows = lesson.rows
         now, entropy = self.scored(network, state, rows, self.together(rows))
         newest = lesson.newest
@@ -417,7 +419,7 @@ class GRPO(LanguageAgent):
     def divergences(
         self, network: Transformer, state: LanguageState, lesson: Lesson, scores: Scores
     ) -> Float[Array, "row new"]:
-        """Compute the divergence from the reference at each token, with its gradient where it is in the loss."""
+        """Compute the divergence from the reference at each token; its gradient flows only if it is in the loss."""
         now, _, _, mask = scores
         if self.charged == "loss":
             return kl_loss(now, lesson.reference, mask, self.divergence_estimator)
@@ -437,7 +439,7 @@ class GRPO(LanguageAgent):
         return self.averaged(loss, lesson, scores.mask)
 
     def averaged(self, loss: Float[Array, "row new"], lesson: Lesson, mask: Bool[Array, "row new"]) -> Float[Array, ""]:
-        """Return one number of what tokens lose, by the named aggregation and the weights of answers."""
+        """Aggregate the tokens' losses to one number, by the named aggregation and the weights of answers."""
         length = mask.shape[1] if self.aggregation == "constant" else None
         return aggregate(loss * lesson.weight[:, None], mask, self.aggregation, length)
 

@@ -185,7 +185,7 @@ class OnlineDPO(LanguageAgent):
 
 
 class XPO(OnlineDPO):
-    """Exploratory preference optimisation: online DPO with a bonus for leaving what the first policy says already.
+    """Exploratory preference optimisation: online DPO with a bonus for leaving the first policy's answers.
 
     Of two answers to a prompt the first policy writes one (behaviour `first-policy`), the policy the other. To DPO's
     loss comes `optimism` times log pi of the former, chosen or not.

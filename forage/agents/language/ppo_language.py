@@ -1,4 +1,4 @@
-"""PPO of a language model: a critic says of each token what is to be expected from there."""
+"""PPO of a language model with a critic of the value before each token."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Critic(NamedTuple):
     head: Float[Array, " width"]
 
     def value(self, rows: Rows) -> Float[Array, "row new"]:
-        """Return what is to be expected before each token that was written, in float32."""
+        """Return the value before each token that was written, in float32."""
         hidden, _ = before(self.network, rows.tokens, rows.there, wanted=rows.wrote.shape[1])
         return hidden.astype(jnp.float32) @ self.head
 
 
 class ValuedState(NamedTuple):
-    """What an agent of language with a critic keeps; the names are those of `LanguageState`."""
+    """State of a language agent with a critic; the names are those of `LanguageState`."""
 
     network: Transformer
     optimiser: Any
@@ -45,7 +45,7 @@ class ValuedState(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """Answers with what is to be learned from them."""
+    """Answers with the inputs of their loss."""
 
     rows: Rows
     advantage: Float[Array, "row new"]
@@ -177,7 +177,7 @@ class PPOLanguage(LanguageAgent):
     def objective(
         self, network: Transformer, critic: Critic, state: ValuedState, lesson: Lesson, first: Bool[Array, ""]
     ) -> tuple[Float[Array, ""], Metrics]:
-        """Compute the loss of some answers, of policy and critic together, which share no weights."""
+        """Compute the loss of policy and critic on some answers; the two share no weights."""
         rows = lesson.rows
         now, entropy = self.scored(network, self.plain(state), rows)
         old = jnp.where(first, jax.lax.stop_gradient(now), lesson.old)
@@ -212,7 +212,7 @@ def back(x: Array, turns: int) -> Array:
 
 
 def at_last(reward: Float[Array, " row"], wrote: Bool[Array, "row new"]) -> Float[Array, "row new"]:
-    """Return a reward of each turn at its last token; of turns in which nothing was written none."""
+    """Place the reward of each turn at its last token; empty turns get none."""
     final = jnp.arange(wrote.shape[1]) == wrote.shape[1] - 1 - jnp.argmax(wrote[:, ::-1], axis=1)[:, None]
     return jnp.where(final & wrote, reward[:, None], 0.0)
 

@@ -15,7 +15,7 @@ from forage.ops.tokens.supervised import SELECTIONS, selection
 
 
 class RAFT(GRPO):
-    """Supervised fine-tuning on chosen answers of one's own: the best of each group, or all that are right.
+    """Supervised fine-tuning on the policy's own answers: the best of each group, or all right ones.
 
         loss = mean over tokens of chosen answers of -log pi
 

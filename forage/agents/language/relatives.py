@@ -33,7 +33,7 @@ class DrGRPO(GRPO):
 
 
 class DAPO(GRPO):
-    """DAPO: clip higher, a mean over tokens, no groups that are all right or all wrong, less pay for very long answers.
+    """DAPO: clip higher, a mean over tokens, no groups of equal rewards, lower rewards for very long answers.
 
     Yu et al. (2025), "DAPO: An Open-Source LLM Reinforcement Learning System at Scale", arXiv 2503.14476, section 4.1:
     bounds 0.2 and 0.28, 16 answers to a prompt, 4,096 of 20,480 tokens where length costs, no divergence. There prompts
@@ -73,7 +73,7 @@ class RLOO(GRPO):
 
 
 class ReinforcePlusPlus(GRPO):
-    """REINFORCE++: PPO's clip without a critic; advantages are brought to mean 0 and deviation 1 over the whole batch.
+    """REINFORCE++: PPO's clip without a critic; advantages get mean 0 and deviation 1 over the whole batch.
 
     Hu (2025), "REINFORCE++: A Simple and Efficient Approach for Aligning Large Language Models", arXiv 2501.03262. The
     divergence is a price of each token. Its weight, 0.01, is that of OpenRLHF's scripts for PPO (the author's own
@@ -107,7 +107,7 @@ class ReinforcePlusPlusBaseline(GRPO):
 
 
 class ReMax(GRPO):
-    """ReMax: the reward of the most probable answer to a prompt is the baseline of another one that is drawn.
+    """ReMax: the reward of the most probable answer to a prompt is the baseline of another, sampled answer.
 
     Li et al. (2023), "ReMax: A Simple, Effective, and Efficient Reinforcement Learning Method for Aligning Large
     Language Models", arXiv 2310.10505. The first answer of each group is the most probable one (behaviour
@@ -155,7 +155,7 @@ class CISPO(GRPO):
 
 
 class LitePPO(GRPO):
-    """Lite PPO: the group's mean, the batch's deviation, and a mean over tokens; nothing else.
+    """Lite PPO: advantages by the group's mean and the batch's deviation, and a mean over tokens.
 
     Liu et al. (2025), "Part I: Tricks or Traps? A Deep Dive into RL for LLM Reasoning", arXiv 2508.08221: 8 answers to
     a prompt drawn at temperature 0.99 with top-k 100 and top-p 0.99, no divergence, as TRL's paper index quotes it,
@@ -172,7 +172,7 @@ class LitePPO(GRPO):
 
 
 class GMPO(GRPO):
-    """GMPO: the geometric mean of clipped ratios of tokens, which bears wider bounds.
+    """GMPO: the geometric mean of clipped ratios of tokens, which allows wider bounds.
 
     Zhao et al. (2025), "Geometric-Mean Policy Optimization", arXiv 2507.20673, section 4: bounds of 0.4 on the
     logarithm (those of the loss), no divergence. How many steps each rollout gets could not be looked up; here 4.
@@ -185,7 +185,7 @@ class GMPO(GRPO):
 
 
 class SAPO(GRPO):
-    """SAPO: a soft gate in the place of the clip, steeper where the advantage is negative.
+    """SAPO: a soft gate in place of the clip, steeper for negative advantages.
 
     Gao et al. (2025), "Soft Adaptive Policy Optimization", arXiv 2511.20347: temperatures 1 and 1.05 (those of the
     loss). How many steps each rollout gets could not be looked up; here 4.
@@ -198,7 +198,7 @@ class SAPO(GRPO):
 
 
 class MaxRL(GRPO):
-    """MaxRL: (r - mean) / mean, which climbs the logarithm of the rate of success as far as the group's size tells it.
+    """MaxRL: advantages (r - mean) / mean, which maximise the log success rate up to the order of the group's size.
 
     Tajwar et al. (2026), "Maximum Likelihood Reinforcement Learning", arXiv 2602.02710. Rewards must not be negative.
     The score function of whole answers, by which the identity holds, is the sum over their tokens; so it is here.
@@ -211,7 +211,7 @@ class MaxRL(GRPO):
 
 
 class PassAtK(GRPO):
-    """Pass@k training: an answer is worth what it adds to sets of `best_of` answers, each paid by its best one.
+    """Pass@k training: an answer's advantage is its contribution to the best reward of sets of `best_of` answers.
 
     Chen et al. (2025), "Pass@k Training for Adaptively Balancing Exploration and Exploitation of Large Reasoning
     Models", arXiv 2508.10751, with the closed form of the authors' `passk_adv.py`; their settings of the loss are not

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning: what an expert would write next becomes likelier."""
+"""Supervised fine-tuning: the expert's next text becomes more likely."""
 
 from __future__ import annotations
 

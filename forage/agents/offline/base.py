@@ -1,4 +1,4 @@
-"""What agents that learn from a data set share: a policy that says how probable an action is, and how they act."""
+"""Shared base of agents that learn from a data set: a policy with a density of actions, and acting by it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEAST_LOG_STD, MOST_LOG_STD = -5.0, 2.0  # of the authors' code of implicit Q-le
 
 
 def best_return(data: Experience) -> Float[Array, ""]:
-    """Return the highest return of the whole episodes of a data set whose returns are told (`Agent.contexts`)."""
+    """Return the highest return of the whole episodes of a data set with returns-to-go (`Agent.contexts`)."""
     assert not isinstance(data.return_to_go, tuple) and not isinstance(data.time, tuple)
     complete = True if isinstance(data.complete, tuple) else data.complete
     return jnp.where((data.time == 0) & complete, data.return_to_go, -jnp.inf).max()
@@ -70,7 +70,7 @@ class Policy(equinox.Module):
 
 
 class OfflineAgent(Agent):
-    """An agent whose state has a `policy`. It takes no environment steps while it learns."""
+    """An agent that acts by its state's `policy` and takes no environment steps during learning."""
 
     on_policy: ClassVar[bool] = False
     offline: ClassVar[bool] = True

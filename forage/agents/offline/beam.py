@@ -21,12 +21,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 Extend = Callable[[PyTree[Array], Int[Array, " beam"], int], tuple[PyTree[Array], Float[Array, "beam tokens"]]]
-"""From what the model remembers of each sequence, its next token and that token's place in the transition, to what it
-remembers then, and how likely each token after that is."""
+"""The model's step: from its cache of each sequence, the next token and that token's place in the transition, to the
+new cache and the logits of each token after that.
+"""
 
 
 class Layout(NamedTuple):
-    """How many tokens the parts of a transition have; the reward and the value have one each, in this order."""
+    """The numbers of tokens for the parts of a transition; the reward and the value have one each, in this order."""
 
     observation: int
     action: int
@@ -47,7 +48,7 @@ class Search(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The first action of the best sequence, in tokens, and what the sequence is worth."""
+    """The first action of the best sequence, in tokens, and the worth of the sequence."""
 
     action: Int[Array, " action"]
     worth: Float[Array, ""]
@@ -72,7 +73,7 @@ def plan(
     value: Float[Array, " tokens"],
     key: Key[Array, ""],
 ) -> Found:
-    """Search from a model that remembers a sequence up to an observation (leaves `beam ...`, all beams alike).
+    """Search from the model's cache of a sequence up to an observation (leaves `beam ...`, the same in all beams).
 
     `reward`, `value`: what each token of these stands for.
     """

@@ -51,7 +51,7 @@ UNKNOWN_LENGTH = 1000  # steps that are told apart where an environment has no h
 
 
 class Sequence(NamedTuple):
-    """What the network reads, of consecutive steps of one episode."""
+    """The network's input: consecutive steps of one episode."""
 
     to_go: Float[Array, " steps"]  # the rewards still to come, divided by their scale
     observation: PyTree[Array]  # leaves `steps ...`, normalised
@@ -61,7 +61,7 @@ class Sequence(NamedTuple):
 
 
 class SequencePolicy(equinox.Module):
-    """From a sequence to what is put out for each action of it."""
+    """A causal transformer from a sequence to the policy's outputs at each of its steps."""
 
     torso: Torso
     to_go: Linear
@@ -86,7 +86,7 @@ class SequencePolicy(equinox.Module):
         self.head = Linear(keys[6], shape.width, self.actions.outputs)
 
     def __call__(self, told: Sequence, key: Key[Array, ""] | None = None) -> Float[Array, "steps outputs"]:
-        """Return the outputs at each observation. `key`: what is dropped is drawn with; without it nothing is."""
+        """Return the outputs at each observation. `key` draws dropout; `None`: no dropout."""
         time = self.times[jnp.clip(told.time, 0, len(self.times) - 1)]
         parts = (
             self.to_go(told.to_go[:, None]),
@@ -99,7 +99,7 @@ class SequencePolicy(equinox.Module):
 
 
 class Context(NamedTuple):
-    """What it remembers within an episode: its last steps, the newest at the end."""
+    """The agent's memory within an episode: its last steps, the newest at the end."""
 
     observation: PyTree[Array]  # leaves `context ...`
     action: Float[Array, "context dimensions"]
@@ -196,7 +196,7 @@ class DecisionTransformer(OfflineAgent):
         return DecisionTransformerState(network, fresh, jnp.int32(0), norm, jnp.float32(1), jnp.float32(0))
 
     def primed(self, state: DecisionTransformerState, data: Experience) -> DecisionTransformerState:
-        """Return the state with what the data say of returns and observations."""
+        """Return the state with the data's statistics of returns and observations."""
         assert not isinstance(data.return_to_go, tuple)
         norm = state.norm
         if norm is not None:
@@ -251,7 +251,7 @@ class DecisionTransformer(OfflineAgent):
         raise ForageError("A decision transformer's actions depend on what came before, so they have no probabilities.")
 
     def told(self, state: DecisionTransformerState, now: Context) -> Sequence:
-        """Return what the network reads of a context: the return asked for, less what was earned before each step."""
+        """Return the network's input for a context: the target return, less the rewards earned before each step."""
         target = state.best if self.target_return is None else self.target_return
         time = now.time - self.context + jnp.arange(self.context)
         observation = jax.vmap(lambda observation: normalised(state.norm, observation))(now.observation)
@@ -280,7 +280,7 @@ class DecisionTransformer(OfflineAgent):
         weight = told.there * batch.weight
 
         def error_of(outputs: Array, observation: PyTree[Array], action: PyTree[Array], heard: Array) -> Array:
-            """Compute how far outputs are from the action that was taken."""
+            """Compute the error between outputs and the action taken."""
             if not actions.discrete:
                 return jnp.mean((jnp.tanh(outputs) - heard) ** 2)
             choice: Any = actions.distribution(outputs, None, split_mask(observation)[1])

@@ -102,7 +102,7 @@ class IQL(OfflineAgent):
         return named(self.optimiser, self.learning_rate)
 
     def policy_optimiser(self, clock: Clock) -> Optimiser:
-        """Return Adam with the policy's learning rate, which falls to zero by half a cosine where it is annealed."""
+        """Return Adam with the policy's learning rate, which falls to zero by half a cosine if it is annealed."""
         share = 0.5 * (1 + jnp.cos(math.pi * clock.fraction)) if self.anneal_policy else 1.0
         return named(self.optimiser, self.learning_rate * share)
 
@@ -151,7 +151,7 @@ class IQL(OfflineAgent):
         return learned, metrics, report.error
 
     def value_error(self, difference: Float[Array, " batch"]) -> Float[Array, " batch"]:
-        """Compute what V is fitted by, of Q - V."""
+        """Compute the error of V from the difference Q - V."""
         return expectile_error(difference, self.expectile)
 
     def target(self, now: Experience, after: Float[Array, " batch"]) -> Float[Array, " batch"]:
@@ -168,10 +168,10 @@ class IQL(OfflineAgent):
         heard: Callable[[Array], Float[Array, " outputs"]],
         key: Key[Array, ""],
     ) -> tuple[Float[Array, ""], CriticReport]:
-        """Compute the critics' loss. `heard`: how an action stands in `action`, for those of other transitions."""
+        """Compute the critics' loss. `heard`: the encoding of actions in `action`, for those of other transitions."""
         return squared_error(each_value(critics, observation, action), target, weight)
 
 
 def expectile_error(difference: Float[Array, "*shape"], expectile: float) -> Float[Array, "*shape"]:
-    """Compute |expectile - [u < 0]| u^2, whose mean over u = x - m is least where m is the expectile of x."""
+    """Compute |expectile - [u < 0]| u^2; its mean over u = x - m is least if m is the expectile of x."""
     return jnp.where(difference < 0, 1 - expectile, expectile) * difference**2

@@ -1,4 +1,4 @@
-"""Trajectory Transformer: a model of whole episodes, token by token, in which beam search plans.
+"""Trajectory Transformer: beam search in a model of whole episodes, token by token.
 
 Janner, Li, Levine (2021), "Offline Reinforcement Learning as One Big Sequence Modeling Problem", arXiv 2106.02039. Each
 transition of a data set is a row of numbers, and each number a token, one of `bins`:
@@ -44,14 +44,14 @@ from forage.ops.optimiser import Optimiser, named
 
 
 def layout_of(spec: Spec) -> Layout:
-    """Return how many tokens the parts of a transition have."""
+    """Return the numbers of tokens for the parts of a transition."""
     actions, shape = Actions.of(spec.action_space), spec.observation_space.shape
     assert shape is not None
     return Layout(shape[0], len(actions.sizes) or actions.outputs)
 
 
 class TokenModel(equinox.Module):
-    """From the tokens of transitions to how likely each next token is. Each place of a transition has its own words."""
+    """A model from the tokens of transitions to logits of each next token, with its own words at each place."""
 
     transformer: VectorTransformer
     words: Float[Array, "words width"]  # of each place one after another, and what comes behind an episode's end
@@ -74,7 +74,7 @@ class TokenModel(equinox.Module):
 
     @property
     def size(self) -> int:
-        """Return how many tokens a transition has."""
+        """Return the number of tokens in a transition."""
         return len(self.heads)
 
     def embed(
@@ -85,26 +85,26 @@ class TokenModel(equinox.Module):
         return self.words[word] + self.places[jnp.minimum(index, len(self.places) - 1)]
 
     def read(self, tokens: Int[Array, " tokens"], there: Any, key: Any = None, length: int = 0) -> tuple[Array, Cache]:
-        """Return what each token is read as, where it is `there`, and a cache with room for `length` tokens."""
+        """Return the embedding of each token that is `there`, and a cache with room for `length` tokens."""
         index = jnp.arange(len(tokens))
         place = index % self.size
         x = self.embed(tokens, place, index)
         return self.transformer.read(x, there & (place < self.size - 1), key, length)
 
     def __call__(self, tokens: Int[Array, " tokens"], key: Any = None) -> Float[Array, "tokens words"]:
-        """Return how likely each token is that comes after one of these, which are whole transitions."""
+        """Return the logits of the next token after each of these, which are whole transitions."""
         y = self.read(tokens, jnp.ones(len(tokens), bool), key)[0]
         return jnp.einsum("tpw,pwn->tpn", y.reshape(-1, *self.heads.shape[:2]), self.heads).reshape(len(tokens), -1)
 
     def extend(self, cache: Cache, token: Int[Array, " beam"], place: int) -> tuple[Cache, Float[Array, "beam words"]]:
-        """Return the caches of several sequences with one more token each, and how likely each next one is."""
+        """Return the caches of several sequences with one more token each, and the logits of each next token."""
         x = self.embed(token, place, cache.count)
         y, cache = jax.vmap(lambda cache, x: self.transformer.step(cache, x, place < self.size - 1))(cache, x)
         return cache, y @ self.heads[place]
 
 
 class Past(NamedTuple):
-    """What it remembers within an episode: tokens of its last transitions, the newest at the end."""
+    """The agent's memory within an episode: tokens of its last transitions, the newest at the end."""
 
     tokens: Int[Array, "past size"]
     now: Int[Array, " part"]  # tokens of the observation and the action that are under way
@@ -240,7 +240,7 @@ class TrajectoryTransformer(OfflineAgent):
         return jnp.concatenate([part.astype(jnp.float32) for part in parts])
 
     def number(self, state: TrajectoryTransformerState, action: Array) -> Float[Array, " action"]:
-        """Return an action as numbers: of choices theirs, else its place in the unit box."""
+        """Return an action as numbers: the index of a discrete one, else its place in the unit box."""
         actions = state.network.actions
         return action.reshape(-1).astype(jnp.float32) if actions.discrete else actions.heard(action)
 
@@ -302,7 +302,7 @@ class TrajectoryTransformer(OfflineAgent):
     def planned(
         self, state: TrajectoryTransformerState, hidden: Past, observation: PyTree[Array], key: Key[Array, ""]
     ) -> Found:
-        """Search for the best plan from an observation on, after what it remembers."""
+        """Search for the best plan from an observation and the memory of its episode."""
         network, layout = state.network, state.network.layout
         size, behind = layout.size, self.past * layout.size
         now = self.tokens(state, observation.astype(jnp.float32))
@@ -322,7 +322,7 @@ class TrajectoryTransformer(OfflineAgent):
         return plan(network.extend, beams[0], beams[1], layout, search, reward, value, key)
 
     def action(self, state: TrajectoryTransformerState, tokens: Int[Array, " action"]) -> Array:
-        """Return the action that tokens stand for; what stands behind an end is the last of what may be done."""
+        """Return the action of some tokens; the token for padding counts as the last valid action."""
         actions, layout = state.network.actions, state.network.layout
         if actions.discrete:
             return jnp.minimum(tokens, jnp.array(actions.sizes) - 1).astype(jnp.int32).reshape(actions.shape)

@@ -1,4 +1,4 @@
-"""Asynchronous PPO: the clipped loss of PPO from what an earlier policy did, corrected by V-trace.
+"""Asynchronous PPO: the clipped loss of PPO on rollouts of an earlier policy, corrected by V-trace.
 
 Luo, Shao, Luo, Zheng, Liaw, Nishihara, Stoica (2020), "IMPACT: Importance Weighted Asynchronous Architectures with
 Clipped Target Networks", arXiv 1912.00167, on whose loss RLlib's APPO rests. mu is the policy that acted, whose
@@ -43,7 +43,7 @@ class APPOState(NamedTuple):
 
 
 class APPO(PPO):
-    """PPO whose rollouts may be of an earlier policy, corrected by V-trace (Luo et al., 2020, arXiv 1912.00167)."""
+    """PPO with V-trace correction for rollouts of an earlier policy (Luo et al., 2020, arXiv 1912.00167)."""
 
     example: ClassVar[str] = "forage train appo CartPole-v1 --memory queue --memory.lag 4"
 

@@ -1,4 +1,4 @@
-"""IMPALA: an actor-critic that learns from what its earlier policies did, corrected by V-trace.
+"""IMPALA: an actor-critic that learns from rollouts of its earlier policies, corrected by V-trace.
 
 Espeholt et al. (2018), "IMPALA: Scalable Distributed Deep-RL with Importance Weighted Actor-Learner Architectures",
 arXiv 1802.01561. Each rollout, of a policy mu that may be older than the policy pi that learns, makes one step down
@@ -47,7 +47,7 @@ class ImpalaState(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """What the agent notes as it acts."""
+    """Policy information stored at each step."""
 
     hidden: PyTree[Array]  # before the step; `()` without memory
     log_probability: Float[Array, ""]  # of its action, by the policy that acted
@@ -190,7 +190,7 @@ class IMPALA(Agent):
         return total.sum(), (metrics, jnp.abs(advantage * counts).mean(0))
 
     def targets(self, read: Read, experience: Experience) -> tuple[Float[Array, "time env"], Float[Array, "time env"]]:
-        """Compute V-trace's value targets and the advantages of actions, which are weighted by their ratios."""
+        """Compute V-trace's value targets and the advantages of actions, weighted by their ratios."""
         log_ratio = read.log_ratio if self.correct else jnp.zeros_like(read.log_ratio)
         clips = self.discount, 1.0, self.clip_rho, self.clip_c, self.clip_rho
         ends = experience.terminated, cut_short(experience)

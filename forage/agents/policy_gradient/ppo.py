@@ -52,7 +52,7 @@ class PPOState(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """The loss's inputs from each transition, beside the observation; leaves `time env`."""
+    """The loss's inputs from each transition, except the observation; leaves `time env`."""
 
     action: PyTree[Array]
     log_probability: Float[Array, "time env"]
@@ -202,7 +202,7 @@ class PPO(Agent):
         return action if network.actions.discrete else network.actions.to_box(action), hidden, noted
 
     def noted(self, hidden: PyTree[Array], policy: Distribution, action: PyTree[Array]) -> PyTree[Array]:
-        """Return what a rollout keeps of a step: the memory before it."""
+        """Return the policy information that a rollout stores of a step: the memory before it."""
         return hidden
 
     def noise(self, spec: Spec) -> tuple[int, ...] | None:
@@ -292,7 +292,7 @@ class PPO(Agent):
     def estimates(
         self, experience: Experience, read: Read
     ) -> tuple[Float[Array, "time env streams"], Float[Array, "time env streams"]]:
-        """Compute the advantages and value targets of each stream; no advantage where nothing counts."""
+        """Compute the advantages and value targets of each stream; steps that do not count get advantage 0."""
         advantages = self.advantages(experience, read.value, read.next_value, self.gae_lambda)
         advantages = advantages * experience.counts.astype(jnp.float32)[..., None]
         return advantages, advantages + read.value
@@ -302,7 +302,7 @@ class PPO(Agent):
         return advantages.sum(-1)
 
     def read(self, network: ActorCritic, norm: Norms, experience: Experience) -> Read:
-        """Apply the network that acted to the whole rollout at once; it also values what each step led to."""
+        """Apply the network that acted to the whole rollout at once, including the values of next observations."""
         observation, next_observation = (
             over_rollout(lambda o: normalised(norm, o))(o)
             for o in (experience.observation, experience.next_observation)
@@ -338,7 +338,8 @@ class PPO(Agent):
         next_value: Float[Array, "time env streams"],
         gae_lambda: Any,
     ) -> Float[Array, "time env streams"]:
-        """GAE of each stream. The bonus's goes on across the ends of episodes (Burda et al., 2018, arXiv 1810.12894,
+        """Compute GAE of each stream. The bonus's continues across the ends of episodes (Burda et al., 2018, arXiv
+        1810.12894,
         section 2.3): what comes after an end is the next episode's beginning. Only where an agent leaves before the
         others does it end: what comes while it is gone is not to its credit."""
         reward, terminated, truncated = experience.reward, experience.terminated, cut_short(experience)
@@ -449,7 +450,7 @@ class PPO(Agent):
     def next_values(
         self, network: ActorCritic, experience: Experience, observation: PyTree[Array], next_observation: PyTree[Array]
     ) -> Float[Array, "time env streams"]:
-        """Values of what each step led to, also where the episode ended; with memory, continuing that episode's."""
+        """Compute the values of next observations, also at the ends of episodes; with memory, as if they continued."""
 
         def remembering(hidden: Recall, observation: PyTree[Array], action: Array, next_observation: PyTree[Array]):
             after = Recall(network.remember(hidden, observation), network.actions.heard(action))
@@ -475,7 +476,7 @@ def before_lost(experience: Experience) -> Bool[Array, "time env"]:
 
 
 def cut_short(experience: Experience) -> Bool[Array, "time env"]:
-    """Return where estimates are truncated: at the clock's ends, and before steps that do not count."""
+    """Return a mask of truncated estimates: at time limits, and before steps that do not count."""
     return experience.truncated | (before_lost(experience) & ~experience.terminated)
 
 

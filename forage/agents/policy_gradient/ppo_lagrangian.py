@@ -103,7 +103,7 @@ class PPOLagrangian(PPO):
 def episode_totals(
     before: Float[Array, " env"], cost: Float[Array, "time env"], ended: Bool[Array, "time env"]
 ) -> tuple[Float[Array, " env"], Float[Array, "time env"]]:
-    """Sum costs from each episode's first step. Return what is under way after the rollout, and all the sums."""
+    """Sum costs from each episode's first step. Return the running sums after the rollout, and the sum at each step."""
 
     def step(total: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
         cost, ended = inputs

@@ -107,7 +107,7 @@ class Reinforce(Agent):
         return adam(learning_rate, epsilon=1e-5, max_gradient_norm=self.max_gradient_norm, flat=True)
 
     def policy(self, state: ReinforceState, observation: PyTree[Array]) -> Distribution:
-        """Return the distribution of actions in what is seen."""
+        """Return the distribution of actions for an observation."""
         observation = normalised(state.norm, observation)
         return state.network.policy(state.network.torso(0)(observation), observation)
 

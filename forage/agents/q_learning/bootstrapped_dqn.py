@@ -206,7 +206,7 @@ class BootstrappedDQN(Agent):
     def loss(
         self, network: Heads, target: Heads, prior: Heads, batch: Batch
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Metrics]]:
-        """Sum over heads of the mean Huber loss of what each learns from; beside it the mean error of all heads."""
+        """Compute the sum over heads of each one's mean Huber loss; also return the mean error of all heads."""
         experience = batch.experience
         folded = jax.vmap(returns.n_step, (1, 1, 1, None))
         total, last, bootstrap = folded(experience.reward, experience.terminated, experience.truncated, self.discount)

@@ -78,7 +78,7 @@ class C51(DQN):
     def loss(
         self, network: CategoricalNetwork, target: CategoricalNetwork, batch: Batch
     ) -> tuple[Float[Array, ""], tuple[Float[Array, "1 batch"], Metrics]]:
-        """Compute the weighted loss; beside it the divergence of each prediction from its target."""
+        """Compute the weighted loss; also return the divergence of each prediction from its target."""
         logits, total, bootstrap, after = both(self, network, target, batch.experience)
         moved = total[:, None] + bootstrap[:, None] * network.places
         goal = projected(jax.nn.softmax(after), moved, network.places)
@@ -93,7 +93,7 @@ class C51(DQN):
 def projected(
     probability: Float[Array, "batch atoms"], moved: Float[Array, "batch atoms"], places: Float[Array, " atoms"]
 ) -> Float[Array, "batch atoms"]:
-    """Share the probability of each moved atom between the two of `places` beside it (equation 7)."""
+    """Share the probability of each moved atom between its two neighbours in `places` (equation 7)."""
     gap = places[1] - places[0]
     distance = jnp.abs(jnp.clip(moved, places[0], places[-1])[:, None, :] - places[:, None])
     return jnp.sum(jnp.clip(1 - distance / gap, 0.0, 1.0) * probability[:, None, :], axis=2)

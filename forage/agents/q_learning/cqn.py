@@ -49,11 +49,11 @@ from forage.ops import returns
 from forage.ops.optimiser import Optimiser, blend
 
 SAME = 1e-4
-"""Intervals whose values differ by less than this are equally good."""
+"""Largest difference between values of intervals that count as equally good."""
 
 
 class Zooming(NamedTuple):
-    """The intervals that an action lies in, and where each level began."""
+    """The nested intervals around an action, with the middle of each level's starting interval."""
 
     index: Int[Array, "batch level dimensions"]  # of the interval, at each level
     middle: Float[Array, "batch level dimensions"]  # of the intervals before that level, in the unit box
@@ -84,7 +84,7 @@ class CoarseToFine(equinox.Module):
         self.state_value = self.stream(value_key, self.dimensions * self.atoms, agent)
 
     def stream(self, key: Key[Array, ""], outputs: int, agent: CQN) -> MLP:
-        """Make one of the two streams, whose layers begin orthogonal, as the authors'; it says nothing at first."""
+        """Make one of the two streams, with the authors' orthogonal layers and a last layer of zeros."""
         sizes = self.torso.size + self.dimensions + self.levels, *agent.hidden_sizes, outputs
         mlp = MLP(key, sizes, agent.activation, gain=1.0, layer_norm=True)
         last = lambda n: (n.layers[-1].weight, n.layers[-1].bias)  # noqa: E731
@@ -102,7 +102,7 @@ class CoarseToFine(equinox.Module):
         return self.joined(self.inputs(features, middle, level), self.dimensions)
 
     def inputs(self, features: Array, middle: Array, level: int) -> Float[Array, "*batch inputs"]:
-        """Return what the streams see."""
+        """Return the inputs of the streams."""
         which = jnp.broadcast_to(jax.nn.one_hot(level, self.levels), (*features.shape[:-1], self.levels))
         return jnp.concatenate([features, middle, which], axis=-1)
 
@@ -117,7 +117,7 @@ class CoarseToFine(equinox.Module):
         return jax.nn.softmax(logits) @ self.places
 
     def width(self, level: int) -> float:
-        """Return how wide the intervals before a level are, in the unit box."""
+        """Return the width of the intervals before a level, in the unit box."""
         return 2.0 / self.intervals**level
 
     def zoomed(self, middle: Any, index: Any, level: int) -> Any:
@@ -125,7 +125,7 @@ class CoarseToFine(equinox.Module):
         return middle - self.width(level) / 2 + (index + 0.5) * self.width(level + 1)
 
     def walk(self, rows: int, choose: Callable[[int, Any], Any]) -> Zooming:
-        """Zoom in from the whole unit box by `choose(level, middle)`, which numbers intervals."""
+        """Zoom in from the whole unit box by `choose(level, middle)`, a function that returns indices of intervals."""
         middle, found = jnp.zeros((rows, self.dimensions)), []
         for level in range(self.levels):
             index = choose(level, middle)
@@ -174,7 +174,7 @@ class CQNState(NamedTuple):
 
 
 class CQN(Agent):
-    """Coarse-to-fine Q-network (Seo et al., 2024, arXiv 2407.07787), from its own steps or demonstrations beside them.
+    """Coarse-to-fine Q-network (Seo et al., 2024, arXiv 2407.07787), from its own steps or with demonstrations.
 
     The finest intervals are 2 / intervals^levels of the unit box wide. Returns outside `low` and `high` count as these,
     so that an environment whose returns are larger asks for others, or for `--rewards scale`.
@@ -271,11 +271,11 @@ class CQN(Agent):
         return network.actions.to_box(action), hidden, ()
 
     def played(self, action: Float[Array, " dimensions"], hidden: Any) -> tuple[Float[Array, " dimensions"], Any]:
-        """Return what is done of what the network zoomed into, and what is remembered."""
+        """Return the action to take for the network's action, and the memory to keep."""
         return action, hidden
 
     def moved(self, network: CoarseToFine, action: Float[Array, " dimensions"]) -> Float[Array, " dimensions"]:
-        """Return the middle of the finest interval that an action lies in."""
+        """Return the middle of the finest interval around an action."""
         return network.lying(action[None]).action[0]
 
     def noise(self, spec: Spec) -> tuple[int, ...]:
@@ -297,7 +297,7 @@ class CQN(Agent):
     def loss(
         self, network: CoarseToFine, target: CoarseToFine, batch: Batch, key: Key[Array, ""]
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Metrics]]:
-        """Compute the weighted loss; beside it the mean divergence of each transition's predictions from their targets.
+        """Compute the weighted loss; also return each transition's mean divergence of predictions from their targets.
 
         `key`: intervals of the same worth are drawn with.
         """
@@ -338,7 +338,7 @@ class CQN(Agent):
     def behind(
         self, network: CoarseToFine, logits: Float[Array, "batch level dimensions intervals atoms"], path: Zooming
     ) -> Float[Array, " batch"]:
-        """Compute how far each path is from being better than all other intervals: the last formula above."""
+        """Compute each path's shortfall from being better than all other intervals: the last formula above."""
         shares, values = jnp.cumsum(jax.nn.softmax(logits), axis=-1), network.value(logits)
         own = jnp.take_along_axis(values, path.index[..., None], axis=-1)
         order = jnp.maximum(of_path(shares, path)[..., None, :] - shares, 0.0).sum(-1)

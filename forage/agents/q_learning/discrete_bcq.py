@@ -39,7 +39,7 @@ LOGIT_PRICE = 0.01  # of squared logits, as in the authors' program
 
 
 class BCQNetwork(equinox.Module):
-    """Values of all actions, and beside them logits of the actions that the data take."""
+    """Values of all actions, and logits of the actions that the data take."""
 
     q: QNetwork
     torso: Torso
@@ -87,7 +87,7 @@ class DiscreteBCQ(DQN):
         return DQNState(network, jax.tree.map(jnp.copy, network), self.descent(1.0).init(network), jnp.int32(0))  # pyrefly: ignore[bad-argument-type]
 
     def considered(self, network: BCQNetwork, observation: PyTree[Array]) -> Bool[Array, " actions"]:
-        """Return which actions are likely enough in one observation; the likeliest one always is."""
+        """Return a mask of the actions that are likely enough in one observation; the likeliest one always is."""
         logits = network.logits(observation)
         relative = logits - logits.max()
         return (jnp.exp(relative) > self.threshold) & (relative > -1e8)

@@ -17,7 +17,7 @@ from forage.ops.action_values import best
 
 
 def check_distributional(agent: DQN) -> None:
-    """Raise `ForageError` for what agents that learn distributions do not have."""
+    """Raise `ForageError` for options that agents with distributional values do not support."""
     if agent.memory_size:
         raise ForageError(f"{type(agent).__name__} has no memory yet; leave memory_size out, or take dqn.")
 
@@ -35,7 +35,7 @@ def both(
 ) -> tuple[
     Float[Array, "batch numbers"], Float[Array, " batch"], Float[Array, " batch"], Float[Array, "batch numbers"]
 ]:
-    """Return the numbers of the actions taken, and what they are compared with.
+    """Return the network's numbers of the actions taken, and the parts of their target.
 
     That is the n-step return, the discount after it (0 after a terminal state), and the target network's numbers of
     its best action in what came after, or with `double` of the online network's.

@@ -44,7 +44,7 @@ from forage.ops.optimiser import Optimiser, forgotten, named
 
 
 class QNetwork(equinox.Module):
-    """Values of all actions: torso, GRU where the agent has memory, and one head, or one for A and one for V.
+    """Values of all actions: torso, optional GRU, and one head, or one for A and one for V.
 
     Orthogonal weights: smaller ones leave the actions' values so alike at first that an agent with memory stays there.
     """
@@ -96,7 +96,7 @@ class QNetwork(equinox.Module):
     def sequence(
         self, experience: Experience, burn_in: int
     ) -> tuple[Float[Array, "time batch actions"], Float[Array, "time batch actions"]]:
-        """Q after the burn-in: at each observation, and at each next observation as the same episode goes on."""
+        """Compute Q after the burn-in: at each observation and, as if the episode continued, at each next one."""
         assert self.gru is not None
         step, inputs = jax.vmap(self.gru.step), jax.vmap(jax.vmap(lambda o, a: self.gru.hear(self.torso(o), a)))
 
@@ -119,7 +119,7 @@ class QNetwork(equinox.Module):
 
 
 class ReturnNetwork(QNetwork):
-    """`QNetwork` with several numbers for each action; `q` is what its subclass makes of them."""
+    """`QNetwork` with several numbers for each action; the subclass computes `q` from them."""
 
     numbers: int = equinox.field(static=True)
 
@@ -187,7 +187,7 @@ class DQN(Agent):
     usual_behaviour: ClassVar[str] = "epsilon-greedy"
 
     unrecycled: ClassVar[str] = ""
-    """Why its networks are not looked through for dormant units; empty if they are."""
+    """Reason not to recycle dormant units of this agent's network; empty if they may be recycled."""
 
     # A `State` below is a `DQNState`, or that of an agent built on this one, which may have another optimiser.
 
@@ -237,7 +237,7 @@ class DQN(Agent):
 
     @property
     def window(self) -> tuple[int, int]:
-        """Return the steps of a segment before the first one that is learned from, and how many are."""
+        """Return the number of burn-in steps of a segment, and the number of steps learned from."""
         return (self.burn_in, self.unroll) if self.memory_size else (0, 1)
 
     @property
@@ -326,7 +326,7 @@ class DQN(Agent):
         return state, metrics
 
     def recycle(self, state: State, observation: PyTree[Array], fresh: State) -> State:
-        """Begin dormant units of the network anew, with the weights of a `fresh` state."""
+        """Reset dormant units of the network to the weights of a `fresh` state."""
         layers = state.network.units(observation)
         network, changed = recycled(state.network, fresh.network, layers, self.dormant_threshold)
         return state._replace(network=network, optimiser=forgotten(state.optimiser, fresh.optimiser, changed))
@@ -337,7 +337,7 @@ class DQN(Agent):
         return state._replace(network=network, optimiser=optimiser)
 
     def rate(self, clock: Clock) -> Float[Array, ""]:
-        """Compute the learning rate, which falls linearly to its final share."""
+        """Compute the learning rate, as it falls linearly to its final share."""
         return self.learning_rate * (1 - clock.fraction * (1 - self.final_learning_rate))
 
     def surprise(self, error: Float[Array, "time batch"]) -> Float[Array, " batch"]:
@@ -345,17 +345,17 @@ class DQN(Agent):
         return 0.9 * error.max(0) + 0.1 * error.mean(0) if self.memory_size else error[0]
 
     def valid(self, experience: Experience) -> Bool[Array, "time batch"]:
-        """Return where there is something to learn from."""
+        """Return a mask of the steps to learn from."""
         return experience.counts
 
     def penalty(self, error: Float[Array, "time batch"]) -> Float[Array, "time batch"]:
-        """Return what is minimised of each error."""
+        """Compute the loss of each error."""
         return optax.huber_loss(error)
 
     def loss(
         self, network: QNetwork, target: QNetwork, batch: Batch
     ) -> tuple[Float[Array, ""], tuple[Float[Array, "time batch"], Metrics]]:
-        """Return the weighted loss; beside it the errors of every step learned from, target minus estimate."""
+        """Compute the weighted loss; also return the errors of every step learned from, target minus estimate."""
         experience = batch.experience
         start, length = self.window
         total, last, bootstrap = self.fold(experience)
@@ -378,7 +378,7 @@ class DQN(Agent):
     def values(
         self, network: QNetwork, target: QNetwork, experience: Experience, last: Int[Array, "time batch"]
     ) -> tuple[Float[Array, "time batch"], Float[Array, "time batch"]]:
-        """Return Q of the actions taken, and the value of what their n-step returns, which end at `last`, lead to."""
+        """Return Q of the actions taken, and the values after their n-step returns, which end at `last`."""
         start, length = self.window
         if self.memory_size:
             q, online = network.sequence(experience, start)

@@ -136,7 +136,7 @@ class IQLearn(DQN):
     def objective_of(
         self, network: QNetwork, target: QNetwork, rows: Experience, weight: Float[Array, " row"]
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " row"], Metrics]]:
-        """Compute the objective over rows, demonstrations first; beside it the rewards that Q implies, and metrics."""
+        """Compute the objective over rows, demonstrations first; also return the rewards implied by Q, and metrics."""
         q = network.rows(rows.observation)
         after = network.rows(rows.next_observation)
         if self.use_target:

@@ -141,6 +141,6 @@ def values(network: QNetwork, observations: PyTree[Array]) -> Float[Array, "time
 
 
 def loss(network: QNetwork, rows: tuple[PyTree[Array], Array, Array, Array]) -> Float[Array, ""]:
-    """Compute half the mean squared error of Q over what counts."""
+    """Compute half the mean squared error of Q over the rows that count."""
     observation, action, target, counts = rows
     return weighted_mean(0.5 * (chosen(network.rows(observation), action) - target) ** 2, counts)

@@ -37,7 +37,7 @@ class QuantileNetwork(ReturnNetwork):
 
 
 class QRDQN(DQN):
-    """DQN that learns quantiles of the return (Dabney et al., 2018, arXiv 1710.10044); all else as DQN's.
+    """DQN that learns quantiles of the return (Dabney et al., 2018, arXiv 1710.10044).
 
     The paper has 200 quantiles in Atari; RL Baselines3 Zoo has from 10 to 170 for small tasks. In the paper, and in
     Stable-Baselines3, Adam's epsilon is 0.01 / batch_size; here it is 1e-8 as in `dqn`.
@@ -59,7 +59,7 @@ class QRDQN(DQN):
     def loss(
         self, network: QuantileNetwork, target: QuantileNetwork, batch: Batch
     ) -> tuple[Float[Array, ""], tuple[Float[Array, "1 batch"], Metrics]]:
-        """Compute the weighted loss; beside it the errors of the mean returns, target minus estimate."""
+        """Compute the weighted loss; also return the errors of the mean returns, target minus estimate."""
         quantiles, total, bootstrap, after = both(self, network, target, batch.experience)
         goal = total[:, None] + bootstrap[:, None] * after
         each = quantile_error(quantiles, goal)

@@ -176,7 +176,8 @@ class SQIRL(Agent):
         ahead: Int[Array, ""],
         key: Key[Array, ""],
     ) -> tuple[Values, Float[Array, ""]]:
-        """Values at one time, `ahead` actions into the plan: at the last of k what came at random, else the best after.
+        """Fit the values at one time, `ahead` actions into the plan: random next actions at the last of k, else the
+        best.
 
         `rows`: what was experienced, the returns that followed, and whether they may be learned from.
         """
@@ -209,7 +210,7 @@ class SQIRL(Agent):
 def returns_to_go(
     reward: Float[Array, "time env"], ended: Bool[Array, "time env"], discount: float | Array
 ) -> tuple[Float[Array, "time env"], Bool[Array, "time env"]]:
-    """Return what each step and the rest of its episode paid, and whether that rest lies within the rollout."""
+    """Return the discounted rewards from each step to its episode's end, and whether the rollout contains that end."""
 
     def back(carry: tuple[Array, Array], step: tuple[Array, Array]):
         total, whole = carry
@@ -222,5 +223,5 @@ def returns_to_go(
 
 
 def usable_starts(usable: Bool[Array, "time env"], experience: Experience) -> Float[Array, ""]:
-    """Return how many whole episodes there are to learn from."""
+    """Return the number of whole episodes to learn from."""
     return (usable & (experience.aux.time == 0)).sum().astype(jnp.float32)

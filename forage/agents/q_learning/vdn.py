@@ -32,7 +32,7 @@ from forage.core.types import Experience, ForageError, Spec
 
 
 class Member(NamedTuple):
-    """What a member of a team knows within an episode."""
+    """A team member's state within an episode."""
 
     number: Float[Array, " agent"]  # which one it is, one-hot
     memory: PyTree[Array]  # as `dqn` has it
@@ -76,7 +76,7 @@ class VDN(DQN):
         return hidden._replace(number=jax.nn.one_hot(number, hidden.number.size))
 
     def told(self, observation: PyTree[Array], number: Float[Array, "*batch agent"]) -> PyTree[Array]:
-        """Put a member's number beside what it sees; its action mask stays where it is."""
+        """Add a member's number to its observation; its action mask stays at the top level."""
         if not self.identity:
             return observation
         seen, mask = spaces.split_mask(observation)

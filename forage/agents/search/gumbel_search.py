@@ -1,4 +1,4 @@
-"""Gumbel search: a tree search in the environment itself, and a network that learns what it finds.
+"""Gumbel search: a tree search in the environment itself, and a network that learns from its results.
 
 Danihelka, Guez, Schrittwieser, Silver (2022), "Policy improvement by planning with Gumbel", ICLR: Gumbel AlphaZero.
 With the network's logits l and value V at the state it is in, `act` draws a Gumbel number g(a) for each action, lets
@@ -56,7 +56,7 @@ class SearchState(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a search says of the state that it began in."""
+    """Results of a search from one state."""
 
     weights: Float[Array, " actions"]  # the improved policy
     value: Float[Array, ""]  # of that policy, among the actions that were visited
@@ -136,13 +136,13 @@ class GumbelSearch(Agent):
     def search(
         self, state: SearchState, observation: PyTree[Array], world: World, key: Key[Array, ""], explore: bool
     ) -> tuple[Int[Array, ""], Found]:
-        """Search from the state of the world. Return the action to take, and what is known of the state."""
+        """Search from the state of the world. Return the action to take, and the search's estimates of the state."""
         import mctx
 
         environment = world.environment
 
         def expand(parameters: Any, rng_key: Any, action: Any, nodes: Any) -> tuple[Any, Any]:
-            """Take one step from a node. Return what mctx asks of it, and the node that it leads to."""
+            """Take one step from a node. Return mctx's output for it, and the node after the step."""
             node = jax.tree.map(lambda x: x[0], nodes)
             env_state, step = environment.step(node.env_state, action[0], rng_key)
             logits, value = self.read(state, step.observation)
@@ -220,7 +220,7 @@ class GumbelSearch(Agent):
         return state, metrics, jnp.abs(targets - found.value).mean(0)
 
     def value_targets(self, state: SearchState, experience: Experience) -> Float[Array, "time env"]:
-        """Compute the TD(lambda) returns of a rollout, which bootstrap from what searches found on the way."""
+        """Compute the TD(lambda) returns of a rollout, which bootstrap from values found by the searches."""
         rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), experience.next_observation)
         value = state.network.values(jax.vmap(lambda o: normalised(state.norm, o))(rows))
         value = value.reshape(experience.reward.shape)

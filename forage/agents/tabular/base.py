@@ -1,4 +1,4 @@
-"""What tabular agents share: numbered states, counts of what was seen, and planning over a finite horizon."""
+"""Shared base of tabular agents: numbered states, counts of transitions, and planning over a finite horizon."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Plan = Float[Array, "time state action"]
 
 
 class Counts(NamedTuple):
-    """Everything that was experienced. What ends an episode leads to no state, and nothing comes after."""
+    """Counts of all transitions. The end of an episode has no next state."""
 
     next: Float[Array, "state action next"]  # times that s, a led to s'
     taken: Float[Array, "state action"]  # times that a was taken in s
@@ -50,7 +50,7 @@ class Counts(NamedTuple):
         return self.taken - self.next.sum(-1)
 
     def model(self) -> tuple[Float[Array, "state action next"], Float[Array, "state action"]]:
-        """Shares of next states and mean rewards; zero where nothing was tried."""
+        """Compute the shares of next states and mean rewards; zero for untried pairs."""
         number = jnp.maximum(self.taken, 1.0)
         return self.next / number[..., None], self.reward / number
 
@@ -79,7 +79,7 @@ def check(who: str, spec: Spec) -> None:
 
 
 def pairs(spec: Spec) -> tuple[int, int]:
-    """Return how many states and actions there are."""
+    """Return the numbers of states and actions."""
     space = seen(spec.observation_space)
     states = int(space.n) if isinstance(space, spaces.Discrete) else int(np.prod(space.shape or ()))
     assert isinstance(spec.action_space, spaces.Discrete)
@@ -87,7 +87,7 @@ def pairs(spec: Spec) -> tuple[int, int]:
 
 
 def sizes(spec: Spec) -> tuple[int, int, int]:
-    """Return how many states and actions there are, and how many steps in an episode."""
+    """Return the numbers of states, actions and steps in an episode."""
     assert spec.horizon is not None
     return *pairs(spec), int(spec.horizon)
 

@@ -1,4 +1,4 @@
-"""Q-learning: a table of action values that moves a little towards what each transition says.
+"""Q-learning: a table of action values, each moved a little towards the target of every transition.
 
 Watkins, 1989, "Learning from Delayed Rewards", thesis, Cambridge; Watkins and Dayan, 1992, "Q-learning",
 Machine Learning 8. One after the other, for each transition that the memory gives,

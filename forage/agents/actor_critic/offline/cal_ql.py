@@ -1,4 +1,4 @@
-"""Calibrated Q-learning: conservative values that are not pushed below what the data set achieved.
+"""Calibrated Q-learning: conservative values that are never pushed below the returns in the data set.
 
 Nakamoto, Zhai, Singh, Mark, Ma, Finn, Kumar, Levine (2023), "Cal-QL: Calibrated Offline RL Pre-Training for Efficient
 Online Fine-Tuning", arXiv 2303.05479. Conservative Q-learning (`offline/cql.py`) in whose gap the value of an

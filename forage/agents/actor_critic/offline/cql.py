@@ -1,4 +1,4 @@
-"""Conservative Q-learning: soft actor-critic whose values of actions that the data lack are pushed down.
+"""Conservative Q-learning: soft actor-critic that lowers the values of actions missing from the data.
 
 Kumar, Zhou, Tucker, Levine (2020), "Conservative Q-Learning for Offline Reinforcement Learning", arXiv 2006.04779, the
 variant CQL(H) for continuous actions. With m actions each drawn uniformly, from pi(.|s) and from pi(.|s'), q(b) the
@@ -58,7 +58,7 @@ class CQLState(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """Actions that the critics are asked of beside the data's, for the observations of a batch."""
+    """Actions sampled for the critics in addition to the data's, for the observations of a batch."""
 
     action: Float[Array, "batch samples dimensions"]
     log_density: Float[Array, "batch samples"]
@@ -119,7 +119,7 @@ class CQL(SAC):
         return state, metrics | {"gap": state.gap, "conservatism_weight": self.weight(state.log_weight)}, error
 
     def weight(self, log_weight: Float[Array, ""]) -> Float[Array, ""]:
-        """Compute the multiplier; 1 where it is not learned."""
+        """Compute the multiplier; 1 if it is not learned."""
         return jnp.clip(jnp.exp(log_weight), 0.0, MOST_WEIGHT) if self.learn_conservatism else jnp.ones(())
 
     def evaluate(
@@ -173,7 +173,7 @@ class CQL(SAC):
         sampled: Sampled,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, ""], tuple[CriticReport, Float[Array, " critic"]]]:
-        """Compute the critics' loss; beside it what they report, and the gap of each."""
+        """Compute the critics' loss; also return their report and each critic's gap."""
         loss, report = self.critic_loss(critics, now.observation, action, target, weight, key)
         gap = self.gaps(critics, now, action, weight, sampled, key)
         multiplier = jax.lax.stop_gradient(self.weight(state.log_weight))

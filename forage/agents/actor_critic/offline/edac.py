@@ -20,7 +20,7 @@ from forage.agents.actor_critic.offline.sac_n import SACN
 
 
 class EDAC(SACN):
-    """SAC-N whose critics are kept different (An et al., 2021, arXiv 2110.01548).
+    """SAC-N with a penalty on similar critics (An et al., 2021, arXiv 2110.01548).
 
     Numbers and sizes are SAC-N's; 1.0 for `diversity` (eta) is what OfflineRL-Kit, another implementation, suggests for
     the medium data of HalfCheetah and Walker2d, with ten critics, and of Hopper, with fifty. The authors' README has

@@ -1,4 +1,4 @@
-"""ReBRAC: TD3 with behaviour cloning, whose critics pay for leaving the data as well.
+"""ReBRAC: TD3 with behaviour cloning in the policy's loss and in the critics' targets.
 
 Tarasov, Kurenkov, Nikulin, Kolesnikov (2023), "Revisiting the Minimalist Approach to Offline Reinforcement Learning",
 arXiv 2305.09836. With the action a~ that the data set takes at s', a' = clip(pi'(s') + clipped noise, -1, 1) as in TD3

@@ -57,7 +57,7 @@ class TD3BC(TD3):
         counts: Bool[Array, " batch"] | None = None,
         action: Float[Array, "batch dimensions"] | None = None,
     ) -> Float[Array, ""]:
-        """Compute the loss above: the value relative to its size, and the squared distance from what was done."""
+        """Compute the loss above: the value relative to its size, and the squared distance from the action taken."""
         assert action is not None
         own = actor(observation)
         value = self.climbed(critics, observation, own)
@@ -68,7 +68,7 @@ class TD3BC(TD3):
     def distance(
         self, own: Float[Array, "batch dimensions"], action: Float[Array, "batch dimensions"]
     ) -> Float[Array, " batch"]:
-        """Compute how far the policy is from what was done: the mean of squares over the action's numbers."""
+        """Compute the policy's distance from the action taken: the mean of squares over the action's numbers."""
         return jnp.mean((own - action) ** 2, axis=-1)
 
 

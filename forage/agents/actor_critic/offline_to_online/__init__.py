@@ -1,1 +1,1 @@
-"""Agents between offline and online: what was learned or recorded before, and steps of one's own."""
+"""Agents between offline and online: they start from data or an offline run and collect steps of their own."""

@@ -1,4 +1,4 @@
-"""Reinforcement learning with prior data: SAC that learns from a data set beside its own experience.
+"""Reinforcement learning with prior data: SAC that learns from a data set and from its own experience.
 
 Ball, Smith, Kostrikov, Levine (2023), "Efficient Online Reinforcement Learning with Offline Data", arXiv 2302.02948.
 Soft actor-critic from scratch, with three changes: half of each batch is from the data (`--memory mixed`), critics have

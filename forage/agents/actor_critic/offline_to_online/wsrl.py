@@ -1,4 +1,4 @@
-"""Warm-start reinforcement learning: SAC that goes on from an offline run, and keeps none of its data.
+"""Warm-start reinforcement learning: SAC that continues an offline run without its data.
 
 Zhou, Peng, Li, Levine, Kumar (2024), "Efficient Online Reinforcement Learning Fine-Tuning Need Not Retain Offline
 Data", arXiv 2412.07762. Policy and critics begin with what an offline run has learned (`--from RUN`). For the first

@@ -1,1 +1,1 @@
-"""Agents with critics whose networks remember their episode."""
+"""Actor-critic agents with recurrent networks."""

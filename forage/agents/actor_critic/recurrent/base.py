@@ -1,4 +1,4 @@
-"""What soft actor-critic and TD3 with memory share: networks that read whole histories, and what is learned of them.
+"""Recurrent networks that read whole histories, and their losses, shared by recurrent SAC and TD3.
 
 Yang and Nguyen (2021), "Recurrent Off-policy Baselines for Memory-based Continuous Control", arXiv 2110.12628, with
 sizes and settings of the authors' code (github.com/zhihanyang2022/off-policy-continuous-control). Actor and critics
@@ -42,7 +42,7 @@ from forage.ops.episodes import alive
 
 
 class Before(NamedTuple):
-    """Histories at each of their steps but the last; a batch's rows are steps, one history beside the other."""
+    """Histories at each of their steps but the last; the rows of a batch are the steps of all histories."""
 
     seen: PyTree[Array]  # leaves `time batch ...`: all observations, and what the last step led to
 
@@ -131,7 +131,7 @@ class Recurrent(ActorCritic):
         return jnp.zeros((self.memory_layers, 2, self.memory_size))
 
     def summaries(self, spec: Spec) -> Spec:
-        """Return the spec of an environment whose observations are summaries."""
+        """Return the spec of an environment with summaries as its observations."""
         space = spaces.Box(-math.inf, math.inf, (self.memory_size,), np.float32)
         return dataclasses.replace(spec, observation_space=space)
 
@@ -172,7 +172,7 @@ class Recurrent(ActorCritic):
     def histories(
         self, actions: Actions, batch: Batch
     ) -> tuple[Experience, Float[Array, "rows dimensions"], Float[Array, " rows"], Bool[Array, "time batch"]]:
-        """Return the steps of all segments as rows, their actions and weights, and which steps are of histories.
+        """Return the steps of all segments as rows, their actions and weights, and a mask of the steps in histories.
 
         Weights are such that a mean over all rows is one over the rows that count, beside the segments' own.
         """

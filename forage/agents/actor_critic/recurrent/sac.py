@@ -24,7 +24,7 @@ from forage.core.types import Batch, Clock, ForageError
 
 
 class RecurrentSAC(Recurrent, SAC):
-    """SAC whose actor and critics remember their episode (Yang and Nguyen, 2021, arXiv 2110.12628)."""
+    """SAC with recurrent actor and critics (Yang and Nguyen, 2021, arXiv 2110.12628)."""
 
     example: ClassVar[str] = "forage train recurrent-sac Pendulum-v1 --learning-starts 1000 --steps 5000"
 

@@ -24,7 +24,7 @@ from forage.core.types import Batch, Clock
 
 
 class RecurrentTD3(Recurrent, TD3):
-    """TD3 whose actor and critics remember their episode (Yang and Nguyen, 2021, arXiv 2110.12628)."""
+    """TD3 with recurrent actor and critics (Yang and Nguyen, 2021, arXiv 2110.12628)."""
 
     example: ClassVar[str] = "forage train recurrent-td3 Pendulum-v1 --learning-starts 1000 --steps 5000"
 

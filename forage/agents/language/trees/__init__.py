@@ -1,1 +1,1 @@
-"""Agents that learn from answers begun anew within others: rollouts that are trees."""
+"""Agents that branch answers from within other answers: rollouts that are trees."""
