@@ -1,4 +1,4 @@
-"""Parts and claims of single papers, beside Forage."""
+"""Parts and claims of single papers: a second package next to Forage's core."""
 
 from math import inf
 

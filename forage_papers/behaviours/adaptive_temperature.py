@@ -1,4 +1,4 @@
-"""A temperature that holds the entropy of the policy where it was at the beginning."""
+"""A temperature that holds the policy's entropy at that of the first rollout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forage_papers.behaviours.temperature import check_temperature, written_at
 
 
 class Held(NamedTuple):
-    """What the temperature is set by."""
+    """State of the temperature's control."""
 
     temperature: Float[Array, ""]
     target: Float[Array, ""]  # entropy of the first rollout, in nats a token
@@ -84,7 +84,7 @@ class AdaptiveTemperature(Behaviour):
         return Held(jnp.where(first, state.temperature, moved), target, state.rollouts + 1)
 
     def share(self, clock: Clock) -> Float[Array, ""]:
-        """Return f(x), which the entropy of the first rollout is multiplied by."""
+        """Return f(x), the factor of the first rollout's entropy."""
         past = clock.fraction - (1 - self.annealed)
         done = jnp.clip(past / jnp.maximum(self.annealed, 1e-9), 0.0, 1.0)
         return self.final + (1 - self.final) * (1 + jnp.cos(jnp.pi * done)) / 2

@@ -66,7 +66,7 @@ class AnnealedDecoding(Behaviour):
         check_temperature("AnnealedDecoding", agent, spec)
 
     def temperatures(self, new: int, update: Array | int) -> Float[Array, " new"]:
-        """Return the temperature of each token of an answer, after so many updates."""
+        """Return the temperature of each token of an answer, after a number of updates."""
         token = jnp.arange(new)
         decay = jnp.minimum(self.decay + self.growth * update, self.longest_decay)
         falling = jnp.maximum(1 + self.highest - jnp.exp(jnp.minimum(token / decay, STEEPEST)), self.lowest)

@@ -1,4 +1,4 @@
-"""Data-guided noise: demonstrations say in which directions to explore, and nothing else.
+"""Data-guided noise: demonstrations give the directions of exploration, and no other guidance.
 
 Dong, Lessing, Chen, Finn (2025), "Reinforcement Learning via Implicit Imitation Guidance", arXiv 2506.07505 (DGN). A
 network says for each observation how demonstrated actions differ from the policy's: the covariance of a normal
@@ -133,7 +133,7 @@ class DataGuided(Behaviour):
         return jax.lax.scan(step, state, jax.random.split(moment.key, self.updates))[0]
 
     def apart(self, actions: Actions, shown: Experience, moment: Moment) -> Float[Array, "row dimensions"]:
-        """Compute how demonstrated actions differ from what the policy would do, in the unit box."""
+        """Compute the differences between demonstrated actions and the policy's own, in the unit box."""
 
         def own(observation: PyTree[Array]) -> PyTree[Array]:
             return moment.agent.act(moment.agent_state, (), observation, moment.key, explore=False)[0]

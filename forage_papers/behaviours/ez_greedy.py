@@ -67,7 +67,7 @@ class EZGreedy(Behaviour):
         check_choices("EZ-greedy", agent, spec)
 
     def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> Float[Array, " longest"]:
-        """P(n > k) for k = 1 ... longest, from which durations are drawn."""
+        """Return P(n > k) for k = 1 ... longest, to draw durations from."""
         times = jnp.arange(1, self.longest + 1, dtype=jnp.float32)
         weight = times**-self.exponent if self.durations == "zeta" else (1 - 1 / self.mean) ** (times - 1)
         # Summed from the far end, where the terms are small, so that none is lost in the sum of the others.
@@ -83,9 +83,7 @@ class EZGreedy(Behaviour):
         return clock.anneal(self.start, self.end, self.fraction)
 
     def duration(self, longer: Float[Array, " longest"], key: Key[Array, ""]) -> Int[Array, ""]:
-        """Return the n for which P(n > n - 1) > u >= P(n > n), u uniform in [0, 1); `longer` is what `init`
-        returned.
-        """
+        """Return the n with P(n > n - 1) > u >= P(n > n), u uniform in [0, 1); `longer` is the result of `init`."""
         u = jax.random.uniform(key)
         return 1 + jnp.searchsorted(-longer, -u).astype(jnp.int32)
 

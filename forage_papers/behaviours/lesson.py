@@ -1,4 +1,4 @@
-"""LESSON: which way of exploring to follow, and for how long, is itself learned."""
+"""LESSON: learn the option of exploration to follow, and its duration."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Head(equinox.Module):
 
 
 class Networks(NamedTuple):
-    """All that is trained."""
+    """All trained networks."""
 
     options: Head  # values of the options
     terminations: Head  # logits of ending each
@@ -159,7 +159,7 @@ class Lesson(Behaviour):
         return Followed(jnp.bool_(False), jnp.int32(0), jnp.int32(0))
 
     def shares(self, values: Float[Array, " options"]) -> Float[Array, " options"]:
-        """Return the probabilities with which options are drawn."""
+        """Return the probabilities of the options."""
         drawn = jax.nn.softmax(self.sharpness * values / jnp.maximum(values.max(), 1.0))
         # The agent's own is the first here, and the last in the authors' code.
         upto = jnp.minimum(jnp.cumsum(jnp.clip(drawn[1:], 0.05, 0.95)), 1.0)
@@ -207,7 +207,7 @@ class Lesson(Behaviour):
         return state._replace(ring=truncate(state.ring, written(state.ring, agent, clock)))
 
     def loss(self, networks: Networks, state: LessonState, batch: Experience) -> Float[Array, ""]:
-        """Compute the loss of all four networks together, which share no weights."""
+        """Compute the summed loss of all four networks, which share no weights."""
         option, novelty = batch.note
         intrinsic = state.novelty(novelty, jnp.inf)
         fixed = jax.lax.stop_gradient
@@ -243,7 +243,7 @@ def written(ring: Ring, agent: Agent, clock: Clock) -> Clock:
 
 
 def error(predictor: Head, fixed: Head, observation: PyTree[Array]) -> Float[Array, ""]:
-    """Return how new what is seen is: the predictor's mean squared error."""
+    """Return the novelty of an observation: the predictor's mean squared error."""
     return jnp.mean((predictor(observation) - jax.lax.stop_gradient(fixed(observation))) ** 2)
 
 

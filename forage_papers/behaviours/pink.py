@@ -25,7 +25,7 @@ class Signal(NamedTuple):
 
 
 class Pink(Behaviour):
-    """Hands the agent noise whose power falls with the frequency f as f^-exponent: 0 is white, 1 pink, 2 red.
+    """Noise of a power spectrum f^-exponent over frequencies f for the agent's actions: 0 is white, 1 pink, 2 red.
 
     At the start of an episode a signal of `length` steps is drawn for each number that the agent makes actions from:
     its Fourier coefficients are independent normals of variance f_k^-exponent at f_k = k / length, and that of f_1 at

@@ -1,4 +1,4 @@
-"""Robust active policy selection: the learner begins an episode, and the policy that seems best there goes on."""
+"""Robust active policy selection: the learner begins an episode, and the policy that seems best there continues."""
 
 from __future__ import annotations
 

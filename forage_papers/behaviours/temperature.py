@@ -1,4 +1,4 @@
-"""What behaviours that set the temperature of a language model share."""
+"""Helpers for behaviours that set the temperature of a language model."""
 
 from __future__ import annotations
 

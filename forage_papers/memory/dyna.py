@@ -1,4 +1,4 @@
-"""Dyna: what each action led to is remembered in a table, and imagined again beside what is replayed."""
+"""Dyna: replay plus transitions imagined from a table of each action's outcomes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST = 1_000_000
 
 
 class Table(NamedTuple):
-    """The model: what each action led to where each number was observed."""
+    """The model: outcomes of each action in each numbered observation."""
 
     outcomes: Experience  # leaves [observation, action, outcome, ...]: the newest of each pair, a ring
     visits: Int[Array, "observation action"]
@@ -35,7 +35,7 @@ class DynaState(NamedTuple):
 
 
 class Dyna(Memory):
-    """The newest `capacity` transitions, replayed uniformly, and beside them transitions that a model imagines.
+    """The newest `capacity` transitions, replayed uniformly, together with transitions that a model imagines.
 
     The model is a table of all pairs of an observation and an action that were visited, and keeps what the newest
     visits of each led to: reward, next observation and whether the episode terminated. Of each batch the share
@@ -88,7 +88,7 @@ class Dyna(Memory):
 
     @property
     def uniform(self) -> UniformReplay:
-        """Return the replay that what is not imagined is drawn from."""
+        """Return the replay of the real transitions."""
         return UniformReplay(self.capacity)
 
     def init(
@@ -121,7 +121,9 @@ class Dyna(Memory):
         return replayed._replace(experience=experience, index=jnp.where(imagined, -1, replayed.index))
 
     def learned(self, table: Table, rollout: Experience) -> Table:
-        """Return the table with the outcomes of a rollout (leaves `time env ...`), where the action was heard."""
+        """Return the table with the outcomes of a rollout (leaves `time env ...`), without actions that were not
+        executed.
+        """
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rollout)
         observations, actions = table.visits.shape
         observation, action = number_of(flat.observation) - table.lowest, flat.action.astype(jnp.int32)
@@ -152,7 +154,7 @@ class Dyna(Memory):
 
 
 def count_of(space: Space[Any]) -> int:
-    """Return how many numbers a space has, as numbers or one-hot."""
+    """Return the number of values that a space has, as numbers or one-hot."""
     return int(space.n) if isinstance(space, Discrete) else math.prod(space.shape or ())
 
 

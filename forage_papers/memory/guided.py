@@ -1,4 +1,4 @@
-"""Guided augmentation: a data set, and beside it its segments as somebody's own rules change them for the better."""
+"""Guided augmentation: a data set, extended by copies of its segments that the user's functions improved."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Guided(DataSet):
                 )
 
     def opened(self, spec: Spec) -> OpenedGuided:
-        """Read the file, and augment it. Raise `ForageError` if a function returns what is no segment."""
+        """Read the file, and augment it. Raise `ForageError` if a function returns an invalid segment."""
         self.check_unchanged()
         path = Path(self.file)
         found, header = formats.read(path, spec)
@@ -95,7 +95,7 @@ class Guided(DataSet):
         return joined(kept)
 
     def is_progress(self, changed: Transitions) -> bool:
-        """Return whether a copy is kept. Raise `ForageError` if the function says neither yes nor no."""
+        """Return whether a copy is kept. Raise `ForageError` if the function returns neither yes nor no."""
         said = np.asarray(self.progress(changed))  # type: ignore[operator]
         if said.size != 1:
             raise ForageError(
@@ -117,13 +117,13 @@ class Guided(DataSet):
 
 
 class OpenedGuided(Guided, Opened):
-    """A data set with augmented segments whose file was read."""
+    """A data set with augmented segments after its file was read."""
 
     data: Any = None  # leaves `transition ...`
 
 
 def cut(found: Transitions, begin: int, end: int) -> Transitions:
-    """Return a copy of some transitions of one episode, truncated at their end where nothing terminates there."""
+    """Return a copy of some transitions of one episode, truncated at their end unless it terminates there."""
     fields = {name: jax.tree.map(lambda x: x[begin:end].copy(), getattr(found, name)) for name in EPISODE_FIELDS}
     fields["truncated"] = np.append(np.zeros(end - begin - 1, bool), ~fields["terminated"][-1:])
     return Transitions(**fields)
@@ -140,5 +140,5 @@ def joined(parts: Sequence[Transitions]) -> Transitions:
 
 
 def called(function: Any) -> str:
-    """Return what a function is called."""
+    """Return the name of a function."""
     return getattr(function, "__name__", type(function).__name__)

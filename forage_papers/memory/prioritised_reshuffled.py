@@ -1,4 +1,4 @@
-"""Prioritised replay without luck: what was drawn more often than its priority says waits for the others."""
+"""Prioritised replay without luck: places drawn more often than their priority wait for the others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ReshuffledState(NamedTuple):
 
 
 class PrioritisedReshuffled(PrioritisedReplay):
-    """Prioritised replay whose draws follow their priorities without the luck of drawing.
+    """Prioritised replay with draws that follow their priorities without the luck of sampling.
 
     For each place i of the ring the memory counts how often it was drawn and how often it was due, which grows by
     size p_i / sum_j p_j with each batch of that size. Where it was drawn more often than it was due, it waits: its
@@ -77,7 +77,7 @@ class PrioritisedReshuffled(PrioritisedReplay):
     def taken(
         self, state: ReshuffledState, size: int, length: int, moment: Moment
     ) -> tuple[Int[Array, " batch"], Float[Array, " places"]]:
-        """Draw places without replacement; return also the priorities of all, zero where there is no segment yet."""
+        """Draw places without replacement; also return all priorities, zero for places without a segment."""
         places = state.actual.size
         priority = state.inner.tree[-1][:places]
         if (left_out := incomplete(state.inner.experience, length, moment.clock)) is not None:

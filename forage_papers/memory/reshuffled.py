@@ -23,7 +23,7 @@ class ReshuffledState(NamedTuple):
 
 
 class ReshuffledReplay(UniformReplay):
-    """The newest `capacity` transitions, replayed in a random order that is drawn anew once in an epoch.
+    """The newest `capacity` transitions, replayed in a random order that is redrawn once an epoch.
 
     An epoch is a random order of all places of the ring, written or not. Batches take what stands there one after the
     other; places from which there is no segment yet are passed over, and what is written during an epoch is replayed
@@ -66,7 +66,7 @@ class ReshuffledReplay(UniformReplay):
     def taken(
         self, state: ReshuffledState, size: int, length: int, moment: Moment
     ) -> tuple[Int[Array, " batch"], Int[Array, ""]]:
-        """Return the next `size` places from which there is a segment, and where in the order the next batch begins."""
+        """Return the next `size` places with a complete segment, and the place in the order for the next batch."""
         capacity, num_envs = extent(state.ring)
         newest = moment.clock.steps // num_envs
         first, _ = oldest(state.ring, newest)

@@ -1,4 +1,4 @@
-"""The last rollout, and beside it episodes of earlier ones that still are better than usual."""
+"""The last rollout, together with earlier episodes that are still better than usual."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forage_papers.memory.successes import blank, check_replays
 
 
 class Kept(NamedTuple):
-    """Good episodes that wait, what is usual, and the rollout that is learned from."""
+    """Kept good episodes, the usual rewards, and the current rollout."""
 
     episodes: Experience  # leaves [room, time, ...]
     born: Int[Array, " room"]  # number of the rollout that each is from; -1 where there is none
@@ -119,7 +119,7 @@ class SelfImitation(Memory):
         return episodes.reward.sum(1)
 
     def turn(self, state: Kept, size: int, length: int, moment: Moment) -> Kept:
-        """Draw the episodes that are replayed beside this rollout."""
+        """Draw the episodes to replay together with this rollout."""
         better = self.returns(state.episodes) > jnp.nanmedian(state.means)
         good = (state.born >= 0) & (state.rollouts - 1 - state.born <= self.age) & better
         order = jnp.argsort(jnp.where(good, jax.random.uniform(moment.key, good.shape), 2.0))

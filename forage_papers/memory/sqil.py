@@ -1,4 +1,4 @@
-"""Soft Q imitation learning: demonstrations are worth 1, what the agent does itself is worth 0."""
+"""Soft Q imitation learning: reward 1 for demonstrations, 0 for the agent's own steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from forage.ops.ring import Ring
 
 
 class SQIL(UniformReplay):
-    """Batches of which a share are demonstrations with reward 1, and the rest the agent's own with reward 0.
+    """Batches with a share of demonstrations of reward 1; the rest is the agent's own, with reward 0.
 
     What the environment pays is not used to learn. With an agent that learns soft values from replay, as published:
     `sac-discrete` or `sac`; `dqn` works as well. Where episodes end of themselves before the demonstrator's would, the

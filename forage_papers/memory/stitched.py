@@ -1,4 +1,4 @@
-"""Stitched goals: a data set whose transitions are learned from for goals that other episodes reached."""
+"""Stitched goals: a data set relabelled with goals that other episodes reached."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROUNDS = 300  # at most, of moving centres
 
 
 class Stitched(DataSet):
-    """The transitions of a file, each with a goal that was reached later: by its own episode, or by one that it meets.
+    """The transitions of a file, each with a goal reached later by its own episode or by a crossing one.
 
     Every drawn transition gets another goal. With probability 1 - `stitch` it is what the same episode achieved at a
     state after it, any alike. With probability `stitch` such a state w is a place to change at: of all states of the
@@ -123,7 +123,7 @@ class Stitched(DataSet):
 
 
 class OpenedStitched(Stitched, Opened):
-    """A data set with stitched goals whose file was read."""
+    """A data set with stitched goals after its file was read."""
 
     data: Any = None  # leaves `transition ...`
     achieved: Float[Array, "state *goal"] = None  # type: ignore[assignment]  # in each state of each episode
@@ -147,7 +147,7 @@ class OpenedStitched(Stitched, Opened):
         return batch._replace(experience=relabelled(batch.experience, goal, replaced, state))
 
     def goals(self, now: Int[Array, "*shape"], stitched: Array, key: Array) -> Float[Array, "*shape goal"]:
-        """Draw a goal for transitions that begin in states `now`, of another episode where it may be `stitched`."""
+        """Draw a goal for transitions that begin in states `now`, from another episode if `stitched`."""
         way_key, near_key, later_key = jax.random.split(key, 3)
         own = jax.random.randint(way_key, now.shape, now + 1, self.last[now] + 1)
         cluster = self.label[own]

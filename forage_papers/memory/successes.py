@@ -103,7 +103,7 @@ class Successes(Memory):
         return Batch(mixed, jnp.ones(num_envs), jnp.arange(num_envs), replay)
 
     def same(self, state: Kept, rollout: Experience) -> Bool[Array, "group kept"]:
-        """Return which successes began where each group of the rollout did."""
+        """Return a mask of the successes with the same beginning as each group of the rollout."""
         begins = rollout.observation["context"][0, :: self.group_size]
         equal = (begins[:, None] == state.episodes.observation["context"][None, :, 0]).all(-1)
         return equal & (jnp.arange(self.capacity) < state.count)
@@ -120,7 +120,7 @@ class Successes(Memory):
 
 
 def check_replays(what: str, agent: Agent, spec: Spec) -> None:
-    """Raise `ForageError` for an agent that takes no older episodes, and for what is no text."""
+    """Raise `ForageError` for an agent that takes no older episodes, and for environments without text."""
     if not agent.replays:
         raise ForageError(
             f"{what} puts older episodes into rollouts, and {type(agent).__name__} takes every episode for one of its "
@@ -132,5 +132,5 @@ def check_replays(what: str, agent: Agent, spec: Spec) -> None:
 
 
 def blank(example: Experience, size: int, length: int) -> Experience:
-    """Return room for so many episodes, leaves `episode time ...`."""
+    """Return empty room for `size` episodes, leaves `episode time ...`."""
     return jax.tree.map(lambda x: jnp.zeros((size, length, *x.shape), x.dtype), example)

@@ -26,13 +26,13 @@ from forage.memory.mixed import texts
 from forage.memory.rollout import LastRollout
 
 CHOICES = ("likelihood", "random")
-"""How teachers' answers are chosen among those to one prompt."""
+"""Rules of choosing among teachers' answers to one prompt."""
 OPEN, CLOSE = "<answer>", "</answer>"
 VERIFIED = {"format": 1.0, "truth": 1.0}  # what a verifier said of a right answer, which data sets do not tell
 
 
 class Teachers(LastRollout):
-    """AMPO's guidance: teachers step in where all answers of a group are wrong, and nowhere else.
+    """AMPO's guidance: teachers' answers replace some of a group only if all its answers are wrong.
 
     The last `replaced` answers of such a group give their places to right ones of the teachers, those that the student
     comprehends best: with the teacher's answer y = (reasoning, <answer> a </answer>) a score of
@@ -108,7 +108,7 @@ class Teachers(LastRollout):
             raise ForageError(f"Teachers are of text, and {spec.name} takes something else; use text:countdown.")
 
     def sealed(self) -> Teachers:
-        """Return the same with absolute paths and the files' hashes, where it has none yet."""
+        """Return the same with absolute paths and the files' hashes, added if missing."""
         found = [one.sealed() for one in self.sets]
         return dataclasses.replace(self, data=[one.file for one in found], sha256=[one.sha256 for one in found])
 
@@ -154,7 +154,7 @@ class Teachers(LastRollout):
 
 
 class OpenedTeachers(Teachers):
-    """Teachers whose files were read."""
+    """Teachers after their files were read."""
 
     episodes: Experience = None  # type: ignore[assignment]  # leaves `episode time ...`
     answer: Bool[Array, "episode time new"] = None  # type: ignore[assignment]  # tokens between the tags
@@ -197,7 +197,7 @@ class OpenedTeachers(Teachers):
         return Batch(rollout._replace(**mixed), jnp.ones(num_envs), jnp.arange(num_envs), replay)
 
     def scores(self, candidates: Int[Array, "group most"], moment: Moment) -> Float[Array, "group most"]:
-        """Return how well the student comprehends episodes, from 0 to 1, or numbers drawn at random."""
+        """Return the student's comprehension of episodes, from 0 to 1, or random numbers."""
         if self.chosen == "random":
             return jax.random.uniform(moment.key, candidates.shape)
         agent: Any = moment.agent
@@ -231,7 +231,7 @@ def right_ones(file: str, data: Experience, spec: Spec, right: float, each: int)
 
 
 def answer_of(words: Tokenizer, action: Int[np.ndarray, "time new"]) -> Bool[np.ndarray, "time new"]:
-    """Return which tokens of an episode stand between the last pair of tags, touched by a character of it."""
+    """Return a mask of the tokens between the last pair of tags; a token counts if one of its characters does."""
     mask = np.zeros(action.shape, bool)
     for turn, row in reversed(list(enumerate(action))):
         tokens = [int(token) - 1 for token in row if token != Tokens.PAD]

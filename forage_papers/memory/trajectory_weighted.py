@@ -1,4 +1,4 @@
-"""Trajectory weighting: a data set of which better episodes are drawn more often."""
+"""Trajectory weighting: a data set with more frequent draws of better episodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS = ("advantage", "return")
 
 
 class TrajectoryWeighted(DataSet):
-    """The transitions of a file, of which those of better episodes are drawn more often.
+    """The transitions of a file, with more frequent draws of those of better episodes.
 
     A transition of episode i is drawn with a probability in proportion to exp(A_i / `temperature`), where A_i is the
     episode's undiscounted return less what a linear function of its first observation, fitted by least squares, says of
@@ -71,7 +71,7 @@ class TrajectoryWeighted(DataSet):
 
 
 class OpenedWeighted(TrajectoryWeighted, Opened):
-    """A trajectory-weighted data set whose file was read."""
+    """A trajectory-weighted data set after its file was read."""
 
     data: Any = None  # leaves `transition ...`
     reached: Float[Array, " episode"] = None  # type: ignore[assignment]  # probability of an episode or one before it
@@ -96,7 +96,7 @@ def weights(
     temperature: float,
     whole: Bool[np.ndarray, " episode"] | None = None,
 ) -> Float[np.ndarray, " episode"]:
-    """Compute exp(A / temperature) up to a factor. A is brought to [0, 1] over whole episodes, and 0 for the others.
+    """Compute exp(A / temperature) up to a factor. A is scaled to [0, 1] over whole episodes, and 0 for the others.
 
     `whole`: which episodes are; `None`: all.
     """

@@ -57,7 +57,7 @@ def denoising_error(
 def denoised(
     field: Field, key: Key[Array, ""], shape: tuple[int, int], steps: int, extra: int = 0, wanted: Array | bool = True
 ) -> Float[Array, "batch size"]:
-    """Carry standard normal vectors to data; where they are not `wanted`, no step is taken."""
+    """Carry standard normal vectors to data; unless `wanted`, take no step."""
     each, all_kept = kept(steps)
     first_key, key = jax.random.split(key)
 

@@ -21,7 +21,7 @@ def squared_error(predicted: Float[Array, " outputs"], target: Float[Array, " ou
 
 
 class Ensemble(equinox.Module):
-    """MLPs of one shape with weights of their own, as one module whose leaves have a leading axis `member`.
+    """MLPs of one shape with weights of their own, as one module with a leading axis `member` in its leaves.
 
     An optimiser that works number by number, as Adam does, trains each member as if it were alone, because the loss
     is a sum over members (no gradient clipping by a norm over all of them, then). Models of a mean and a variance are
@@ -85,5 +85,5 @@ def spread(predictions: Float[Array, "member *batch outputs"]) -> Float[Array, "
 
 
 def disagreement(predictions: Float[Array, "member *batch outputs"]) -> Float[Array, "*batch"]:
-    """mean_k Var_m(prediction_mk): how far the members are from their mean, over the outputs."""
+    """Compute mean_k Var_m(prediction_mk): the members' variance around their mean, averaged over the outputs."""
     return spread(predictions).mean(-1)

@@ -1,4 +1,4 @@
-"""Ensembles of the values of several policies, each learned where its policy acted.
+"""Ensembles of the values of several policies, each learned from its own policy's steps.
 
 Policy k has members V_k1 ... V_kn with mean m_k(s) and standard deviation d_k(s). A segment of a rollout says which
 policy acted at each step, and member j of policy k goes down
@@ -41,13 +41,13 @@ class Acted(NamedTuple):
 
     @classmethod
     def of(cls, rollout: Experience, policy: Int[Array, "time env"]) -> Acted:
-        """Return the segments of a rollout in which these policies acted."""
+        """Return the segments of a rollout and the policies that acted in it."""
         seen = rollout.observation, rollout.next_observation
         return cls(*seen, rollout.reward, rollout.terminated, rollout.truncated, policy)
 
     @classmethod
     def empty(cls, shape: tuple[int, ...], spec: Spec, nobody: int) -> Acted:
-        """Return empty segments, in which no policy has acted."""
+        """Return empty segments with the policy `nobody`."""
 
         def zeros(like: Array) -> Array:
             return jnp.zeros((*shape, *jnp.shape(like)), jnp.asarray(like).dtype)
@@ -61,7 +61,7 @@ class Acted(NamedTuple):
 def segments(
     kept: Acted, written: Int[Array, ""], newest: Acted, learner: int, size: int, keys: Sequence[Key[Array, ""]]
 ) -> Acted:
-    """Draw segments of kept rollouts, in which oracles acted, and as many of the newest, in which the learner did.
+    """Draw segments of kept rollouts for the oracles, and as many of the newest for the learner.
 
     Args:
         kept: Rollouts, leaves `slot time env ...`.

@@ -14,7 +14,7 @@ from forage.rewards.environment import EnvironmentReward
 
 
 class Shift(Rewards):
-    """r' = r + shift, where r is what `inner` gives; a bonus for exploring stays as it is.
+    """r' = r + shift, with r the reward of `inner`; a bonus for exploration is left unchanged.
 
     Where episodes go on, this adds shift / (1 - discount) to all values and leaves what is best. To learn from that
     is to learn from r with every value begun at -shift / (1 - discount) more: a negative shift makes an agent that

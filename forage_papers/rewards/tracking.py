@@ -10,7 +10,7 @@ from forage.core.types import Experience, ForageError, Spec
 
 
 class Tracking(Rewards):
-    """r' = imitation * tracking + task * r, with how near a step led to the motion that wrapper `motion` holds.
+    """r' = imitation * tracking + task * r, with tracking the similarity to the motion of the wrapper `motion`.
 
     Source: Peng, Abbeel, Levine, van de Panne (2018), "DeepMimic: Example-Guided Deep Reinforcement Learning of
     Physics-Based Character Skills", arXiv 1804.02717, whose policies with a task of their own weigh both. The score

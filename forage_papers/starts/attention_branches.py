@@ -1,4 +1,4 @@
-"""Answers that go on from influential steps of the rollout before, beside answers to new prompts."""
+"""Branches from influential steps of the last rollout's answers, together with answers to new prompts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forage_papers.ops.tokens.influence import influential, mixed
 
 
 class Mark(NamedTuple):
-    """Where an answer begins."""
+    """The beginning of an answer."""
 
     rollout: Int[Array, ""]  # the number of its rollout
     prompt: Int[Array, ""]  # which of the run's prompts it answers; -1 for an environment that is to spare
@@ -25,7 +25,7 @@ class Mark(NamedTuple):
 
 
 class AttentionState(NamedTuple):
-    """What is kept of the last rollout's answers, and where those of the next begin."""
+    """The last rollout's answers, and the beginnings of the next."""
 
     key: Key[Array, ""]
     rollout: Int[Array, ""]
@@ -42,7 +42,7 @@ class AttentionState(NamedTuple):
 
 
 class AttentionBranches(Starts):
-    """New prompts, and the last ones' answers anew from steps that later ones attend to, in one rollout.
+    """New prompts, and branches of the last rollout's answers from steps that later ones attend to, in one rollout.
 
     `size` answers begin with each of some new prompts. In the next rollout, beside the next prompts, some of them are
     cut before `places` of their most influential steps (`forage/ops/tokens/influence.py`), and `times` others go on
@@ -107,7 +107,7 @@ class AttentionBranches(Starts):
             raise ForageError("Answers that go on keep the prompt of the rollout before; leave out --tasks.")
 
     def whole(self) -> int:
-        """Return how many answers belong to a prompt, those that go on among them."""
+        """Return the number of answers to a prompt, branches included."""
         return self.size * (1 + self.places * self.times)
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> AttentionState:
@@ -143,7 +143,7 @@ class AttentionBranches(Starts):
     def heed(
         self, state: AttentionState, action: Int[Array, "env time"], aux: Any, reward: Float[Array, " env"]
     ) -> AttentionState:
-        """Keep the answers of a rollout, and say where those of the next begin."""
+        """Keep the answers of a rollout, and choose the beginnings of the next."""
         influence = getattr(aux, "influence", None)
         if influence is None:
             raise ForageError("The agent does not say what its answers' steps attend to; use attn-rl.")
@@ -202,7 +202,7 @@ class AttentionBranches(Starts):
         reward: Float[Array, " env"],
         key: Key[Array, ""],
     ) -> Bool[Array, " env"]:
-        """Return which first answers are branched by the difficulty of their prompt: ceil(size exp(-z)) of each."""
+        """Return a mask of first answers to branch by the difficulty of their prompt: ceil(size exp(-z)) of each."""
         number = jnp.ceil(self.size * jnp.exp(-jnp.clip(solved, 0, 1)) - 1e-5)
         rare = jnp.where(solved >= 0.5, -reward, reward)
         order = jnp.argsort(jnp.argsort(jax.random.uniform(key, reward.shape)))  # ties are broken by chance
@@ -210,7 +210,7 @@ class AttentionBranches(Starts):
         return (together & ahead).sum(1) < number
 
     def resized(self, state: AttentionState, reward: Float[Array, " env"]) -> Float[Array, ""]:
-        """Return how many prompts the next rollout is to pose, after the tree that this one completed."""
+        """Return the number of prompts in the next rollout, after the tree that this one completed."""
         goes_on = state.stem >= 0
         branched = (jnp.arange(len(goes_on))[:, None] == jnp.where(goes_on, state.stem, -1)).any(1)
         prompt = jnp.concatenate([state.began, state.prompt])

@@ -1,4 +1,4 @@
-"""Answers that go on from the first tokens of other answers: rollouts that are trees."""
+"""Answers that continue the first tokens of other answers: rollouts that are trees."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLACES = ("improbable", "even", "random")
 
 
 class Mark(NamedTuple):
-    """Where in its tree an answer begins."""
+    """The beginning of an answer in its tree."""
 
     prompt: Int[Array, ""]  # which of the run's prompts it answers
     depth: Int[Array, ""]  # 0: it begins with the prompt, j: with the j-th prefix of an earlier answer
@@ -25,7 +25,7 @@ class Mark(NamedTuple):
 
 
 class BranchesState(NamedTuple):
-    """What is kept of the answers that the others go on from."""
+    """The answers that branches continue."""
 
     key: Key[Array, ""]
     trees: Int[Array, ""]  # rollouts so far
@@ -140,7 +140,7 @@ class Branches(Starts):
     def cuts(
         self, answer: Int[Array, " time"], log_probability: Float[Array, " time"], key: Key[Array, ""]
     ) -> Int[Array, " prefix"]:
-        """Return how long each prefix of an answer is, the shortest first; 0 where there are too few places."""
+        """Return the length of each prefix of an answer, the shortest first; 0 for missing places."""
         wrote = answer > 0
         allowed = wrote.at[0].set(False)  # a prefix has at least one token, and leaves at least one
         if self.after:
@@ -157,7 +157,7 @@ class Branches(Starts):
     def score(
         self, allowed: Bool[Array, " time"], log_probability: Float[Array, " time"], key: Key[Array, ""], number: int
     ) -> Float[Array, " time"]:
-        """Return how much a place is wanted."""
+        """Return the score of each place for branching."""
         if self.at == "improbable":
             return -log_probability
         if self.at == "random":
@@ -168,6 +168,6 @@ class Branches(Starts):
         return jnp.isin(rank, wanted).astype(jnp.float32) + jnp.where(jnp.isin(rank, wanted), 0.0, -jnp.inf)
 
     def report(self, state: BranchesState, rollout: Experience, review: Review) -> BranchesState:
-        """Begin the next tree. Only after a failure was the last one not complete; agents then learn nothing of it."""
+        """Begin the next tree. After a failure the last one is incomplete; agents then skip it."""
         whole = rollout.reward.shape[0] == self.prefixes + 1
         return state._replace(depth=jnp.int32(0)) if whole else state

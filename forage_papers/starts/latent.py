@@ -1,4 +1,4 @@
-"""What Latent Go-Explore sees states as, and how dense they lie."""
+"""Latent Go-Explore's representation of states, and their density in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODELS = ("inverse", "forward", "autoencoder")
 
 
 class Transition(NamedTuple):
-    """The transition that led to a state that is kept."""
+    """The transition into a kept state."""
 
     observation: PyTree[Array]
     action: PyTree[Array]
@@ -28,7 +28,7 @@ class Transition(NamedTuple):
 
 
 class Latent(equinox.Module):
-    """An encoder, and the head that it is trained with: of an action, the next observation, or what was encoded."""
+    """An encoder, and the head that it is trained with: of an action, the next observation, or a reconstruction."""
 
     torso: Torso
     code: Linear
@@ -68,14 +68,14 @@ class Latent(equinox.Module):
         return jnp.mean((self.head(inputs) - self.target(wanted)) ** 2)
 
     def target(self, observation: PyTree[Array]) -> Float[Array, " number"]:
-        """Return what is seen, as the numbers that are to be foretold."""
+        """Return an observation as the numbers to predict."""
         if self.torso.categories is not None:
             return jax.nn.one_hot(observation, self.torso.categories)
         return observation.reshape(-1).astype(jnp.float32)
 
 
 def density(codes: Float[Array, "slot latent"], kept: Int[Array, ""], k: int) -> Float[Array, " slot"]:
-    """Minus the distance to the k-th nearest other code, which orders as the density does; infinite where none is kept.
+    """Return minus the distance to the k-th nearest other code, a monotone proxy of density; infinite in empty slots.
 
     Where fewer than k others are kept, the furthest of them counts.
     """

@@ -1,4 +1,4 @@
-"""Latent Go-Explore: return to where few have been, as a learned representation measures it, without cells."""
+"""Latent Go-Explore: return to states of low density in a learned representation, without cells."""
 
 from __future__ import annotations
 
@@ -192,9 +192,7 @@ def normalised_rows(norms: Norms, rows: PyTree[Array]) -> PyTree[Array]:
 
 
 def drawn_rank(share: Float[Array, ""], p: Float[Array, ""], kept: Int[Array, ""]) -> Int[Array, ""]:
-    """Return the rank, from 0, at a share of the geometric law that ends with the last of those kept; uniform where p
-    is 0.
-    """
+    """Return a rank, from 0, at a share of the geometric law over the kept states; uniform for p = 0."""
     safe = jnp.clip(p, 1e-6, 1 - 1e-6)
     total = -jnp.expm1(kept * jnp.log1p(-safe))
     geometric = jnp.log1p(-share * total) / jnp.log1p(-safe)

@@ -15,7 +15,7 @@ from forage_papers.tasks.numbered import Heard, Numbered
 
 
 class AdaptiveDifficulty(Numbered):
-    """The problems whose difficulty is nearest to a target T, which starts at the easiest.
+    """The problems with a difficulty nearest to a target T, which starts at the easiest.
 
     After each rollout with the mean score R, within the difficulties that there are,
 

@@ -20,7 +20,7 @@ class Ratings(NamedTuple):
 
 
 class CDAS(Numbered):
-    """The problems whose difficulty is nearest to the policy's competence, half from below and half from above.
+    """The problems with a difficulty nearest to the policy's competence, half from below and half from above.
 
     With the competence C and the n-th success rate p of a problem of difficulty D, all at first 0,
 

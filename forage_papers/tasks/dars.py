@@ -57,7 +57,7 @@ class DARS(Numbered):
         return own - again + jnp.where(heard.met & (again == 0), groups, 0).astype(jnp.int32)
 
     def more(self, rate: Float[Array, " number"], answers: Float[Array, " number"]) -> Float[Array, " number"]:
-        """Return how many more answers problems get after so many with a success rate."""
+        """Return the number of additional answers for each problem, given its success rate and its answers so far."""
         count = jnp.maximum(answers, 1)
         p = jnp.where(rate > EPSILON, rate, 0.5 / count)
         variance = p * (1 - p)
@@ -72,6 +72,6 @@ class DARS(Numbered):
 
 
 def paid(owed: Int[Array, " number"], slots: Int[Array, ""]) -> Int[Array, " number"]:
-    """Return how many of the groups owed for each problem were played in so many slots."""
+    """Return the number of owed groups of each problem that these slots have played."""
     before = jnp.cumsum(owed) - owed
     return jnp.clip(slots - before, 0, owed).astype(jnp.int32)

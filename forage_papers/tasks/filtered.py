@@ -16,7 +16,7 @@ from forage_papers.tasks.numbered import Heard, Numbered, running
 
 
 class Rates(NamedTuple):
-    """What is known of each problem."""
+    """Statistics of each problem."""
 
     rate: Float[Array, " number"]  # running success rate
     answers: Float[Array, " number"]
@@ -24,7 +24,7 @@ class Rates(NamedTuple):
 
 
 class Filtered(Numbered):
-    """Problems whose success rate is between two bounds, and those of which none is known, in random order.
+    """Problems with a success rate between two bounds, or an unknown one, in random order.
 
     A group of answers whose rate p is 0 or 1 teaches nothing, and the expected improvement of the policy is bounded by
     the variance p (1 - p): a balanced band around 1/2 maximises it. Where too few problems are in the band to fill a

@@ -1,4 +1,4 @@
-"""GRESO: problems whose groups were all alike are skipped with a probability that grows with each such group."""
+"""GRESO: skips problems with uniform groups, with a probability that grows with each such group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forage_papers.tasks.numbered import Heard, Numbered
 
 
 class History(NamedTuple):
-    """How often in a row each problem was uninformative, and how probably such ones are played all the same."""
+    """The number of successive uninformative groups of each problem, and the base probabilities of playing them."""
 
     easy: Int[Array, " number"]  # groups in a row, up to the newest, that were all right
     hard: Int[Array, " number"]  # that were all wrong
@@ -23,7 +23,7 @@ class History(NamedTuple):
 
 
 class Greso(Numbered):
-    """Problems in epochs, of which uninformative ones are skipped before they are played.
+    """Problems in epochs; some uninformative ones are skipped before they are played.
 
     A problem whose newest z groups were all right, or all wrong, is skipped in an epoch with probability
 
@@ -75,7 +75,7 @@ class Greso(Numbered):
         )
 
     def skip(self, own: History) -> Float[Array, " number"]:
-        """Return how probably each problem is skipped in an epoch that begins now."""
+        """Return each problem's probability of being skipped in an epoch that begins now."""
         easy, hard = (
             1 - jnp.maximum(p**count, self.floor) for p, count in ((own.easy_base, own.easy), (own.hard_base, own.hard))
         )

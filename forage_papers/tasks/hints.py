@@ -1,4 +1,4 @@
-"""GHPO: a problem that nobody solves comes again, each time with more of its solution in the prompt."""
+"""GHPO: an unsolved problem comes again, each time with more of its solution in the prompt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forage_papers.tasks.numbered import Heard, Numbered
 
 
 class Hints(Numbered):
-    """Problems in epochs, without a hint at first; one that no answer of a group solves comes again with hints.
+    """Problems in epochs, without a hint at first; if a whole group fails, its problem comes again with hints.
 
     In the following rollouts it comes with the first `share` of its reference solution, then with two shares, up to
     `stages` of them, until some answer is right or there are no more. Solved problems come without a hint again in the

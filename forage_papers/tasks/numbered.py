@@ -33,12 +33,12 @@ class Heard(NamedTuple):
 
     @property
     def met(self) -> Bool[Array, " number"]:
-        """Return which problems had an answer."""
+        """Return a mask of the problems with answers."""
         return self.answers > 0
 
     @property
     def rate(self) -> Float[Array, " number"]:
-        """Return the success rate of each problem; 0 where nothing is known."""
+        """Return the success rate of each problem; 0 without answers."""
         return self.right / jnp.maximum(self.answers, 1)
 
     @property
@@ -48,7 +48,7 @@ class Heard(NamedTuple):
 
 
 class NumberedState(NamedTuple):
-    """The problems to come, and what a part learned."""
+    """The problems to come, and the part's own state."""
 
     owed: Int[Array, " number"]  # groups that a problem gets before the queue's
     queue: Int[Array, " number"]
@@ -58,7 +58,7 @@ class NumberedState(NamedTuple):
 
 
 class Numbered(Tasks):
-    """A part that chooses among numbered problems. It says at least one of `rank` and `owes`."""
+    """A part that chooses among numbered problems. It defines at least one of `rank` and `owes`."""
 
     on_host: ClassVar[bool] = True
     adapts: ClassVar[bool] = True
@@ -79,23 +79,23 @@ class Numbered(Tasks):
             raise ForageError(f"{part} learns from one reward, and {name} has {len(environment.reward_names)}.")
 
     def first(self, environment: Any) -> Any:
-        """Return what the part knows at the beginning; `()` for nothing."""
+        """Return the part's own state at the beginning; `()` for none."""
         return ()
 
     def learned(self, own: Any, heard: Heard, environment: Any) -> Any:
-        """Return what the part knows after a rollout."""
+        """Return the part's own state after a rollout."""
         return own
 
     def rank(self, own: Any, key: Key[Array, ""], environment: Any) -> Float[Array, " number"]:
-        """Return where each problem stands: lower ones come first. Unless said, in random order."""
+        """Return the rank of each problem: lower ones come first. The default is a random order."""
         return jax.random.uniform(key, (environment.numbered,))
 
     def leaves_out(self, own: Any, key: Key[Array, ""], environment: Any) -> Bool[Array, " number"]:
-        """Return which problems an epoch that begins now leaves out, where there are enough others."""
+        """Return a mask of the problems to leave out of an epoch that begins now, as long as enough others remain."""
         return jnp.zeros(environment.numbered, bool)
 
     def owes(self, own: Any, environment: Any) -> Int[Array, " number"]:
-        """Return how many groups of each problem come before all others."""
+        """Return the number of groups of each problem that come before all others."""
         return jnp.zeros(environment.numbered, jnp.int32)
 
     def hint(self, own: Any, number: Int[Array, ""]) -> Float[Array, ""] | None:
@@ -110,7 +110,7 @@ class Numbered(Tasks):
     def queue(
         self, own: Any, key: Key[Array, ""], environment: Any, ahead: Bool[Array, " number"]
     ) -> tuple[Int[Array, " number"], Int[Array, ""]]:
-        """Return a new queue, those `ahead` first and what is left out last, and its length without the latter."""
+        """Return a new queue, with `ahead` first and left-out problems last, and its length without the latter."""
         order_key, skip_key = jax.random.split(key)
         out = self.leaves_out(own, skip_key, environment) & ~ahead
         queue = jnp.lexsort((self.rank(own, order_key, environment), out, ~ahead))
@@ -182,7 +182,7 @@ def heard(rollout: Experience, review: Review, numbered: int) -> Heard:
 
 
 def levels(difficulty: Float[Array, " number"]) -> Int[Array, " number"]:
-    """Return which level each problem is of, counted from 0, where equal difficulties are one level."""
+    """Return the level of each problem, counted from 0; equal difficulties are one level."""
     ordered = jnp.sort(jnp.asarray(difficulty))
     level = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(ordered[1:] > ordered[:-1] + EPSILON)])
     return level[jnp.searchsorted(ordered, difficulty)].astype(jnp.int32)

@@ -1,4 +1,4 @@
-"""RLVE: a window of levels that moves up where its upper level is solved."""
+"""RLVE: a window of levels that moves up once its upper level is solved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SEELE: each problem gets the hint with which, by a model of item responses, half of the answers would be right."""
+"""SEELE: each problem gets the hint at which a model of item responses predicts the target success rate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RIDGE = 0.01  # how strongly the model is drawn to slope 8, offset 1/2 and floor
 
 
 class Responses(NamedTuple):
-    """What is known of each problem."""
+    """Rollout records of each problem."""
 
     hint: Float[Array, " number"]  # the next one
     round: Int[Array, " number"]  # of its rollouts, counted from 0
@@ -79,7 +79,7 @@ class Seele(Numbered):
         )
 
     def wanted(self, model: Float[Array, "number 3"]) -> Float[Array, " number"]:
-        """Return the hint with which each problem is solved at the target rate."""
+        """Return the hint for a success rate at the target."""
         slope, offset, floor = model[:, 0], model[:, 1], model[:, 2]
         rest = jnp.clip((self.target - floor) / (1 - floor), 1e-6, 1 - 1e-6)
         return jnp.clip(offset + jax.scipy.special.logit(rest) / slope, 0, self.largest)

@@ -1,4 +1,4 @@
-"""Soft actor-critic whose replay ratio rises once its critics' units have settled.
+"""Soft actor-critic that raises its replay ratio once the activity of its critics' units has settled.
 
 Ma, Li, Zhang, Liu, Wang, Chen, Shen, Wang, Tao (2024), "Revisiting Plasticity in Visual Reinforcement Learning: Data,
 Modules and Training Stages", arXiv 2310.07418: Adaptive RR, as in the authors' code (`drqv2_adapt_rr.py`,
@@ -29,7 +29,7 @@ from forage.nn.normalise import Norms
 
 
 class Activity(NamedTuple):
-    """What is known of the critics' activity."""
+    """Running measurements of the critics' activity."""
 
     total: Float[Array, ""]  # of the batches before the next check
     last: Float[Array, ""]  # mean at the check before
@@ -113,12 +113,12 @@ class AdaptiveRatioSAC(SAC):
     def renew(
         self, state: AdaptiveRatioState, batch: Batch, key: Key[Array, ""], spec: Spec
     ) -> tuple[AdaptiveRatioState, Metrics]:
-        """Begin anew what is asked for, but never what is known of activity: updates are counted on, too."""
+        """Reset the networks that are due, but keep the measurements of activity and the count of updates."""
         later, metrics = super().renew(state, batch, key, spec)
         return later._replace(activity=state.activity), metrics
 
     def heard(self, activity: Activity, share: Float[Array, ""], updates: Int[Array, ""]) -> Activity:
-        """Return what is known after one more batch; `updates`: how many came before."""
+        """Return the measurements after one more batch; `updates`: the number of updates before it."""
         place = updates % self.check_interval
         last = jnp.where(updates == 0, share, activity.last)
         total = activity.total + jnp.where(place >= self.check_interval - self.window, share, 0.0)

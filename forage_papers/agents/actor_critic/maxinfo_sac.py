@@ -1,4 +1,4 @@
-"""MaxInfoSAC: soft actor-critic that is paid for what a transition would teach it, as much as its target asks for.
+"""MaxInfoSAC: soft actor-critic with a reward for informative transitions, weighted towards a target of information.
 
 Sukhija, Coros, Krause, Abbeel, Sferrazza (2024), "MaxInfoRL: Boosting exploration in reinforcement learning through
 information gain maximization", arXiv 2412.12098. An ensemble predicts what follows, x = (s' - s, r), from (s, a); what
@@ -45,7 +45,7 @@ from forage_papers.nn.ensemble import Ensemble, spread
 
 
 class World(NamedTuple):
-    """The model of what follows: an ensemble and its norms."""
+    """The dynamics model: an ensemble and its norms."""
 
     ensemble: Ensemble
     optimiser: Any
@@ -219,7 +219,7 @@ class MaxInfoSAC(SAC):
         followed: Float[Array, "batch outputs"],
         heard: Bool[Array, " batch"],
     ) -> tuple[World, Float[Array, ""]]:
-        """Take one step of the ensemble towards what followed, where the action was heard."""
+        """Take one step of the ensemble towards the outcomes, at the rows with an executed action."""
         outputs = forgetting(world.outputs.update(followed, heard))
         asked, told = jax.vmap(world.inputs)(asked), jax.vmap(outputs)(followed)
         weight = heard[:, None].astype(jnp.float32)
@@ -236,7 +236,7 @@ def forgetting(norm: RunningNorm) -> RunningNorm:
 def rows(
     world: World, action: Float[Array, "batch dimensions"], observation: PyTree[Array]
 ) -> Float[Array, "batch inputs"]:
-    """Return what is seen, as rows of numbers; a discrete observation one-hot."""
+    """Return observations and actions as rows of numbers, a discrete observation one-hot."""
     observation, _ = split_mask(observation)
     size = world.inputs.mean.shape[0] - action.shape[1]
     if observation.ndim == 1 and jnp.issubdtype(observation.dtype, jnp.integer):

@@ -1,4 +1,4 @@
-"""Mirror descent policy optimisation (MDPO), off-policy: soft actor-critic whose policy stays near its old self.
+"""Mirror descent policy optimisation (MDPO), off-policy: soft actor-critic with a policy that stays near its old self.
 
 Tomar, Shani, Efroni, Ghavamzadeh (2020), "Mirror Descent Policy Optimization", arXiv 2005.09814. Critics, targets and
 replay are SAC's. Over m updates (`sgd_steps`), with b ~ pi(.|s) and the old policy pi_k held fixed, the actor goes down
@@ -90,7 +90,9 @@ class MDPOOff(SAC):
         counts: Bool[Array, " batch"] | None = None,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
-        """Compute the mean of (log pi - log pi_k) / t + alpha log pi_k - Q over what counts; beside it as SAC's."""
+        """Compute the mean of (log pi - log pi_k) / t + alpha log pi_k - Q over the rows that count; also return SAC's
+        reports.
+        """
         policy, old = actor(observation), state.old_actor(observation)
         action, log_probability = policy.from_noise(noise)
         before_tanh = policy.mean + jnp.exp(policy.log_std) * noise

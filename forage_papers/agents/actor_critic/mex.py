@@ -1,4 +1,4 @@
-"""Maximize to explore (MEX): critics that fit the data and, where it leaves them free, hope for the best.
+"""Maximize to explore (MEX): critics that fit the data and maximise the value that the data leave undetermined.
 
 Liu, Lu, Xiong, Zhong, Hu, Zhang, Zheng, Yang, Wang (2023), "Maximize to Explore: One Objective Function Fusing
 Estimation, Planning, and Exploration", arXiv 2305.18258, its model-free version on TD3, MEX-MF. With TD3's targets y

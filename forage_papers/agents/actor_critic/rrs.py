@@ -1,4 +1,4 @@
-"""Random reward shift (RRS): critics of several moods, one of which is followed at a time.
+"""Random reward shift (RRS): critics of shifted rewards, from optimistic to cautious, one of them followed at a time.
 
 Sun, Han, Yang, Ma, Guo, Zhou (2022), "Exploit Reward Shifting in Value-Based Deep-RL: Optimistic Curiosity-Based
 Exploration and Conservative Exploitation via Linear Reward Shaping", arXiv 2209.07288, its method for continuous
@@ -45,7 +45,7 @@ class RRSState(NamedTuple):
 
 
 class RRS(TD3):
-    """TD3 whose policy follows critics of shifted rewards by turns (Sun et al., 2022, arXiv 2209.07288).
+    """TD3 with a policy that follows critics of shifted rewards by turns (Sun et al., 2022, arXiv 2209.07288).
 
     The authors' program (TD3_train_multiQ.py) takes 25,000 random steps before it learns; here `learning_starts` is
     1000.
@@ -76,7 +76,7 @@ class RRS(TD3):
         return RRSState(**td3._asdict(), mood=self.drawn(mood_key))
 
     def drawn(self, key: Key[Array, ""]) -> Int[Array, ""]:
-        """Draw whose critics to follow next."""
+        """Draw the index of the next critics to follow."""
         return jax.random.randint(key, (), 0, len(self.shifts))
 
     def learn(

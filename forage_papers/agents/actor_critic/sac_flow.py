@@ -1,4 +1,4 @@
-"""SAC Flow: soft actor-critic whose policy is a flow of several steps, learned from end to end.
+"""SAC Flow: soft actor-critic with a flow of several steps as its policy, trained end to end.
 
 Zhang, Yu, Zhang, Guang, Hui, Long, Wang, Yu, Ding (2025), "SAC Flow: Sample-Efficient Reinforcement Learning of
 Flow-Based Policies via Velocity-Reparameterized Sequential Modeling", arXiv 2509.25756. With x_0 and e_k standard
@@ -60,7 +60,7 @@ FLOWS = ("gated", "decoder", "plain")
 LEAST, MOST = -5.0, 2.0
 """Bounds of log sigma."""
 FAR = 0.99
-"""Actions further out are imitated as this far out: at the bound nothing flows to them."""
+"""Largest absolute action for imitation: actions beyond count as this, because the flow cannot reach the bound."""
 
 
 def embedded(time: Float[Array, "*batch 1"], size: int = 32) -> Float[Array, "*batch size"]:
@@ -96,7 +96,7 @@ class Stepwise(equinox.Module):
     def __call__(
         self, features: Float[Array, "*batch features"], x: Float[Array, "*batch dimensions"], time: Any
     ) -> tuple[Float[Array, "*batch dimensions"], Float[Array, "*batch dimensions"]]:
-        """Return the velocity, and what log sigma is made of."""
+        """Return the velocity, and the unbounded output for log sigma."""
         inputs = jnp.concatenate([features, x, self.time(embedded(time))], axis=-1)
         velocity = self.candidate(inputs)
         if self.gate is not None:
@@ -105,7 +105,7 @@ class Stepwise(equinox.Module):
 
 
 class DecoderLayer(equinox.Module):
-    """One layer of the decoder, whose token sees itself and the state's token."""
+    """One layer of the decoder; its token attends to itself and to the state's token."""
 
     own: tuple[Linear, Linear]  # values, and what leaves attention
     cross: tuple[Linear, Linear]
@@ -126,7 +126,7 @@ class DecoderLayer(equinox.Module):
 
 
 class Decoder(equinox.Module):
-    """A velocity, and sigma, read from the token of a place and its time beside that of the state."""
+    """Velocity and sigma by cross-attention from the token of a place and its time to that of the state."""
 
     state: MLP
     place: Linear
@@ -146,7 +146,7 @@ class Decoder(equinox.Module):
     def __call__(
         self, features: Float[Array, "*batch features"], x: Float[Array, "*batch dimensions"], time: Any
     ) -> tuple[Float[Array, "*batch dimensions"], Float[Array, "*batch dimensions"]]:
-        """Return the velocity, and what log sigma is made of."""
+        """Return the velocity, and the unbounded output for log sigma."""
         state, y = self.state(features), self.place(x) + self.time(time)
         for layer in self.layers:
             y = layer(y, state)
@@ -154,7 +154,7 @@ class Decoder(equinox.Module):
 
 
 class FlowActor(equinox.Module):
-    """The policy: what reads observations, and the velocity that carries noise to an action."""
+    """The policy: a torso that reads observations, and the velocity of the flow from noise to an action."""
 
     torso: Torso
     velocity: Stepwise | Decoder
@@ -170,7 +170,7 @@ class FlowActor(equinox.Module):
 
     @property
     def draws(self) -> int:
-        """Return how many standard normal numbers a rollout is made from."""
+        """Return the number of standard normal numbers for a rollout."""
         return (self.steps + 1) * self.actions.outputs
 
     def __call__(self, observation: PyTree[Array]) -> Rollouts:
@@ -185,7 +185,7 @@ class Rollouts(NamedTuple):
     features: Float[Array, "batch features"]
 
     def step(self, x: Float[Array, "batch dimensions"], number: Any) -> tuple[Any, Any]:
-        """Return where step `number` leads from x without noise, and log sigma."""
+        """Return the place after step `number` from x without noise, and log sigma."""
         time = jnp.full((*x.shape[:-1], 1), number / self.actor.steps)
         velocity, deviation = self.actor.velocity(self.features, x, time)
         return x + velocity / self.actor.steps, between(deviation, LEAST, MOST)
@@ -207,7 +207,7 @@ class Rollouts(NamedTuple):
         return jnp.tanh(x), log_density - log_slope.sum(-1)
 
     def mode(self) -> Float[Array, "batch dimensions"]:
-        """Return where the flow carries 0, the middle of x_0, without noise."""
+        """Return the end of the flow from 0, the middle of x_0, without noise."""
         x = jnp.zeros((len(self.features), self.actor.actions.outputs))
         x, _ = jax.lax.scan(lambda x, number: (self.step(x, number)[0], None), x, jnp.arange(self.actor.steps))
         return jnp.tanh(x)
@@ -219,7 +219,7 @@ def normal(noise: Float[Array, "*batch numbers"]) -> Float[Array, "*batch"]:
 
 
 class Draws(NamedTuple):
-    """What the policy learns with beside observations."""
+    """The policy's inputs to its loss, in addition to observations."""
 
     noise: Float[Array, "batch draws"]
     done: Float[Array, "batch dimensions"]  # actions of the batch, in the unit box
@@ -320,7 +320,7 @@ class SACFlow(SAC):
     def matching_loss(
         self, actor: FlowActor, observation: PyTree[Array], draws: Draws, counts: Bool[Array, " batch"]
     ) -> Float[Array, ""]:
-        """Compute how far the flow is from one that ends in the batch's actions, over what counts."""
+        """Compute the flow's matching error on the batch's actions, over the rows that count."""
         features = actor.torso.rows(observation)
         field = lambda x, time: actor.velocity(features, x, time)[0]  # noqa: E731
         ends = jnp.arctanh(jnp.clip(draws.done, -FAR, FAR))
@@ -336,7 +336,7 @@ class SACFlow(SAC):
         counts: Bool[Array, " batch"] | None = None,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
-        """Compute SAC's loss of the actor by rollouts, with `cloning` beside it. `noise`: `Draws`."""
+        """Compute SAC's actor loss by rollouts, plus `cloning` times the distance to the data. `noise`: `Draws`."""
         action, log_density = actor(observation).from_noise(noise.noise)
         value = self.climbed(critics, observation, action, key)
         distance = jnp.mean((action - noise.done) ** 2, axis=-1)

@@ -1,4 +1,4 @@
-"""A*-PO: what a prompt is worth at best is estimated from the first policy, and the policy is regressed to it."""
+"""A*-PO: regression of the policy on each prompt's optimal value, estimated from the first policy."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from forage.ops.tokens.off_policy import taught
 
 
 class AMPO(GRPO):
-    """Adaptive multi-guidance policy optimisation: a mixed policy of the student and of teachers, where it fails.
+    """Adaptive multi-guidance policy optimisation: teachers' answers join the groups that the student fails.
 
     The memory `teachers` puts right answers of teachers in the place of some of each group whose answers are all wrong.
     Own answers and theirs are compared as one group, and with it
@@ -59,7 +59,7 @@ class AMPO(GRPO):
     def likelihood(
         self, state: LanguageState, observation: PyTree[Array], action: Int[Array, "row new"]
     ) -> Float[Array, "row new"]:
-        """Return how probable the policy finds each token of answers (leaves `row ...`) at temperature 1."""
+        """Return the policy's probability of each token of answers (leaves `row ...`) at temperature 1."""
         whole, wrote = jnp.concatenate([observation["context"], action], axis=1), action != Tokens.PAD
         nothing = jnp.zeros(action.shape)
         rows = Rows(jnp.maximum(whole - 1, 0), whole != Tokens.PAD, wrote, nothing, nothing)
@@ -77,7 +77,7 @@ class AMPO(GRPO):
         return state, metrics | {"taught": (batch.experience.source[0] == DATASET).mean()}, size
 
     def gathered(self, batch: Batch) -> Lesson:
-        """Return the answers of a rollout; `more` says which are a teacher's."""
+        """Return the answers of a rollout; `more` is a mask of the teachers' ones."""
         lesson = super().gathered(batch)
         given = (batch.experience.source == DATASET).reshape(-1)
         return lesson._replace(weight=jnp.where(given, 1.0, lesson.weight), more=given)

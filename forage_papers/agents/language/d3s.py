@@ -1,4 +1,4 @@
-"""D3S: GRPO that learns from the answers and the tokens that teach most, and from more of them as the run goes on."""
+"""D3S: GRPO on the most informative answers and tokens, with a share that grows over the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from forage_papers.ops.tokens.down_sampling import most_varied, weightiest
 
 
 class D3S(GRPO):
-    """GRPO with down-sampling of answers and tokens, which begins strict and ends mild.
+    """GRPO with down-sampling of answers and tokens that begins strict and ends mild.
 
     Of each group the subset of answers is kept whose advantages have the greatest variance, which bounds the size of
     the policy's gradient; and of all tokens kept those with the greatest |advantage| entropy. The share of both rises

@@ -17,7 +17,7 @@ from forage.nn.transformer import Transformer
 
 
 class EvolvedState(NamedTuple):
-    """What evolution of a language model keeps; the names are those of `LanguageState`."""
+    """State of evolution strategies on a language model; the names are those of `LanguageState`."""
 
     network: Transformer
     optimiser: Any
@@ -28,7 +28,7 @@ class EvolvedState(NamedTuple):
 
 
 class LanguageES(LanguageAgent):
-    """Evolution strategies at scale: members are the model with Gaussian noise on all weights, drawn anew by seed.
+    """Evolution strategies at scale: members are the model with Gaussian noise on all weights, redrawn from seeds.
 
         theta_m = theta + sigma e_m,    e_m by the generation's key and m, for mirrored pairs -e_m beside it
         z_m     = (R_m - mean R) / (deviation R + 1e-8)                     R_m: mean reward of member m

@@ -19,7 +19,7 @@ from forage.ops.tokens.off_policy import external
 
 
 class RLPlus(GRPO):
-    """RL-PLUS: GRPO, and the reference as one more answer of each group, written by a policy that nobody knows.
+    """RL-PLUS: GRPO with the reference as one more answer of each group, written by a policy of unknown probabilities.
 
         A      = (1 - mean of the group's own rewards) / (their deviation, or 1 where it is 0, + 1e-6)
         loss_t = -2 pi / (old + (old + 1) / 2) (1 - pi)^focus A        at each token of the reference, which is right

@@ -1,4 +1,4 @@
-"""ROVER: the values of the policy that draws all tokens alike are enough, and the policy itself holds them."""
+"""ROVER: policy and value in one model, trained on the values of the uniform policy over tokens."""
 
 from __future__ import annotations
 

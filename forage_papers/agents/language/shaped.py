@@ -1,4 +1,4 @@
-"""Relatives of GRPO that have one rule of their own: what an answer is paid, or what the loss of a token is."""
+"""Relatives of GRPO with one rule of their own for the reward of an answer or the loss of a token."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from forage_papers.ops.tokens.credit import entropy_shaped
 
 
 class GRPOLambda(GRPO):
-    """GRPO-lambda: answers are asked to be short only to prompts of which enough answers are right.
+    """GRPO-lambda: a penalty for long answers only on prompts with enough right answers.
 
     Of a rollout's groups, ranked by their share of right answers (above 1/2), the best `share` are paid less for
     right answers that are longer than the group's other right ones, by up to `scale`; the others are paid 1 or 0.
@@ -79,7 +79,7 @@ class EntropyShaped(GRPO):
 
 
 class BAPO(GRPO):
-    """BAPO: before each step the bounds of the ratio move until good answers weigh enough beside bad ones.
+    """BAPO: before each step the bounds of the ratio move until good answers have enough weight against bad ones.
 
     While the tokens with a positive advantage make less than `target` of what the negative ones make, first the lower
     bound rises, then the upper one (`ops/tokens/off_policy.moving_bounds`); the loss is PPO's with these bounds and a

@@ -1,4 +1,4 @@
-"""Closed-form policy improvement (CFPI): one step from the behaviour of the data, of which a formula says where to.
+"""Closed-form policy improvement (CFPI): one step from the data's behaviour policy, by a formula.
 
 Li, Zhang, Yin, Bai, Wang, Wang (2023), "Offline Reinforcement Learning with Closed-Form Policy Improvement
 Operators", arXiv 2211.15956. The data's behaviour is a mixture of K Gaussians in the unit box,
@@ -178,7 +178,7 @@ def improved(behaviour: Mixture, value: Any, trust: float | Array, least_weight:
 def step(
     start: Float[Array, " dimensions"], squared: Float[Array, ""], variance: Float[Array, " dimensions"], value: Any
 ) -> Float[Array, " dimensions"]:
-    """Return start + R C g / sqrt(g' C g): where g'a is largest at a distance R from `start`; R^2 is `squared`."""
+    """Return start + R C g / sqrt(g' C g), the maximum of g'a at a distance R from `start`; R^2 is `squared`."""
     slope = jax.grad(value)(start)
     length = jnp.sqrt(jnp.sum(variance * slope**2)) + 1e-7  # as in the authors' program
     return start + jnp.sqrt(jnp.maximum(squared, 0.0)) * variance * slope / length

@@ -1,4 +1,4 @@
-"""Dual value learning: implicit Q-learning whose values are fitted by the conjugate of an f-divergence.
+"""Dual value learning: implicit Q-learning with values fitted by the conjugate of an f-divergence.
 
 Sikchi, Zheng, Zhang, Niekum (2023), "Dual RL: Unification and New Methods for Reinforcement and Imitation Learning",
 arXiv 2302.08560, which calls it f-DVL. Each update is that of implicit Q-learning (`iql`), Q = min_i Q'_i(s, a) of the

@@ -142,7 +142,7 @@ class GuidedFlows(OfflineAgent):
         return GuidedFlowsState(planner, self.descent().init(planner), *numbers)
 
     def primed(self, state: GuidedFlowsState, data: Experience) -> GuidedFlowsState:
-        """Return the state with what the data say of returns and observations."""
+        """Return the state with the data's statistics of returns and observations."""
         assert not isinstance(data.return_to_go, tuple)
         rows = split_mask(data.observation)[0]
         return state._replace(
@@ -159,7 +159,7 @@ class GuidedFlows(OfflineAgent):
     def plan(
         self, state: GuidedFlowsState, now: Float[Array, " size"], noise: Float[Array, " entries"]
     ) -> Float[Array, "steps size"]:
-        """Carry noise to the states that follow `now`, guided towards the return that is asked for."""
+        """Carry noise to the states after `now`, guided towards the target return."""
         asked = state.best if self.target_return is None else self.target_return
         without = state.planner.field(now, jnp.zeros(2))
         towards = state.planner.field(now, jnp.stack([asked / state.scale, jnp.float32(1)]))

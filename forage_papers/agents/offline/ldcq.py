@@ -1,4 +1,4 @@
-"""Latent diffusion-constrained Q-learning: skills of the data, drawn by diffusion, of which the best is followed.
+"""Latent diffusion-constrained Q-learning: follow the best of several skills drawn by diffusion from the data's.
 
 Venkatraman, Khaitan, Akella, Dolan, Schneider, Berseth (2023), "Reasoning with Latent Diffusion in Offline
 Reinforcement Learning", arXiv 2309.06599 (LDCQ). A skill z stands for `horizon` steps of an episode. In three stages
@@ -84,7 +84,7 @@ class Bell(equinox.Module):
 
 
 class Encoder(equinox.Module):
-    """What skill a segment shows: a bidirectional GRU over states and actions."""
+    """The posterior of a segment's skill: a bidirectional GRU over states and actions."""
 
     embed: MLP
     layers: tuple[tuple[GRU, GRU], ...]
@@ -112,13 +112,13 @@ class Encoder(equinox.Module):
 
 
 def run(gru: GRU, heard: Float[Array, "time gates"]) -> Float[Array, "time size"]:
-    """Return what a GRU remembers after each step."""
+    """Return a GRU's state after each step."""
     first = jnp.zeros(heard.shape[1] // 3)
     return jax.lax.scan(lambda h, x: (gru.step(h, x),) * 2, first, heard)[1]
 
 
 class Skills(equinox.Module):
-    """Encoder, prior, and the policy that follows a skill, which has a network for each number of an action."""
+    """Encoder, prior, and the policy that follows a skill, with a network for each number of an action."""
 
     encoder: Encoder
     prior: Bell
@@ -203,7 +203,7 @@ class SkillValue(equinox.Module):
 
 
 class Following(NamedTuple):
-    """What the agent remembers within an episode."""
+    """The agent's memory within an episode."""
 
     skill: Float[Array, " skill"]
     left: Int[Array, ""]  # steps for which it is followed yet
@@ -358,7 +358,7 @@ class LDCQ(OfflineAgent):
         key: Key[Array, ""],
         wanted: Bool[Array, ""] | bool = True,
     ) -> Float[Array, "row candidate skill"]:
-        """Draw candidates for each state by diffusion; noise where they are not wanted."""
+        """Draw candidates for each state by diffusion; pure noise unless `wanted`."""
         field = state.denoiser.field(jnp.repeat(now, self.candidates, axis=0))
         shape = len(now) * self.candidates, self.skill_size
         found = denoised(field, key, shape, self.diffusion_steps, self.extra_steps, wanted)
@@ -415,7 +415,9 @@ class LDCQ(OfflineAgent):
     def skill_error(
         self, skills: Skills, segments: Segments, noise: Float[Array, "batch skill"]
     ) -> tuple[Float[Array, " batch"], Float[Array, " batch"]]:
-        """Compute how improbable the actions of segments are given their skills, and the divergence of these."""
+        """Compute the negative log-likelihood of segments' actions given their skills, and the divergence of the
+        skills.
+        """
         found = skills.shown(segments)
         skill = jnp.broadcast_to(found.mean + found.std * noise, (self.horizon, *noise.shape))
         actions = skills.actions(segments.state, skill, segments.action)
@@ -457,7 +459,7 @@ class LDCQ(OfflineAgent):
     def target(
         self, state: LDCQState, segments: Segments, found: Float[Array, "batch candidate skill"]
     ) -> Float[Array, "critic batch"]:
-        """Compute what each critic learns, its next skill being the other's choice among the candidates `found`."""
+        """Compute each critic's target, with the other critic's choice among candidates `found` as its next skill."""
         rows = jnp.broadcast_to(segments.after[:, None], (*found.shape[:2], segments.after.shape[1]))
         values = each_value(state.target_critics, rows, found)
         best = jnp.argmax(values[::-1], axis=-1)
@@ -466,5 +468,5 @@ class LDCQ(OfflineAgent):
 
 
 def weighted(x: Float[Array, " batch"], counts: Float[Array, " batch"]) -> Float[Array, ""]:
-    """Compute the mean of what counts."""
+    """Compute the mean over the rows that count."""
     return (counts * x).sum() / jnp.maximum(counts.sum(), 1e-8)

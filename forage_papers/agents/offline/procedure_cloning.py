@@ -1,4 +1,4 @@
-"""Procedure cloning: supervised learning of the search by which an expert finds its action, step by step.
+"""Procedure cloning: supervised learning of the expert's search for its action, step by step.
 
 Yang, Schuurmans, Abbeel, Nachum (2022), "Chain of Thought Imitation with Procedure Cloning", arXiv 2205.10816. In place
 of p(a|s) the steps z_1 ... z_L of the expert's computation are learned with the action,
@@ -44,7 +44,7 @@ LEFT, RIGHT, FORWARD = range(3)
 """The actions of a grid world that a search makes use of."""
 
 ENTERED = (1, 3, 8, 10)
-"""What can be walked on, as pictures of grids number it: nothing, floor, the goal and where the agent is."""
+"""Cells that can be walked on, as pictures of grids number them: empty, floor, the goal and the agent's own."""
 DOOR, GOAL, AGENT = 4, 8, 10
 STEPS = np.array([(1, 0), (0, 1), (-1, 0), (0, -1)])
 """The step `(x, y)` of each heading."""
@@ -53,7 +53,7 @@ Plan = Int[Array, "width height heading"]
 
 
 class Scene(NamedTuple):
-    """What a picture of a grid shows."""
+    """The contents of a picture of a grid."""
 
     open: Bool[Array, "width height"]  # can be walked on
     goal: Bool[Array, "width height"]
@@ -69,7 +69,7 @@ def scene(observation: Int[Array, "width height 3"]) -> Scene:
 
 
 def wider(seen: Scene, plan: Plan, nothing: int) -> Plan:
-    """Return what a search knows after one more step: of each state from which a known one is an action away."""
+    """Return the search's plan after one more step: it adds each state that is one action away from a known one."""
     known = (plan != nothing) | seen.goal[..., None]
     ahead = jnp.stack([jnp.roll(known[..., d], -STEPS[d], (0, 1)) for d in range(4)], -1)  # a border of walls is around
     new = jnp.full_like(plan, nothing)
@@ -100,7 +100,7 @@ def search(seen: Scene, depth: int, nothing: int) -> Search:
 
 
 class Steps(equinox.Module):
-    """From a picture and a map to how likely the next map's entries are."""
+    """A network from a picture and a map to the logits of the next map's entries."""
 
     layers: tuple[Conv, ...]
     choices: int = equinox.field(static=True)  # actions, and nothing
@@ -196,9 +196,7 @@ class ProcedureCloning(OfflineAgent):
         return ProcedureCloningState(network, optimiser), metrics, surprise
 
     def lesson(self, one: Experience, key: Key[Array, ""], nothing: int) -> tuple[Scene, Plan, Plan, Array]:
-        """Return a step drawn from a transition's search: what is seen, the map before and after, and how many there
-        are.
-        """
+        """Return a step drawn from a transition's search: the scene, the map before and after, and the number of steps."""
         seen = scene(one.observation)
         found = search(seen, self.depth, nothing)
         step = jax.random.randint(key, (), 0, jnp.maximum(found.length, 1))

@@ -72,7 +72,7 @@ class MDPO(PPO):
     def loss(
         self, network: ActorCritic, observation: PyTree[Array], targets: Targets, sequence: Sequence | None
     ) -> tuple[Float[Array, ""], Float[Array, " metrics"]]:
-        """Return the loss, and the means of PPO's metrics; the divergence is exact, and nothing is clipped."""
+        """Compute the loss, and the means of PPO's metrics; the divergence is exact, and the ratio is not clipped."""
         outputs, value = self.outputs(network, observation, sequence)
         assert targets.outputs is not None
 

@@ -37,7 +37,7 @@ class PPOImitationState(NamedTuple):
 
 
 class PPOImitation(PPO):
-    """PPO with steps of behaviour cloning beside its own (Andres et al., 2023, arXiv 2304.09825)."""
+    """PPO with additional steps of behaviour cloning (Andres et al., 2023, arXiv 2304.09825)."""
 
     example: ClassVar[str] = "forage train ppo-imitation grid:MultiRoom-N4-S5 --demonstrations demos.npz"
     ranges: ClassVar[Ranges] = {

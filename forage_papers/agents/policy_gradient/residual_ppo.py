@@ -72,7 +72,7 @@ class ResidualPPO(PPO):
         return ResidualPPOState(*super().init(key, beside_base(spec)), base=self.frozen.first(spec))
 
     def look(self, state: Any, observation: PyTree[Array]) -> dict[str, Any]:
-        """Return what the network sees of one observation."""
+        """Return the network's input for one observation."""
         return shown(self.frozen, state.base, state.network.actions, observation)
 
     def correction(self, state: Any, seen: dict[str, Any], action: PyTree[Array]) -> PyTree[Array]:
@@ -94,7 +94,7 @@ class ResidualPPO(PPO):
         return actions.to_box(seen["base"] + self.residual_scale * actions.to_unit(correction)), hidden, aux
 
     def looked(self, state: Any, rollout: Experience) -> Experience:
-        """Return a rollout with what the network sees in place of observations, and corrections in place of actions."""
+        """Return a rollout with the network's inputs in place of observations, and corrections in place of actions."""
         look = over_rollout(lambda observation: self.look(state, observation))
         seen = look(rollout.observation)
         correct = over_rollout(lambda seen, action: self.correction(state, seen, action))

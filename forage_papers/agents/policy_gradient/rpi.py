@@ -1,4 +1,4 @@
-"""Robust policy improvement: a policy gradient that imitates whichever of several imperfect teachers is worth more.
+"""Robust policy improvement: a policy gradient that imitates the best of several imperfect teachers.
 
 Liu, Yoneda, Stevens, Walter, Chen (2024), "Blending Imitation and Reinforcement Learning for Robust Policy
 Improvement", arXiv 2310.01737. K oracles, policies that can only be asked what to do, and the learner itself, number
@@ -50,7 +50,7 @@ from forage.ops.optimiser import adam
 from forage_papers.nn.policy_values import Acted, PolicyValues, segments
 
 BASELINE, AFTER = "baseline", "baseline after"
-"""The names under which a rollout holds f(s) and f(s') for PPO."""
+"""Names of f(s) and f(s') in a rollout's rewards, for PPO."""
 
 
 class RPIState(NamedTuple):
@@ -106,12 +106,12 @@ class RPI(PPO):
 
     @property
     def learner(self) -> int:
-        """Return the number of the learner, in what it plays by itself."""
+        """Return the index of the learner, for steps that it plays by itself."""
         return len(self.oracles)
 
     @property
     def roll_in(self) -> int:
-        """Return the number of the learner where another policy was or is to take over."""
+        """Return the index of the learner in episodes that another policy takes over or has taken over."""
         return len(self.oracles) + 1
 
     @property
@@ -162,12 +162,12 @@ class RPI(PPO):
         return action, hidden, jnp.int32(self.learner)
 
     def asked(self, state: Any, observation: PyTree[Array]) -> PyTree[Array]:
-        """Return what each oracle would do in one observation, leaves `oracle ...`."""
+        """Return each oracle's action in one observation, leaves `oracle ...`."""
         actions = [one.act(held, observation) for one, held in zip(self.teachers, state.oracles, strict=True)]
         return jax.tree.map(lambda *each: jnp.stack(each), *actions)
 
     def selected(self, state: Any, observation: PyTree[Array]) -> Int[Array, ""]:
-        """Return which policy goes on from one observation: oracles by upper bounds, the learner by its lower one."""
+        """Return the index of the policy that continues: oracles by upper bounds, the learner by its lower one."""
         rows = jax.tree.map(lambda x: jnp.asarray(x)[None], normalised(state.norm, observation))
         mean, spread = (x[:, 0] for x in state.values.estimates(rows))
         bound = mean + jnp.where(jnp.arange(self.learner + 1) < self.learner, spread, -spread)
@@ -176,7 +176,7 @@ class RPI(PPO):
     def baseline(
         self, mean: Float[Array, "policy batch"], spread: Float[Array, "policy batch"]
     ) -> tuple[Float[Array, " batch"], Int[Array, " batch"]]:
-        """Compute f, and the policy whose value it is."""
+        """Compute f, and the index of its policy."""
         best = jnp.argmax(mean, 0)
         unsure = jnp.take_along_axis(spread, best[None], 0)[0] > self.confidence
         best = jnp.where(unsure, self.learner, best)
@@ -233,7 +233,7 @@ class RPI(PPO):
         return begun(state.norm, updated(state.norm, split_mask(rollout.observation)[0], rollout.counts))
 
     def told(self, state: Any, norm: Norms, rollout: Experience) -> tuple[Experience, Int[Array, "time env"]]:
-        """Return a rollout with f of what was seen and of what came after, and whose value the former is."""
+        """Return a rollout with f of observations and of next observations, and the index of the former's policy."""
 
         def found(observation: PyTree[Array]) -> tuple[Array, Array]:
             rows = jax.vmap(jax.vmap(lambda o: normalised(norm, o)))(observation)
@@ -245,7 +245,7 @@ class RPI(PPO):
         return rollout._replace(rewards={BASELINE: now, AFTER: after}), best
 
     def read(self, network: ActorCritic, norm: Norms, experience: Experience) -> Read:
-        """Read a rollout as PPO does, but for its values: those are f, which `told` has put there."""
+        """Read a rollout as PPO does, but with the values f, as `told` has stored them."""
         now, after = experience.rewards[BASELINE][..., None], experience.rewards[AFTER][..., None]
         return super().read(network, norm, experience)._replace(value=now, next_value=after)
 

@@ -43,7 +43,7 @@ class Planned(NamedTuple):
 
 
 class SequenceNetwork(CoarseToFine):
-    """`CoarseToFine` of a sequence of actions, whose dimensions lie side by side."""
+    """`CoarseToFine` of a sequence of actions, with their dimensions in one row."""
 
     grus: tuple[GRU, GRU]  # of the two streams
     heads: tuple[MLP, MLP]
@@ -81,7 +81,7 @@ class SequenceNetwork(CoarseToFine):
         return value + advantage - advantage.mean(-2, keepdims=True)
 
     def remembered(self, gru: GRU, x: Float[Array, "batch step size"]) -> Float[Array, "batch step size"]:
-        """Return what the GRU makes of each step and those before it."""
+        """Return the GRU's state after each step."""
 
         def turn(h: Array, x: Array) -> tuple[Array, Array]:
             h = jax.vmap(gru.step)(h, x)
@@ -119,7 +119,7 @@ class CQNAS(CQN):
         return Planned(jnp.zeros((self.sequence, self.sequence, dimensions)), jnp.int32(0))
 
     def played(self, action: Float[Array, " dimensions"], hidden: Planned) -> tuple[Float[Array, " each"], Planned]:
-        """Return the average of what the last sequences have for now, and these with the new one before them."""
+        """Return the average of the last sequences' actions for now, and these sequences with the new one in front."""
         sequences = jnp.concatenate([action.reshape(1, *hidden.sequences.shape[1:]), hidden.sequences[:-1]])
         age = jnp.arange(self.sequence)
         number = jnp.minimum(hidden.count + 1, self.sequence)  # of sequences that reach now

@@ -1,4 +1,4 @@
-"""An ensemble of categorical agents, each of which learns from the distribution of all on average.
+"""An ensemble of categorical agents that all learn from their average distribution.
 
 Lindenberg, Nordqvist, Lindahl (2020), "Distributional Reinforcement Learning with Ensembles", Algorithms 13(5), 118,
 arXiv 2003.10903. K categorical networks p_1 ... p_K (`c51`) learn together. With target networks p'_k, all of them go
@@ -36,7 +36,7 @@ from forage.ops.action_values import best
 
 
 class EnsembleC51(C51):
-    """C51 whose members learn from the average distribution of all (Lindenberg et al., 2020, arXiv 2003.10903)."""
+    """C51 with members that learn from the average distribution of all (Lindenberg et al., 2020, arXiv 2003.10903)."""
 
     example: ClassVar[str] = "forage train ensemble-c51 CartPole-v1"
     ranges: ClassVar[Ranges] = {"members": Range(1), "mask_probability": Range(0, 1, above=True)}
@@ -56,7 +56,7 @@ class EnsembleC51(C51):
         return Followed(jnp.bool_(False), jnp.int32(0))
 
     def each_value(self, state: State, observation: PyTree[Array]) -> Float[Array, "member actions"]:
-        """Return what each member holds of one observation."""
+        """Return each member's values of one observation."""
         return jax.vmap(lambda network: network(observation))(state.network)
 
     def act(
@@ -97,7 +97,7 @@ class EnsembleC51(C51):
     def loss(
         self, network: CategoricalNetwork, target: CategoricalNetwork, batch: Batch
     ) -> tuple[Float[Array, ""], tuple[Float[Array, "1 batch"], Metrics]]:
-        """Sum the members' losses against the one target; beside it their mean divergence from it."""
+        """Sum the members' losses against the one target; also return their mean divergence from it."""
         experience = batch.experience
         total, last, bootstrap = (x[0] for x in self.fold(experience))
         places = network.places

@@ -1,4 +1,4 @@
-"""Iterated Q-networks (i-DQN): a chain of values, each of which is learned from the one before.
+"""Iterated Q-networks (i-DQN): a chain of values, each learned from the one before.
 
 Vincent, Palenicek, Belousov, Peters, D'Eramo (2025), "Iterated Q-Network: Beyond One-Step Bellman Updates in Deep
 Reinforcement Learning", arXiv 2403.02107. Q_0 stands still, and Q_1 ... Q_K learn together, Q_k from a copy Q'_{k-1}
@@ -66,7 +66,7 @@ class IteratedDQN(DQN):
         )
 
     def each_value(self, state: State, observation: PyTree[Array]) -> Float[Array, "chain actions"]:
-        """Return what Q_1 ... Q_K hold of one observation."""
+        """Return the values of one observation by Q_1 ... Q_K."""
         return jax.vmap(lambda network: network(observation))(state.network)
 
     def act(
@@ -100,7 +100,7 @@ class IteratedDQN(DQN):
     def loss(
         self, network: QNetwork, target: QNetwork, batch: Batch
     ) -> tuple[Float[Array, ""], tuple[Float[Array, "1 batch"], Metrics]]:
-        """Sum DQN's loss over the chain; beside it the mean absolute error and the means of the metrics."""
+        """Sum DQN's loss over the chain; also return the mean absolute error and the means of the metrics."""
         loss, (error, metrics) = jax.vmap(super().loss, (0, 0, None))(network, target, batch)
         return loss.sum(), (jnp.abs(error).mean(0), jax.tree.map(lambda x: x.mean(0), metrics))
 

@@ -1,4 +1,4 @@
-"""Adam LMCDQN: deep exploration by Langevin Monte Carlo, which samples value functions by descending with noise.
+"""Adam LMCDQN: deep exploration by Langevin Monte Carlo, which samples value functions by noisy gradient descent.
 
 Ishfaq, Lan, Xu, Mahmood, Precup, Anandkumar, Azizzadenesheli (2023), "Provable and Practical: Efficient Exploration in
 Reinforcement Learning via Langevin Monte Carlo", arXiv 2305.18246, algorithm 2. The loss is that of deep Q-learning,
@@ -45,7 +45,7 @@ class LangevinDQNState(NamedTuple):
 
 
 class LangevinDQN(DQN):
-    """Deep Q-learning whose weights are samples (Ishfaq et al., 2023, arXiv 2305.18246, Adam LMCDQN).
+    """Deep Q-learning with sampled weights (Ishfaq et al., 2023, arXiv 2305.18246, Adam LMCDQN).
 
     On Atari, with a learning rate of 1e-4, the authors searched bias factors of 1, 0.1 and 0.01 and noise of 1e-8 to
     1e-6 times sqrt(2 learning_rate), which are inverse temperatures of 1e16 to 1e12. Small tasks want more noise, as

@@ -1,4 +1,4 @@
-"""What streaming agents share: one transition, one update, and nothing kept of it but an eligibility trace.
+"""Shared base of streaming agents: one transition, one update, and only an eligibility trace kept.
 
 Elsayed, Vasan, Mahmood (2024), "Streaming Deep Reinforcement Learning Finally Works", arXiv 2410.14606. Before the next
 action is chosen, what was just experienced moves the weights w by
@@ -56,7 +56,7 @@ LEAST_VARIANCE = 1e-8
 
 
 class StreamNetwork(equinox.Module):
-    """A network whose layers begin sparse and are normalised; the last one is linear.
+    """A network with sparse, normalised layers; the last one is linear.
 
     Images go through the convolutions that all networks here have for them, normalised alike.
     """
@@ -83,7 +83,7 @@ class StreamNetwork(equinox.Module):
         return self.layers[-1](x)
 
     def read(self, observation: PyTree[Array], function: Activation) -> Float[Array, " inputs"]:
-        """Return what the first layer gets."""
+        """Return the inputs of the first layer."""
         observation, _ = split_mask(observation)
         body = self.reader.body
         if not isinstance(body, CNN):
@@ -117,7 +117,7 @@ def begun(layer: Linear, key: Key[Array, ""], sparsity: float) -> Linear:
 
 
 class RewardScale(NamedTuple):
-    """The running variance of u, by which rewards are scaled."""
+    """The running variance of u, the scale of rewards."""
 
     norm: RunningNorm
     running: Float[Array, ""]  # u
@@ -139,7 +139,7 @@ class RewardScale(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """What a stream's numbers are normalised by."""
+    """Statistics that a stream's numbers are normalised by."""
 
     norm: Norms  # of observations
     rewards: RewardScale
@@ -200,16 +200,16 @@ class Stream(Agent):
         input_size(seen(spec.observation_space))
 
     def norms(self, spec: Spec) -> Norms:
-        """Return the norms of observations before any was seen; `None` if there is nothing to normalise."""
+        """Return the norms of observations before the first one; `None` if observations are not normalised."""
         return norms_of(seen(spec.observation_space), maps=True) if self.normalise_observation else None
 
     def make_network(self, key: Key[Array, ""], spec: Spec, outputs: int) -> StreamNetwork:
-        """Make a network of what is seen."""
+        """Make a network of normalised observations."""
         space, actions = read_after(spec.observation_space, self.norms(spec)), Actions.of(spec.action_space)
         return StreamNetwork(key, space, actions, outputs, self)
 
     def statistics(self, spec: Spec) -> Statistics:
-        """Return those of a stream that has not begun."""
+        """Return the statistics before a stream's first transition."""
         return Statistics(self.norms(spec), RewardScale.nothing(), jnp.bool_(True))
 
     def descent(self, kappa: Any) -> Any:
@@ -233,11 +233,11 @@ class Stream(Agent):
         return Seen(*read, reward, raw), Statistics(after, rewards, raw.ended)
 
     def error(self, seen: Seen, value: Float[Array, ""], next_value: Float[Array, ""]) -> Float[Array, ""]:
-        """Compute the temporal-difference error. Where time ran out, what followed is worth its value."""
+        """Compute the temporal-difference error. At a time limit, it bootstraps from the next value."""
         return seen.reward + self.discount * jnp.where(seen.raw.terminated, 0.0, next_value) - value
 
     def forget(self, statistics: Statistics) -> Statistics:
-        """Return the statistics once the episode under way was lost."""
+        """Return the statistics after the running episode was lost."""
         rewards = statistics.rewards._replace(running=jnp.zeros(()))
         return statistics._replace(rewards=rewards, begins=jnp.bool_(True))
 

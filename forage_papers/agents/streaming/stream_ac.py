@@ -132,7 +132,7 @@ class StreamAC(Stream):
 
 
 def policy_of(actor: StreamNetwork, observation: PyTree[Array]) -> Distribution:
-    """Return what the policy's network says of an observation; a deviation is softplus of what it puts out."""
+    """Return the network's policy in an observation; a deviation is softplus of its output."""
     outputs, actions = actor(observation), actor.actions
     if actions.discrete:
         return actions.distribution(outputs, None, split_mask(observation)[1])
@@ -141,5 +141,5 @@ def policy_of(actor: StreamNetwork, observation: PyTree[Array]) -> Distribution:
 
 
 def log_softplus(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """Return log(softplus(x)), which is nearly x where that is far below zero."""
+    """Return log(softplus(x)), which approaches x far below zero."""
     return jnp.where(x < -15.0, x, jnp.log(jax.nn.softplus(jnp.maximum(x, -15.0))))

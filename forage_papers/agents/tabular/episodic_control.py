@@ -45,7 +45,7 @@ from forage.ops.action_values import best
 
 
 class Table(NamedTuple):
-    """The entries of each action; those that are not in use are infinitely far from everything."""
+    """The entries of each action; unused ones are infinitely far from all states."""
 
     state: Float[Array, "action entry features"]
     value: Float[Array, "action entry"]
@@ -53,7 +53,7 @@ class Table(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """The episodes under way."""
+    """The running episodes."""
 
     state: Float[Array, "env step features"]
     action: Int[Array, "env step"]
@@ -87,7 +87,7 @@ def leaves(space: spaces.Space[Any]) -> list[spaces.Space[Any]]:
 
 
 def part_of(space: spaces.Space[Any]) -> Numbers | OneHot:
-    """Return what makes numbers of one leaf."""
+    """Return the converter of one leaf to numbers."""
     if isinstance(space, spaces.Discrete):
         return OneHot((int(space.n),), (int(space.start),))
     return Numbers.of(space)
@@ -154,14 +154,14 @@ class EpisodicControl(Agent):
         )
 
     def seen(self, state: EpisodicControlState, observation: PyTree[Array]) -> Float[Array, " features"]:
-        """Return what is compared of an observation."""
+        """Return the features used to find nearest neighbours."""
         features = state.features(observation)
         return features if state.projection is None else features @ state.projection
 
     def action_values(
         self, state: EpisodicControlState, hidden: PyTree[Array], observation: PyTree[Array]
     ) -> Float[Array, " actions"]:
-        """Return what each action is worth; an action that was never taken is worth more than all others."""
+        """Return the value of each action; an action that was never taken has an infinite one."""
         table = state.table
         count = min(self.neighbours, self.capacity)
         distance = distances(table, self.seen(state, observation))
@@ -220,7 +220,7 @@ class EpisodicControl(Agent):
         return state, metrics, jnp.zeros(batch.experience.reward.shape[1])
 
     def noted(self, state: EpisodicControlState, pending: Pending, now: Experience) -> Pending:
-        """Return the episodes under way with one more step of each (leaves `env ...`), where that counts."""
+        """Return the running episodes with one more step of each (leaves `env ...`), if that step counts."""
         env, room = jnp.arange(len(pending.length)), pending.action.shape[1]
         place = jnp.where(now.counts, pending.length, room)  # beyond the end nothing is written
         rows = jax.vmap(lambda observation: self.seen(state, observation))(now.observation)
@@ -258,5 +258,5 @@ class EpisodicControl(Agent):
 
 
 def distances(table: Table, row: Float[Array, " features"]) -> Float[Array, "action entry"]:
-    """Return the square of the distance of each entry; infinite where there is none."""
+    """Return the squared distance of each entry; infinite for empty entries."""
     return jnp.where(table.written > 0, jnp.sum((table.state - row) ** 2, -1), jnp.inf)

@@ -146,7 +146,7 @@ class MaxEnt(Agent):
         )
 
     def plan(self, counts: Counts, mixture: Float[Array, " state"], horizon: int) -> Plan:
-        """Return the best plan for going where the mixture was not."""
+        """Return the best plan for visiting states that the mixture lacks."""
         smooth = mixture + self.smoothing
         reward = -jnp.log(smooth) - mixture / smooth
         reward = reward - reward.min()  # an episode that ends early must not be better than one that goes on

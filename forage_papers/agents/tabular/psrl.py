@@ -1,4 +1,4 @@
-"""Posterior sampling: for each episode one MDP is drawn from what may be true, and its best policy followed.
+"""Posterior sampling: for each episode one MDP is drawn from the posterior, and its best policy followed.
 
 Osband, Russo, Van Roy (2013), "(More) Efficient Reinforcement Learning via Posterior Sampling", arXiv 1306.0940, after
 Strens (2000), "A Bayesian Framework for Reinforcement Learning". Before each episode

@@ -122,7 +122,7 @@ class TraceControl(Agent):
 def nearly_greedy(
     q: Float[Array, "*batch actions"], mask: Array | None, epsilon: float | Array
 ) -> Float[Array, "*batch actions"]:
-    """Return the probabilities of a policy that is greedy but for `epsilon`; equally good actions share alike."""
+    """Return the probabilities of a policy that is greedy except for `epsilon`; equally good actions share equally."""
     may = jnp.ones(q.shape, bool) if mask is None else mask.astype(bool)
     allowed = jnp.where(may, q, -jnp.inf)
     ties = may & (allowed == allowed.max(-1, keepdims=True))

@@ -1,4 +1,4 @@
-"""Upper confidence bound value iteration: plans in what was counted, and believes the best of what was not.
+"""Upper confidence bound value iteration: plans in the counted model, with a bonus for rarely tried actions.
 
 Azar, Osband, Munos (2017), "Minimax Regret Bounds for Reinforcement Learning", arXiv 1703.05449. With n(s, a) visits,
 shares p, mean rewards r in [0, 1], episodes of H steps and V_(H+1) = 0, after each episode
@@ -141,7 +141,7 @@ class UCBVI(Agent):
 
 
 def bound(bonus: str, states: int, actions: int, horizon: int, episodes: Any, failure: float = 0.05) -> Any:
-    """Return the most regret that UCBVI has after so many episodes, with probability 1 - failure (theorems 1 and 2)."""
+    """Return UCBVI's regret bound after some episodes, with probability 1 - failure (theorems 1 and 2)."""
     log = jnp.log(5 * states * actions * horizon**2 * episodes / failure)
     root, square = jnp.sqrt(states * actions * episodes), horizon**2 * states**2 * actions * log**2
     if bonus == "hoeffding":

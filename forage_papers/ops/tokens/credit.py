@@ -1,4 +1,4 @@
-"""Advantages of single tokens, and of the turns of a dialogue: which part of an answer earned its reward."""
+"""Advantages of single tokens, and of the turns of a dialogue: credit for the parts of an answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def entropy_shaped(
     scale: Scalar = 0.4,
     share: Scalar = 2.0,
 ) -> Float[Array, "sequence time"]:
-    """Add a bonus for tokens about which the policy is unsure, too small to turn the sign of an advantage.
+    """Add a bonus for tokens of high entropy, too small to turn the sign of an advantage.
 
         A + min(scale entropy, |A| / share)
 
@@ -42,7 +42,7 @@ def branch_advantage(
     reward: Float[Array, " step"],
     discount: Scalar = 1.0,
 ) -> Float[Array, " step"]:
-    """Compute the advantages of an answer's steps from branches that begin where each step does (VinePPO).
+    """Compute the advantages of an answer's steps from branches at the beginning of each step (VinePPO).
 
         V_t = mean over branches of the return of an answer that was drawn anew from the prefix before step t
         A_t = r_t + discount V_{t+1} - V_t,    V after the last step = 0
@@ -59,7 +59,7 @@ def branch_advantage(
 
 
 def of_tokens(step_advantage: Float[Array, " step"], step: Int[Array, " time"]) -> Float[Array, " time"]:
-    """Give each token the advantage of the step it belongs to, and 0 where `step` is negative: tokens of no step."""
+    """Give each token its step's advantage, and 0 to tokens with a negative `step`: those of no step."""
     return jnp.where(step >= 0, jnp.asarray(step_advantage)[jnp.maximum(step, 0)], 0.0)
 
 

@@ -9,7 +9,7 @@ Scalar = float | Float[Array, ""]
 
 
 def most_varied(advantage: Float[Array, "group answer"], share: Scalar) -> Float[Array, "group answer"]:
-    """Return 1 for the answers of each group whose advantages vary most, as many as the share is, and 0 for the others.
+    """Return 1 for the share of answers of each group with the most varied advantages, and 0 for the others.
 
     Of G answers k = ceil(share G) are kept, at least 2. The subset of greatest variance has the i highest and the k - i
     lowest advantages for some i, so that trying every i finds it. Of subsets with one variance the one with fewest high

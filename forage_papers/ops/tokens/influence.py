@@ -53,7 +53,7 @@ def forward_influence(
 def influential(
     influence: Float[Array, " time"], number: int, top: float = 0.2, apart: int = 1
 ) -> Int[Array, " place"]:
-    """Return the tokens at which an answer is branched, in rising order: 0, the prompt, where it has too few steps.
+    """Return the tokens to branch an answer at, in rising order; 0, the prompt, stands for missing places.
 
     Of the steps in the `top` share by influence the earliest are taken that begin at least `apart` tokens after the
     answer's beginning and after the place before. Where they are too few, the earliest other steps fill up.

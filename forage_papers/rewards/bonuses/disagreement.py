@@ -1,4 +1,4 @@
-"""Disagreement: where models that learned the same thing foretell different things, there is something to learn."""
+"""Disagreement: a bonus for transitions on which independently trained models differ."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DisagreementState(NamedTuple):
 
 
 class Disagreement(Bonus):
-    """Disagreement of models of what comes next: i = mean_k Var_m(f_m(phi(s), a)_k).
+    """Disagreement of models of the next observation: i = mean_k Var_m(f_m(phi(s), a)_k).
 
     Each of `members` models learns from each rollout, without what a coin of its own leaves out, to make
     mean_k (f_m(phi(s), a)_k - phi(s')_k)^2 small. Where much was seen they agree, on the mean where the world is noise,

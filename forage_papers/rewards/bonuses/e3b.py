@@ -1,4 +1,4 @@
-"""Exploration via elliptical episodic bonuses: what the episode has not seen yet, in directions that actions move."""
+"""Exploration via elliptical episodic bonuses: novelty within the episode, in directions that actions control."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class E3B(Bonus):
         carry: tuple[Float[Array, "phi phi"], Bool[Array, ""]],
         seen: tuple[Float[Array, " phi"], Float[Array, " phi"], Bool[Array, ""]],
     ) -> tuple[tuple[Float[Array, "phi phi"], Bool[Array, ""]], Float[Array, ""]]:
-        """Take one step of one environment: the bonus of where it led. An episode's first state is in C before that."""
+        """Compute the bonus of one step of one environment. An episode's first state is in C before that."""
         root, fresh = carry
         now, after, ended = seen
         first, _ = sherman_morrison(jnp.eye(len(now)) * jax.lax.rsqrt(jnp.asarray(self.ridge, jnp.float32)), now)

@@ -1,4 +1,4 @@
-"""The bonus of Never Give Up: far from all that the episode has seen, and more so if it is new to the run."""
+"""The bonus of Never Give Up: distance from all states of the episode, scaled by novelty over the run."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class EpisodicNovelty(Bonus):
 
     @property
     def rnd(self) -> RND:
-        """Return the life-long novelty, of which only the error is used."""
+        """Return the RND of life-long novelty; only its error is used."""
         return RND(
             learning_rate=self.learning_rate,
             epochs=1,
@@ -190,7 +190,7 @@ class EpisodicNovelty(Bonus):
         kept: Recollection,
         seen: tuple[Float[Array, " phi"], Float[Array, " phi"], Bool[Array, ""], Bool[Array, ""]],
     ) -> tuple[Recollection, Float[Array, ""]]:
-        """Take one step of one environment: r of where it led. An episode's first state is in the memory before
+        """Compute the reward r of one step of one environment. An episode's first state is in the memory before
         that.
         """
         now, after, ended, counts = seen
@@ -216,4 +216,4 @@ class EpisodicNovelty(Bonus):
 
 
 FORGETTING = 1e-3
-"""The least weight of a new distance in the running mean, which follows embeddings as they are learned."""
+"""The least weight of a new distance in the running mean, so that it follows changing embeddings."""

@@ -102,7 +102,7 @@ class RE3(Bonus):
     def distance(
         self, y: Float[Array, " size"], memory: Float[Array, "place size"], valid: Bool[Array, " place"]
     ) -> Float[Array, ""]:
-        """Return the distance to the k-th nearest state beside the one itself; 0 where there are not as many."""
+        """Return the distance to the k-th nearest other state; 0 if there are fewer."""
         squared = jnp.where(valid, jnp.sum((memory - y) ** 2, axis=1), jnp.inf)
         kth = -jax.lax.top_k(-squared, self.neighbours + 1)[0][-1]
         return jnp.sqrt(jnp.where(jnp.isfinite(kth), kth, 0.0))

@@ -1,4 +1,4 @@
-"""Rewards of single turns, by how much each contributed to the end."""
+"""Rewards of single turns by their contribution to the end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ProgressState(NamedTuple):
 
 
 class Progress(TextRewards):
-    """SPA-RL: each turn is paid what a progress estimator attributes to it, and for being carried out.
+    """SPA-RL: each turn's reward is a progress estimator's share of the outcome, plus a reward for a valid turn.
 
         r_t = share c_t + grounding g_t,    c_t = MLP(h_t),    g_t = [the turn could be carried out]
 
@@ -119,7 +119,7 @@ class Progress(TextRewards):
         return ProgressState(inner, Estimator(trunk, head), optimiser, jnp.bool_(self.warmup == 0))
 
     def steps(self) -> tuple[Optimiser, Optimiser]:
-        """Return what moves the trunk and the head."""
+        """Return the optimisers of the trunk and the head."""
         return adam(self.trunk_rate, max_gradient_norm=1.0), adam(self.learning_rate, max_gradient_norm=1.0)
 
     def note(self, spec: Spec) -> PyTree[Array]:
@@ -170,12 +170,12 @@ class Progress(TextRewards):
 
 
 def acts(context: Int[Array, "time env read"]) -> Bool[Array, "time env"]:
-    """Return at which turns the policy has something to read, and so writes."""
+    """Return a mask of the turns with a context to read, at which the policy writes."""
     return (context != Tokens.PAD).any(-1)
 
 
 def executed(experience: Experience) -> Float[Array, "time env"]:
-    """Return 1 for turns that could be carried out, as the environment says, else 0."""
+    """Return 1 for turns that the environment reports as executed, else 0."""
     if "executed" not in experience.info:
         return jnp.zeros(experience.reward.shape)
     return jnp.where(acts(experience.observation["context"]), jnp.nan_to_num(experience.info["executed"]), 0.0)

@@ -83,5 +83,5 @@ class SearchStages(TextRewards):
 
 
 def last(experience: Experience, name: str) -> Float[Array, " env"]:
-    """Return what the environment says of each episode at its last step, 0 of one that no longer fitted."""
+    """Return the environment's information at each episode's last step, 0 for an episode that no longer fitted."""
     return jnp.nan_to_num(experience.info[name][-1])

@@ -13,7 +13,7 @@ from forage.rewards.verifiers.base import TextRewards, at_the_end, lengths
 
 
 class Shorter(TextRewards):
-    """r' = truth [right] - price |length - L|, where L is the length of the group's shortest right answer.
+    """r' = truth [right] - price |length - L|, with L the length of the group's shortest right answer.
 
     Where no answer of a group is right, L is the mean of their lengths (`ops.tokens.lengths.shorter_better`). An answer
     is right where its episode's reward is `right` or more. Lengths count the tokens of all its turns; the whole reward

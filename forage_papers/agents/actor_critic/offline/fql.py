@@ -198,7 +198,7 @@ class FQL(ActorCritic):
     def flowed(
         self, flow: ActionValue, observation: PyTree[Array], noise: Float[Array, "batch dimensions"]
     ) -> Float[Array, "batch dimensions"]:
-        """Return where the flow carries noise, within the unit box."""
+        """Return the end of the flow from noise, within the unit box."""
         return jnp.clip(carried(self.field(flow, observation), noise, self.flow_steps), -1.0, 1.0)
 
     def field(self, flow: ActionValue, observation: PyTree[Array]) -> Callable[..., Any]:
@@ -213,7 +213,7 @@ class FQL(ActorCritic):
         counts: Any,
         key: Key[Array, ""],
     ) -> Float[Array, ""]:
-        """Compute how far the flow is from the actions of the data."""
+        """Compute the flow's matching error on the actions of the data."""
         return weighted_mean(matching_error(self.field(flow, observation), action, key), counts)
 
     def actor_loss(
@@ -226,7 +226,7 @@ class FQL(ActorCritic):
         counts: Any,
         keys: CriticKeys = CriticKeys(),  # noqa: B008
     ) -> Float[Array, ""]:
-        """Compute the policy's loss above. `imitated`: where the flow carries the same noise."""
+        """Compute the policy's loss above. `imitated`: the flow's actions from the same noise."""
         action = actor.outputs(observation, noise)
         distance = weighted_mean(jnp.mean((action - imitated) ** 2, axis=-1), counts)
         value = self.climbed(critics, observation, jnp.clip(action, -1.0, 1.0), keys.climbed)

@@ -51,7 +51,7 @@ from forage.ops.optimiser import adam
 
 
 class Modulated(equinox.Module):
-    """The random network: an MLP of the action whose last hidden layer the state scales and shifts."""
+    """The random network: an MLP of the action with a last hidden layer that the state scales and shifts."""
 
     body: MLP
     film: Linear
@@ -88,7 +88,7 @@ class Bilinear(equinox.Module):
 
 
 class Novelty(NamedTuple):
-    """What tells how far a state and an action are from the data."""
+    """A measure of the distance of a state and an action from the data."""
 
     random: Modulated
     taught: Bilinear
@@ -104,7 +104,7 @@ class Novelty(NamedTuple):
         return self.states(flat(observation)), self.actions(action)
 
     def distance(self, taught: Bilinear, state: Array, action: Array) -> Float[Array, " batch"]:
-        """Compute |g - f|^2 of what is normalised already."""
+        """Compute |g - f|^2 from normalised states and actions."""
         return jnp.sum((taught(state, action) - self.random(state, action)) ** 2, axis=-1)
 
     def price(self, observation: PyTree[Array], action: Float[Array, "batch dimensions"]) -> Float[Array, " batch"]:
@@ -127,7 +127,7 @@ class SACRNDState(NamedTuple):
 
 
 class SACRND(SAC):
-    """SAC that pays for what the data lack (Nikulin et al., 2023, arXiv 2301.13616), from a data set.
+    """SAC with a penalty for actions missing from the data (Nikulin et al., 2023, arXiv 2301.13616), from a data set.
 
     The network g is taught when a run begins, `taught_updates` updates that are not counted as steps. The authors have
     another `penalty` for each data set, so it is to be tried: the data's own actions cost about `0.2 penalty` a step,
@@ -180,7 +180,7 @@ class SACRND(SAC):
         return True
 
     def primed(self, state: SACRNDState, data: Experience) -> SACRNDState:
-        """Return the state with the norms of the data set, and the network that was taught what it holds."""
+        """Return the state with the norms of the data set, and with the network g trained on it."""
         state = super().primed(state, data)
         data = self.read(state, data)
         observation, action = data.observation, jax.vmap(state.actor.actions.heard)(data.action)
@@ -207,7 +207,7 @@ class SACRND(SAC):
         return state._replace(novelty=begun._replace(taught=taught, errors=errors))
 
     def renew(self, state: SACRNDState, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[SACRNDState, Metrics]:
-        """Begin anew what is asked for, but never what was taught before all else."""
+        """Reset the networks that are due, but keep the pre-trained RND."""
         later, metrics = super().renew(state, batch, key, spec)
         return later._replace(novelty=state.novelty, draws=state.draws), metrics
 
@@ -219,7 +219,7 @@ class SACRND(SAC):
         log_probability: Float[Array, " batch"],
         keys: CriticKeys = CriticKeys(),  # noqa: B008
     ) -> Float[Array, "*samples batch"]:
-        """Compute SAC's soft value, less the price of what the data lack."""
+        """Compute SAC's soft value, less the penalty for novel actions."""
         value = super().soft_value(state, observation, action, log_probability, keys)
         return value - self.penalty * state.novelty.price(observation, action)
 
@@ -233,7 +233,7 @@ class SACRND(SAC):
         counts: Bool[Array, " batch"] | None = None,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
-        """Compute SAC's loss of the actor, and the price of its actions beside it."""
+        """Compute SAC's loss of the actor, plus the penalty for its actions."""
         loss, (log_probability, _) = super().actor_loss(actor, critics, state, observation, noise, counts, key)
         price = state.novelty.price(observation, actor(observation).from_noise(noise)[0])
         loss = loss + self.penalty * weighted_mean(price, counts)

@@ -124,7 +124,7 @@ class DSRL(SAC):
         return dataclasses.replace(spec, action_space=box)
 
     def noise(self, spec: Spec) -> None:  # type: ignore[override]
-        """Return nothing: its noise makes noise, which a behaviour has no measure for."""
+        """Return `None`: the agent maps noise to noise, and behaviours cannot set its scale."""
 
     def init(self, key: Key[Array, ""], spec: Spec) -> DSRLState:
         steered = self.steered(spec)
@@ -206,7 +206,7 @@ class DSRL(SAC):
         return super().actor_loss(actor, state.noise_critics, state, observation, noise, counts, key)
 
     def distil(self, state: State, now: Experience, key: Key[Array, ""]) -> State:
-        """Take one step of the critics of noise towards what the critics say of the actions that it leads to."""
+        """Take one step of the critics of noise towards the critics' values of the decoded actions."""
         drawn = jax.random.normal(key, (len(now.reward), state.actor.actions.outputs))
         noise = jnp.clip(drawn / self.magnitude, -1.0, 1.0)
         told = each_value(state.critics, now.observation, self.decoded(state, now.observation, noise)).min(0)

@@ -1,4 +1,4 @@
-"""Ensembles from offline to online: many critics from an offline run, a looser target, and exploration by what differs.
+"""Ensembles from offline to online: many critics from an offline run, a looser target, exploration by disagreement.
 
 Zhao, Hao, Ma, Liu, Zheng, Meng (2023), "ENOTO: Improving Offline-to-Online Reinforcement Learning with Q-Ensembles",
 arXiv 2306.06871 (its first version is called E2O). Offline, the least value of N critics makes the target (`sac-n`, or
@@ -85,7 +85,7 @@ class E2O(SAC):
         return values.mean(0) + self.optimism * values.std(0)
 
     def noise(self, spec: Spec) -> None:  # type: ignore[override]
-        """Return nothing: what is explored is chosen, and not made of noise that a behaviour could give."""
+        """Return `None`: the agent selects exploring actions itself, so a behaviour cannot give it noise."""
 
     def next_value(
         self,

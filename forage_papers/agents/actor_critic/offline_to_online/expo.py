@@ -47,7 +47,7 @@ from forage_papers.nn.flow import Field, carried, matching_error
 
 
 class Flow(equinox.Module):
-    """The velocity at which noise moves towards an action in the unit box, by observation, place and time."""
+    """The velocity by which noise flows to an action in the unit box, given observation, place and time."""
 
     torso: Torso  # reads the observation
     body: MLP
@@ -65,7 +65,7 @@ class Flow(equinox.Module):
     def actions(
         self, observation: PyTree[Array], noise: Float[Array, "batch dimensions"], steps: int
     ) -> Float[Array, "batch dimensions"]:
-        """Return the actions that standard normal noise flows to, in so many steps of equal length."""
+        """Return the actions at the end of the flow from standard normal noise, in `steps` steps of equal length."""
         return jnp.clip(carried(self.field(observation), noise, steps), -1.0, 1.0)
 
     def loss(
@@ -179,7 +179,7 @@ class EXPO(SAC):
         return state.actor.actions.to_box(self.best(state, state.target_base, row, key)[0]), hidden, ()
 
     def noise(self, spec: Spec) -> None:  # type: ignore[override]
-        """Return nothing: an action is chosen, and not made of noise that a behaviour could give."""
+        """Return `None`: the agent selects its action itself, so a behaviour cannot give it noise."""
 
     def best(
         self, state: State, base: Flow, observation: PyTree[Array], key: Key[Array, ""]
@@ -239,7 +239,7 @@ class EXPO(SAC):
         next_noise: Float[Array, "batch dimensions"],
         key: Key[Array, ""] | None = None,
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
-        """Take a step of the critics and, when it is time, of base, edits and temperature; return as `learn` does."""
+        """Update the critics and, if it is time, base, edits and temperature; return the same as `learn`."""
         keys = self.critic_keys(key)
         state, report = self.evaluate(state, now, action, weight * now.counts, next_noise, keys)
 
@@ -261,7 +261,7 @@ class EXPO(SAC):
     def imitate(
         self, state: State, now: Experience, action: Float[Array, "batch dimensions"], key: Key[Array, ""]
     ) -> tuple[State, Float[Array, ""]]:
-        """Take one step of the base towards what was done, and one of the base that acts towards that."""
+        """Take one step of the base towards the actions taken, and one of the acting base towards the base."""
         loss, gradient = jax.value_and_grad(Flow.loss)(state.base, now.observation, action, now.counts, key)
         base, optimiser = self.policy_descent().step(gradient, state.base_optimiser, state.base)
         acting = blend(base, state.target_base, self.base_polyak)
@@ -274,6 +274,6 @@ class EXPO(SAC):
         action: Float[Array, "batch dimensions"],
         key: Key[Array, ""] | None = None,
     ) -> Float[Array, " batch"]:
-        """Compute the value that edits climb; `action` is the edit of what was done."""
+        """Compute the value that edits maximise; `action` is the edit of the action taken."""
         edited = self.corrected(observation["base"], action)
         return super().climbed(critics, observation["observation"], edited, key)

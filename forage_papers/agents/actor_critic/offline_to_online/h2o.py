@@ -1,4 +1,4 @@
-"""Hybrid offline and online learning: data of the real thing, and a simulator that is not quite like it.
+"""Hybrid offline and online learning: data of a real system, and a simulator that deviates from it.
 
 Niu, Sharma, Qiu, Li, Zhou, Hu, Zhan (2022), "When to Trust Your Simulator: Dynamics-Aware Hybrid Offline-and-Online
 Reinforcement Learning", arXiv 2206.13464 (H2O). Transitions of a data set are real, those that the agent lives through
@@ -130,7 +130,7 @@ class H2O(SAC):
         return H2OState(**state._asdict(), classifiers=classifiers, **self.fresh(classifiers))
 
     def fresh(self, classifiers: Classifiers) -> dict[str, Any]:
-        """Return what a state holds beside the classifiers at first."""
+        """Return the initial fields of the state for these classifiers."""
         return {"classifier_optimiser": self.descent().init(classifiers), "report": jnp.zeros(3)}
 
     def critic_keys(self, key: Key[Array, ""] | None) -> CriticKeys:
@@ -151,7 +151,7 @@ class H2O(SAC):
         next_noise: Float[Array, "batch dimensions"],
         keys: CriticKeys,
     ) -> tuple[H2OState, CriticReport]:
-        """Take one step of the classifiers, then one of the critics by what the classifiers say."""
+        """Take one step of the classifiers, then one of the critics, weighted by the classifiers' outputs."""
         assert keys.sampled is not None
         real = now.source == DATASET
         noise_key, next_key = jax.random.split(keys.sampled)

@@ -77,7 +77,7 @@ class ResidualSACState(NamedTuple):
 
 
 class Residual(ActorCritic):
-    """What agents share whose actions are a base's, corrected. Goes before SAC or TD3 among the bases of a class.
+    """Shared base of agents that correct a base policy's actions. Goes before SAC or TD3 among the bases of a class.
 
     A class with it says again which of the kit's fields have other defaults in SAC or TD3 than there.
     """
@@ -104,11 +104,11 @@ class Residual(ActorCritic):
         self.frozen.check(type(self).__name__, spec)
 
     def look(self, state: State, observation: PyTree[Array]) -> dict[str, Any]:
-        """Return what the networks see of one observation."""
+        """Return the networks' input for one observation."""
         return shown(self.frozen, state.base, state.actor.actions, observation)
 
     def looked(self, state: State, batch: Batch) -> Batch:
-        """Return a batch (leaves `time batch ...`) with what the networks see in place of observations."""
+        """Return a batch (leaves `time batch ...`) with the networks' inputs in place of observations."""
         look = jax.vmap(jax.vmap(lambda observation: self.look(state, observation)))
         now = batch.experience
         seen = now._replace(observation=look(now.observation), next_observation=look(now.next_observation))
@@ -117,7 +117,7 @@ class Residual(ActorCritic):
     def executed(
         self, seen: dict[str, Any], residual: Float[Array, "*batch dimensions"]
     ) -> Float[Array, "*batch dimensions"]:
-        """Compute the action in the unit box that a correction makes of the base's."""
+        """Compute the action in the unit box from the base's action and a correction."""
         return jnp.clip(seen["base"] + self.residual_scale * residual, -1.0, 1.0)
 
     def act(
@@ -162,13 +162,13 @@ class Residual(ActorCritic):
         return super().climbed(critics, observation, self.executed(observation, action), key)
 
     def once_warm(self, earlier: Int[Array, ""], later: PyTree[Array], before: PyTree[Array]) -> PyTree[Array]:
-        """Return what the policy's step has made, once there were enough `earlier` updates, else what was before."""
+        """Return the policy's step if there were enough `earlier` updates of the critics, else the state `before`."""
         warm = earlier >= self.critic_warmup
         return jax.tree.map(lambda new, old: jnp.where(warm, new, old), later, before)
 
 
 def silenced(actor: Any) -> Any:
-    """Return an actor whose last layer is zero."""
+    """Return the actor with a last layer of zeros."""
     return equinox.tree_at(lambda actor: actor.head, actor, jax.tree.map(jnp.zeros_like, actor.head))
 
 
@@ -200,7 +200,7 @@ class ResidualTD3(Residual, TD3):
     def noisy(
         self, action: Float[Array, "*batch dimensions"], noise: Float[Array, "*batch dimensions"]
     ) -> Float[Array, "*batch dimensions"]:
-        """Return corrections with noise, which may be larger than others: their sum with the base's has the bounds."""
+        """Return corrections with noise, unclipped: their sum with the base's action is clipped instead."""
         return action + noise
 
     def delayed(

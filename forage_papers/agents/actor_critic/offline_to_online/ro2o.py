@@ -1,4 +1,4 @@
-"""Robust offline-to-online learning: SAC-N whose values and policy are smooth in the observation.
+"""Robust offline-to-online learning: SAC-N with values and a policy that are smooth in the observation.
 
 Wen, Yu, Yang, Chen, Bai, Wang (2023), "Towards Robust Offline-to-Online Reinforcement Learning via Uncertainty and
 Smoothness", arXiv 2309.16973. With n perturbed observations s_k = s + d_k, each number of d_k uniform within a radius,
@@ -137,7 +137,7 @@ class RO2O(SACN):
         action: Float[Array, "batch dimensions"],
         near: Float[Array, "batch neighbour *shape"],
     ) -> Float[Array, ""]:
-        """Compute how far the values of one action differ between an observation and its worst neighbour."""
+        """Compute the difference of values of one action between an observation and its worst neighbour."""
         batch, number = near.shape[:2]
         values = each_value(critics, near.reshape(-1, *near.shape[2:]), jnp.repeat(action, number, axis=0))
         change = values.reshape(-1, batch, number) - each_value(critics, observation, action)[:, :, None]
@@ -166,7 +166,7 @@ class RO2O(SACN):
         counts: Bool[Array, " batch"] | None = None,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
-        """Compute SAC's loss and how far the policy differs between an observation and its worst neighbour."""
+        """Compute SAC's loss and the policy's divergence between an observation and its worst neighbour."""
         assert key is not None
         dropped = key if self.dropout else None
         loss, (density, _) = super().actor_loss(actor, critics, state, observation, noise, counts, dropped)
@@ -186,5 +186,5 @@ def divergence(p: SquashedGaussian, q: SquashedGaussian) -> Float[Array, "*batch
 
 
 def worst(each: Float[Array, "batch neighbour"]) -> Float[Array, " batch"]:
-    """Return the largest over neighbours; `least` says why its derivative is not JAX's own."""
+    """Return the largest over neighbours; see `least` for its derivative."""
     return -least(-each.T)

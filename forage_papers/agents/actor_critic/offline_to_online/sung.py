@@ -1,4 +1,4 @@
-"""From offline to online by uncertainty: explore what is unlike the data and promising, be careful where it is unlike.
+"""From offline to online by uncertainty: explore uncertain, promising actions, and be careful with uncertain states.
 
 Guo, Sun, Hu, Huang, Chen, Piao, Sun, Chang (2023), "A Simple Unified Uncertainty-Guided Framework for
 Offline-to-Online Reinforcement Learning", arXiv 2306.07541 (SUNG), on TD3+BC and on CQL. A variational autoencoder of
@@ -49,7 +49,7 @@ from forage_papers.nn.vae import Autoencoder
 
 
 class Density(NamedTuple):
-    """What tells how unlike earlier experience a state and an action are."""
+    """A measure of the uncertainty of a state and an action: their distance from earlier experience."""
 
     autoencoder: Autoencoder
     optimiser: Any
@@ -98,7 +98,7 @@ class SUNGCQLState(NamedTuple):
 
 
 class Guided(ActorCritic):
-    """What both agents share: the density, and how it guides. Goes before the offline agent among the bases of a class.
+    """Density and guidance that both agents share. Goes before the offline agent among the bases of a class.
 
     A class with it says again which of the kit's fields have other defaults in the offline agent than there.
     """
@@ -141,7 +141,7 @@ class Guided(ActorCritic):
             )
 
     def begun(self, key: Key[Array, ""], spec: Spec, dimensions: int) -> dict[str, Any]:
-        """Return what the state has beside the offline agent's; `dimensions`: numbers of an action."""
+        """Return the state's own fields, in addition to the offline agent's; `dimensions`: numbers of an action."""
         body_key, draws = jax.random.split(jax.random.fold_in(key, 1))
         size = math.prod(seen(spec.observation_space).shape or ())
         autoencoder = Autoencoder(body_key, size + dimensions, 2 * dimensions, self.density_hidden)
@@ -167,7 +167,7 @@ class Guided(ActorCritic):
         return state
 
     def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
-        """Begin anew what is asked for, but never the density."""
+        """Reset the networks that are due, but keep the density."""
         later, metrics = super().renew(state, batch, key, spec)
         return later._replace(density=state.density, draws=state.draws), metrics
 
@@ -183,7 +183,7 @@ class Guided(ActorCritic):
         return state._replace(density=density), metrics | {"uncertainty": uncertainty}, error
 
     def between(self, state: State, density: Density) -> State:
-        """Return the state by which networks learn in this update, given the density after it."""
+        """Return the state for this update's networks, given the density after it."""
         return state
 
     def taught(
@@ -199,7 +199,7 @@ class Guided(ActorCritic):
         return density._replace(autoencoder=autoencoder, optimiser=optimiser), error
 
     def noise(self, spec: Spec) -> Any:
-        """Return nothing online: what is explored is chosen, and not made of noise that a behaviour could give."""
+        """Return `None` online: the agent selects exploring actions itself, so a behaviour cannot give it noise."""
         return None if self.online else super().noise(spec)
 
     def act(
@@ -229,12 +229,12 @@ class Guided(ActorCritic):
     def choice(
         self, value: Float[Array, " candidate"], unlike: Float[Array, " candidate"], key: Key[Array, ""]
     ) -> Int[Array, ""]:
-        """Return which candidate is taken."""
+        """Return the index of the candidate to take."""
         raise NotImplementedError
 
 
 class SUNG(Guided, TD3BC):
-    """TD3+BC that goes on online by uncertainty (Guo et al., 2023, arXiv 2306.07541).
+    """TD3+BC that continues online with guidance by uncertainty (Guo et al., 2023, arXiv 2306.07541).
 
     Learn from data first, and go on with `--from RUN --online true --memory mixed --memory.data FILE --memory.share
     0.1 --memory.capacity 20000`.
@@ -279,7 +279,7 @@ class SUNG(Guided, TD3BC):
         counts: Bool[Array, " batch"] | None,
         action: Float[Array, "batch dimensions"] | None = None,
     ) -> tuple[td3.Actor, Any, td3.Actor, ActionValue]:
-        """Take one step of the policy, online one that imitates where it is uncertain, then one of both targets."""
+        """Take one step of the policy, which online imitates uncertain actions, then one of both targets."""
         if not self.online:
             return super().delayed(slow, state, critics, observation, counts, action)
         assert action is not None
@@ -309,7 +309,7 @@ class SUNG(Guided, TD3BC):
 
 
 class SUNGCQL(Guided, CQL):
-    """CQL that goes on online by uncertainty (Guo et al., 2023, arXiv 2306.07541).
+    """CQL that continues online with guidance by uncertainty (Guo et al., 2023, arXiv 2306.07541).
 
     Learn from data first, and go on with `--from RUN --online true --memory mixed --memory.data FILE --memory.share
     0.1 --memory.capacity 20000`.
@@ -367,7 +367,7 @@ class SUNGCQL(Guided, CQL):
 
 
 def share_of(share: float, rows: int) -> int:
-    """Return how many rows a share is, one at least."""
+    """Return the number of rows in a share, at least one."""
     return max(1, int(share * rows))
 
 

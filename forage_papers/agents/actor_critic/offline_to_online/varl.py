@@ -1,4 +1,4 @@
-"""An advisor suggests better actions for some of what was just done, and the policy is drawn towards them for a while.
+"""An advisor suggests better actions for some of the latest ones, and at first the policy is drawn towards them.
 
 Wu, Zhao, Zhang, Hu (2025), "Teaching RL Agents to Act Better: VLM as Action Advisor for Online Reinforcement Learning",
 arXiv 2509.21126 (VARL). An advisor, there a vision-language model, maps a state and the action taken in it to an action
@@ -43,7 +43,7 @@ from forage.ops.every import alike, when
 
 
 class Pairs(NamedTuple):
-    """Observations and actions, leaves `row ...`: the newest ones, in the order in which they were written."""
+    """Observations and actions, leaves `row ...`: the newest ones, in the order of writing."""
 
     observation: PyTree[Array]
     action: Float[Array, "row dimensions"]  # in the unit box
@@ -68,7 +68,7 @@ class VARLState(NamedTuple):
 
 
 class VARL(SAC):
-    """SAC whose policy is drawn towards an advisor's actions at first (Wu et al., 2025, arXiv 2509.21126).
+    """SAC with a policy that is drawn towards an advisor's actions at first (Wu et al., 2025, arXiv 2509.21126).
 
     In Python the advisor is also a function `(observation, action) -> action`, of JAX, or with `on_host` of NumPy, such
     as the client of a language model.
@@ -153,7 +153,7 @@ class VARL(SAC):
         return VARLState(**plain._asdict(), advisor=self.frozen.first(spec), **stores, **counts, draws=draws)
 
     def suggested(self, state: State, observation: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
-        """Return what the advisor would do in place of one action, in the action's own units."""
+        """Return the advisor's suggestion in place of one action, in the action's own units."""
         ask: Any = self.frozen.function
         if ask is None:
             return self.frozen.act(state.advisor, observation)
@@ -168,7 +168,7 @@ class VARL(SAC):
         return io_callback(called, shape, observation, action)
 
     def observe(self, state: State, rollout: Experience) -> State:
-        """Return the state with a new rollout, and with advice about recent transitions where it is time."""
+        """Return the state with a new rollout and, if it is time, with advice about recent transitions."""
         state = super().observe(state, rollout)
         rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (rollout.observation, rollout.action))
         done = Pairs(rows[0], jax.vmap(state.actor.actions.heard)(rows[1]))
@@ -199,13 +199,13 @@ class VARL(SAC):
         return state, metrics | told, errors
 
     def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
-        """Begin anew what is asked for, but never the advice."""
+        """Reset the networks that are due, but keep the advice."""
         later, metrics = super().renew(state, batch, key, spec)
         names = ("advisor", "recent", "advice", "seen", "given", "draws")
         return later._replace(**{name: getattr(state, name) for name in names}), metrics
 
     def distance(self, actor: Actor, state: State) -> Float[Array, ""]:
-        """Compute the mean squared distance of the policy's mode to a batch of advice; 0 where there is none."""
+        """Compute the mean squared distance of the policy's mode to a batch of advice; 0 without advice."""
         most = jnp.minimum(state.given, self.advice_capacity)
         rows = jax.random.randint(prng.from_data(state.draws), (self.batch_size,), 0, jnp.maximum(most, 1))
         seen, advised = jax.tree.map(lambda x: x[rows], state.advice)

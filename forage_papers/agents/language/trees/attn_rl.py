@@ -1,4 +1,4 @@
-"""AttnRL: answers go on from the steps that later steps attend to, one update after they were begun.
+"""AttnRL: answers branch, one update later, at the steps that later steps attend to.
 
 Liu, Wang, Shi, Xie, An, Zhang, Zhao, Gu, Lin, Hu, Li, Zhang, Zhou, Gai (2025), "Attention as a Compass: Efficient
 Exploration for Process-Supervised RL in Reasoning Models", arXiv 2509.26628. Three things are its own:
@@ -42,7 +42,7 @@ from forage_papers.ops.tokens.influence import forward_influence, mixed, steps_b
 
 
 class Begun(NamedTuple):
-    """The first answers of a rollout, which wait for those that go on from them."""
+    """The first answers of a rollout, kept until their branches are written."""
 
     rows: Rows
     reward: Float[Array, " env"]
@@ -51,7 +51,7 @@ class Begun(NamedTuple):
 
 
 class AttnState(NamedTuple):
-    """What AttnRL keeps: a language agent's state, and answers that are not learned from yet."""
+    """State of AttnRL: a language agent's state, and the answers that wait for their branches."""
 
     network: Transformer
     optimiser: Any
@@ -62,7 +62,7 @@ class AttnState(NamedTuple):
 
 
 class AttnAux(NamedTuple):
-    """What is kept of an answer beside its tokens."""
+    """Data stored with an answer's tokens."""
 
     log_probability: Float[Array, " time"]  # of each token, as it was drawn
     temperature: Float[Array, " time"]
@@ -70,7 +70,7 @@ class AttnAux(NamedTuple):
 
 
 class AttnRL(GRPO):
-    """Trees of answers that branch where attention is high (Liu et al., 2025, arXiv 2509.26628)."""
+    """Trees of answers that branch at points of high attention (Liu et al., 2025, arXiv 2509.26628)."""
 
     example: ClassVar[str] = "forage train attn-rl text:countdown --env.branches true"
     usual_starts: ClassVar[str] = "attention-branches"
@@ -138,7 +138,7 @@ class AttnRL(GRPO):
         explore: bool,
         noise: Float[Array, "*noise"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        """Write an answer; where it is learned from, read it once more for the influence of its steps."""
+        """Write an answer; in training, read it once more for the influence of its steps."""
         policy = LanguageState(state.network, (), (), state.end, state.known)
         tokens, hidden, aux = super().act(policy, hidden, observation, key, explore, noise)
         if not explore:
@@ -192,7 +192,7 @@ def grown(
     reward: Float[Array, " env"],
     new: int,
 ) -> tuple[Float[Array, "env new"], Float[Array, " env"], Float[Array, " both"]]:
-    """Return advantages of first answers at each token, of those that go on from them, and the weights of both.
+    """Return advantages of first answers at each token, those of their branches, and the weights of both.
 
     `prompt`, `first`: of the first answers, the prompt, -1 for none, and the reward. `stem`, `length`, `reward`: of the
     others, whose answer they go on from, -1 for none, after how many tokens, and what they were paid.

@@ -1,4 +1,4 @@
-"""What agents of trees share: a rollout of answers and of others that go on from their first tokens.
+"""Shared base of agents of trees: rollouts of answers and of branches that continue prefixes of earlier answers.
 
 The starts `branches` (`forage/starts/branches.py`) begin a rollout's first answers with prompts, G to each, and those
 of step j with the j-th prefix of an earlier one. What the value of a prefix is follows from the answers that go on from
@@ -25,7 +25,7 @@ from forage.ops.tokens.advantages import all_alike
 
 
 class Tree(NamedTuple):
-    """The answers of a rollout: of each prompt a group that begins with it, and the groups that go on."""
+    """The answers of a rollout: for each prompt one group from its beginning, and the groups of branches."""
 
     reward: Float[Array, "depth prompt answer"]  # depth 0: of answers that begin with the prompt
     length: Int[Array, "depth prompt answer"]  # tokens of the prefix that an answer goes on from; 0 at depth 0
@@ -72,15 +72,15 @@ class TreeAgent(GRPO):
 
     @property
     def learned(self) -> int:
-        """Return how many answers of a rollout are learned from."""
+        """Return the number of answers of a rollout to learn from."""
         return self.num_envs * self.rollout_length
 
     @abstractmethod
     def credit(self, tree: Tree) -> tuple[Float[Array, "depth prompt answer #new"], Array]:
-        """Return the advantage at each token, and the weight of each answer: 0 for what is not learned from."""
+        """Return the advantage at each token, and the weight of each answer: 0 for those left out."""
 
     def chosen(self, lesson: Lesson) -> Lesson:
-        """Return what is learned from, of leaves `depth prompt answer ...`, as rows."""
+        """Return the answers to learn from, with leaves `depth prompt answer ...`, as rows."""
         return jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), lesson)
 
     def learn(
@@ -112,7 +112,7 @@ class TreeAgent(GRPO):
 
 
 def steps_of(length: Int[Array, " prefix"], time: int) -> Int[Array, " time"]:
-    """Return which step each token of an answer belongs to: how many prefixes end before it.
+    """Return the step of each token of an answer: the number of prefixes that end before it.
 
     `length`: tokens of the prefixes, the shortest first.
     """

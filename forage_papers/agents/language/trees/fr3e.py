@@ -1,4 +1,4 @@
-"""FR3E: answers go on from where an answer was most uncertain, and groups of them are compared.
+"""FR3E: answers branch at an answer's most uncertain tokens, and each group of branches is compared.
 
 Zheng, Xing, Gu, Liang, Qu, Zhou, Li, Wen, Lin, Huang, Liu, Zhang, Ma (2025), "First Return, Entropy-Eliciting Explore",
 arXiv 2507.07017. An answer is cut at its K most uncertain tokens into states S_1 ... S_K; S_0 is the prompt. M answers
@@ -30,7 +30,7 @@ from forage_papers.agents.language.trees.base import Tree, TreeAgent
 
 
 class FR3E(TreeAgent):
-    """Groups of answers that go on from uncertain tokens (Zheng et al., 2025, arXiv 2507.07017)."""
+    """Groups of answers that branch at uncertain tokens (Zheng et al., 2025, arXiv 2507.07017)."""
 
     example: ClassVar[str] = "forage train fr3e text:countdown --env.branches true"
     inert: ClassVar[tuple[str, ...]] = ("margin", "charged")

@@ -1,4 +1,4 @@
-"""TreeRL: every part of a tree of answers is worth what the answers are that go on from it.
+"""TreeRL: the value of each part of a tree of answers is the mean reward of the answers below it.
 
 Hou, Hu, Li, Lu, Tang, Dong (2025), "TreeRL: LLM Reinforcement Learning with On-Policy Tree Search", arXiv 2506.11902.
 Several answers to a prompt are each cut at their N most uncertain tokens, and T others go on from each place. A leaf's
@@ -62,7 +62,7 @@ class TreeRL(TreeAgent):
 def credited(
     compared: Float[Array, " depth"], length: Int[Array, " prefix"]
 ) -> tuple[Float[Array, " depth"], Float[Array, " prefix"]]:
-    """Return the advantages of an answer's parts and of the answers that go on from it.
+    """Return the advantages of an answer's parts and of its branches.
 
     `compared`: rewards, less those of the others: of the answer itself, and of those that go on from its prefixes.
     `length`: tokens of the prefixes, the shortest first; 0 for an answer that began with the prompt.

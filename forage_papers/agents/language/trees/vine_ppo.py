@@ -1,4 +1,4 @@
-"""VinePPO: the value of each step of an answer is what answers that go on from it are worth.
+"""VinePPO: the value of each step of an answer is the mean reward of fresh answers from there.
 
 Kazemnejad, Aghajohari, Portelance, Sordoni, Reddy, Courville, Le Roux (2024), "VinePPO: Unlocking RL Potential For LLM
 Reasoning Through Refined Credit Assignment", arXiv 2410.01679. PPO without a critic: where steps of an answer begin, K
@@ -30,7 +30,7 @@ from forage_papers.ops.tokens.credit import branch_advantage, of_tokens
 
 
 class VinePPO(TreeAgent):
-    """PPO of a language model with values of prefixes by answers that go on (Kazemnejad et al., arXiv 2410.01679)."""
+    """PPO of a language model with values from sampled continuations (Kazemnejad et al., 2024, arXiv 2410.01679)."""
 
     example: ClassVar[str] = "forage train vine-ppo text:countdown --env.branches true"
     inert: ClassVar[tuple[str, ...]] = (*TreeAgent.inert, "alike")

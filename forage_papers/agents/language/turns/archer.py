@@ -1,4 +1,4 @@
-"""ArCHer: a critic of whole turns learns off-policy, and tells the policy how good each turn is.
+"""ArCHer: a critic of whole turns learns off-policy, and gives the policy an advantage of each turn.
 
 Zhou, Zanette, Pan, Levine, Kumar (2024), "ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL", arXiv
 2402.19446. What was said so far is a state s, and a turn's text an action a. From a replay memory of turns two critics
@@ -41,7 +41,7 @@ from forage.ops.optimiser import adam
 
 
 class Critic(equinox.Module):
-    """Two values of states and two of turns, from what a transformer reads them as."""
+    """Two values of states and two of turns, from a transformer's features."""
 
     trunk: Transformer
     turn: tuple[MLP, MLP]  # Q, of what was said and the turn
@@ -50,7 +50,7 @@ class Critic(equinox.Module):
     def of_turns(
         self, tokens: Int[Array, "row time"], there: Bool[Array, "row time"], new: int
     ) -> tuple[Float[Array, "2 row"], Float[Array, "2 row"]]:
-        """Return Q and V of texts whose last `new` columns are the turn."""
+        """Return Q and V of texts with the turn in their last `new` columns."""
         hidden = self.trunk.hidden(tokens, there)
         before, after = last(hidden[:, :-new], there[:, :-new]), last(hidden, there)
         both = jnp.concatenate([before, after], axis=-1)
@@ -65,7 +65,7 @@ class Critic(equinox.Module):
 
 
 class ArCHerState(NamedTuple):
-    """What ArCHer keeps: a language agent's state, and its critics."""
+    """State of ArCHer: a language agent's state, and its critics."""
 
     network: Transformer
     optimiser: Any
@@ -205,11 +205,11 @@ class ArCHer(LanguageAgent):
 def joined(
     context: Int[Array, "row time"], action: Int[Array, "row new"]
 ) -> tuple[Int[Array, "row all"], Bool[Array, "row all"]]:
-    """Return token ids of what was said and a turn, counted from 0, and where there are any."""
+    """Return token ids of a context and a turn, counted from 0, and a mask of real tokens."""
     whole = jnp.concatenate([context, action], axis=1)
     return jnp.maximum(whole - 1, 0), whole != Tokens.PAD
 
 
 def mean(x: Float[Array, " row"], counts: Bool[Array, " row"]) -> Float[Array, ""]:
-    """Return the mean over the rows that count, 0 where none does."""
+    """Return the mean over the rows that count; 0 if none counts."""
     return jnp.where(counts, x, 0).sum() / jnp.maximum(counts.sum(), 1)

@@ -1,4 +1,4 @@
-"""AT-GRPO: answers of one role to what was said so far are compared, turn after turn.
+"""AT-GRPO: answers of one role to the same conversation are compared as a group, turn after turn.
 
 Zhao, Hu, Wang, Hou, Zhang, Ding, Zhao (2025), "Stronger Together: On-Policy Reinforcement Learning for Collaborative
 LLMs", arXiv 2510.11062. Language agents with several roles take turns. From one state K texts of the role whose turn
@@ -42,7 +42,7 @@ POLICIES = ("shared", "own")
 
 
 class RolesState(NamedTuple):
-    """What is kept where each role has a policy of its own."""
+    """State with a policy for each role."""
 
     network: tuple[Transformer, ...]  # of each role
     optimiser: tuple[Any, ...]
@@ -94,7 +94,7 @@ class ATGRPO(GRPO):
             )
 
     def roles(self, spec: Spec) -> int:
-        """Return how many roles take turns; 0 where observations do not say."""
+        """Return the number of roles that take turns; 0 if observations have no role."""
         role = dict(spec.observation_space).get("role")  # type: ignore[call-overload]
         return int(role.n) if isinstance(role, spaces.Discrete) else 0
 
@@ -115,7 +115,7 @@ class ATGRPO(GRPO):
         explore: bool,
         noise: Float[Array, "*noise"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        """Write a turn, by the policy of the role whose turn it is. Others read nothing, and write nothing."""
+        """Write a turn by the policy of the current role; all other policies read and write empty texts."""
         if not isinstance(state, RolesState):
             return super().act(state, hidden, observation, key, explore, noise)
         found: Any = None
