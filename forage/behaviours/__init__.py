@@ -1,4 +1,4 @@
-"""Behaviours: how is an action chosen while learning?"""
+"""Behaviours: rules for choosing actions during learning."""
 
 PARTS = {
     "own": "own:Own",

@@ -1,4 +1,4 @@
-"""What several behaviours ask of an agent and its environment."""
+"""Checks of an agent and its environment that several behaviours share."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_noise(what: str, agent: Agent, spec: Spec) -> tuple[int, ...]:
 
 
 def check_writes(what: str, agent: Agent, spec: Spec, grouped: bool = True) -> None:
-    """Raise `ForageError` unless the agent writes text; where it is `grouped`, several answers to each prompt."""
+    """Raise `ForageError` unless the agent writes text; if `grouped`, several answers to each prompt."""
     if not isinstance(spec.action_space, Tokens) or not hasattr(agent, "temperature"):
         raise ForageError(
             f"{what} is text, and {type(agent).__name__} in {spec.name} writes none; use it with grpo in text:addition "

@@ -1,4 +1,4 @@
-"""DAgger: the learner comes to see where its own actions lead, and an expert says what should be done there."""
+"""DAgger: the learner's own actions lead to new states, and an expert labels them with actions to imitate."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class DAgger(Behaviour):
 
     @property
     def agent(self) -> Agent:
-        """Return the agent that an expert is, where it is `trained`."""
+        """Return the agent of a `trained` expert."""
         pair: Any = self.expert
         return pair[0]
 

@@ -1,4 +1,4 @@
-"""Answers from an OpenAI-compatible server, which stands in as sampler."""
+"""Answers from an OpenAI-compatible server as the sampler."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def absolute(path: str) -> str:
 
 
 class Endpoint(Behaviour):
-    """An OpenAI-compatible server (vLLM, SGLang, llama.cpp) writes the answers, and says how probable each token was.
+    """An OpenAI-compatible server (vLLM, SGLang, llama.cpp) that writes the answers and returns their
+    log-probabilities.
 
     Prompts go to `POST /v1/completions` as token ids. The agent scores the same tokens with its own weights, and weighs
     its loss by the ratio of both: `--correction`, truncated importance sampling of tokens (token-truncate) unless
@@ -121,7 +122,7 @@ class Endpoint(Behaviour):
         self.reader(spec)
 
     def check_temperature(self, temperature: float) -> None:
-        """Raise `ForageError` for a temperature at which the server does not say how probable its tokens are."""
+        """Raise `ForageError` for a temperature at which the server returns no probabilities of tokens."""
         if temperature != 1 and not (self.tempered and temperature > 0):
             raise ForageError(
                 f"A server says how probable tokens are at temperature 1, and the agent's is {temperature:g}; give "
@@ -130,7 +131,7 @@ class Endpoint(Behaviour):
             )
 
     def reader(self, spec: Spec) -> Reader:
-        """Return what is known of tokens. Raise `ForageError` if the tokenizer is not the environment's."""
+        """Return the reader of the server's tokens. Raise `ForageError` if the tokenizer is not the environment's."""
         tokenizer, space = named.tokenizer(self.tokenizer), spec.action_space
         assert isinstance(space, Tokens) and space.end is not None
         ends = tuple(one - 1 for one in space.ends)
@@ -142,7 +143,7 @@ class Endpoint(Behaviour):
         return Reader(tokenizer, space.vocabulary - 1, ends[0], self.text, ends[1:])
 
     def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
-        """Write nothing: the server is asked once all environments are known."""
+        """Return an empty answer: the server is asked once all environments are known."""
         own = jax.eval_shape(lambda o, k: moment.own(hidden.agent, o, k)[2], observation, moment.key)
         agent: Any = moment.agent
         aux: Any = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), own)
@@ -150,7 +151,7 @@ class Endpoint(Behaviour):
         return Decision(jnp.zeros_like(observation["reference"]), hidden, aux, jnp.int32(AGENT))
 
     def attend(self, spec: Spec, num_envs: int) -> PyTree[np.ndarray]:
-        """Greet the server, and begin with nothing lost."""
+        """Greet the server, and begin without lost answers."""
         self.server.hello()
         self.server.owner, self.server.told = None, {""}
         counts = {name: np.int64(0) for name in ("asked", "failed", "row", "rollouts")}
@@ -199,7 +200,7 @@ class Endpoint(Behaviour):
         return complete(self.server, asked, self.reader(scene.spec))
 
     def complain(self, row: int, reason: str, num_envs: int) -> None:
-        """Say why an answer was lost, once for each reason. Raise `ForageError` if all are."""
+        """Warn of the reason for a lost answer, once for each reason. Raise `ForageError` if all are lost."""
         if row >= num_envs:
             raise ForageError(
                 f"The endpoint {self.url} {reason}, and {row} answers in a row were lost; see to the server, and "
@@ -211,7 +212,7 @@ class Endpoint(Behaviour):
             warnings.warn(f"An answer was lost: the endpoint {self.url} {reason}.", stacklevel=2)
 
     def hand_over(self, scene: Scene) -> None:
-        """Write the policy where the server finds it, file by file, and tell the server. One policy at a time."""
+        """Write the policy to the server's directory, file by file, and notify the server. One policy at a time."""
         server, directory = self.server, Path(self.publish)
         server.owner = scene.seed if server.owner is None else server.owner
         if server.owner != scene.seed:

@@ -14,7 +14,7 @@ from forage.core.types import AGENT, GUIDE, ForageError, Spec
 
 
 class FirstPolicy(Behaviour):
-    """The first policy writes the first answers of each group, as many as the agent says (`firsts`).
+    """The first policy writes the first answers of each group; their number is the agent's `firsts`.
 
     A*-PO estimates from them what a prompt is worth (Brantley et al., 2025, arXiv 2505.20686); XPO compares one of them
     with one of the policy's (Xie et al., 2024, arXiv 2405.21046). Both policies write in turn, so a step takes the time
@@ -37,7 +37,7 @@ class FirstPolicy(Behaviour):
         now = moment.agent_state
 
         def answer(network: Any, there: Bool[Array, ""]) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-            """Write an answer where it is asked for; who reads nothing writes nothing."""
+            """Write an answer for rows that are `there`; rows without a context get none."""
             read = observation | {"context": jnp.where(there, observation["context"], 0)}
             policy = moment._replace(agent_state=now._replace(network=network))
             return policy.own(hidden.agent, read, moment.key)

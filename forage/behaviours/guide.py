@@ -27,7 +27,7 @@ class Progress(NamedTuple):
 
 
 class Curriculum(NamedTuple):
-    """The stage of weaning off the guide, and the returns by which it is judged."""
+    """The stage of weaning off the guide, and the returns that decide about it."""
 
     stage: Int[Array, ""]
     best: Float[Array, ""]  # best mean return so far
@@ -146,7 +146,7 @@ class Guide(Behaviour):
         return guide.act(guide_state, hidden, observation, key, explore=False)[:2]
 
     def guided_steps(self, state: Curriculum | tuple[()], key: Key[Array, ""]) -> Int[Array, ""]:
-        """Return how many steps are the guide's in an episode that begins now."""
+        """Return the number of the guide's steps in an episode that begins now."""
         if self.schedule == "random":
             return jax.random.randint(key, (), 0, self.steps + 1)
         assert isinstance(state, Curriculum)

@@ -1,4 +1,4 @@
-"""Held noise: what an action is made from stays the same for several steps."""
+"""Held noise: the noise behind an action stays the same for several steps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Held(NamedTuple):
 
 
 class HeldNoise(Behaviour):
-    """Hands the agent standard normal noise that is drawn anew every `interval` steps, and as an episode begins.
+    """Standard normal noise for the agent, redrawn every `interval` steps and at the start of an episode.
 
     For agents whose noise depends on the state (`state_dependent_noise` of ppo and sac) this is generalised
     state-dependent exploration: for so many steps the action is a function of what is seen, and as smooth as that. For

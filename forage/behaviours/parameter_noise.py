@@ -1,4 +1,4 @@
-"""Parameter noise: each episode is played by a network that is a little different from the one that learns."""
+"""Parameter noise: each episode is played by a slightly perturbed copy of the learner's network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from forage.nn.layers import Conv
 from forage.ops.every import when
 
 SCALES = (1e-5, 10.0)
-"""What the scale stays between, where no scale gives the distance that is asked for."""
+"""Bounds of the scale, in case no scale gives the target distance."""
 
 
 class ParameterNoiseState(NamedTuple):
@@ -159,7 +159,7 @@ def perturbed(network: Any, scale: Float[Array, ""], key: Key[Array, ""]) -> Any
 
 
 def log_policy(agent: Agent, agent_state: Any, observation: PyTree[Array]) -> Float[Array, " actions"]:
-    """Logarithms of the probabilities of actions: the agent's own, or the softmax of what it thinks they are worth."""
+    """Return the log-probabilities of actions: the agent's own, or the softmax of its action values."""
     values = agent.action_values(agent_state, (), observation)
     if values is None:
         return jnp.log(jnp.maximum(agent.probabilities(agent_state, observation, explore=True), 1e-12))

@@ -17,7 +17,7 @@ OPPONENTS = ("past", "random")
 
 
 class Pool(NamedTuple):
-    """The selves of the past, and the key from which games draw among them."""
+    """The past selves, and the key to draw each game's opponent."""
 
     selves: Any  # states of the agent, leaves `self ...`, oldest first
     count: Int[Array, ""]  # how many there are so far
@@ -119,7 +119,7 @@ class SelfPlay(Behaviour):
         return Decision(action, Hidden(memory, game), aux, source, memo=rival)
 
     def report(self, state: Pool, rollout: Experience, moment: Moment) -> Pool:
-        """Keep the agent as it is, where the next share of the run is over."""
+        """Keep a copy of the agent if the next share of the run is over."""
         if self.opponents == "random":
             return state
         due = (state.count < self.snapshots) & (moment.clock.fraction * self.snapshots >= state.count)

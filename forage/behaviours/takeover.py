@@ -23,7 +23,7 @@ SCRIPTED = "scripted"
 
 
 class Person(abc.ABC):
-    """Somebody who may take over, asked in each environment before each step, in NumPy. An answer may take its time.
+    """A person who may take over, asked in each environment before each step, in NumPy. Answers may take their time.
 
     One of them looks on in all environments of all seeds (`scene.seed`). What is to be saved with a run goes into the
     memory; what `self` keeps, such as a window, is made anew when a run is resumed.
@@ -33,7 +33,7 @@ class Person(abc.ABC):
         """Raise `ForageError` if this person cannot act."""
 
     def begin(self, spec: Spec) -> PyTree[np.ndarray]:
-        """Return what is remembered of one environment when a run begins: NumPy arrays or numbers; `()` for nothing."""
+        """Return the person's initial memory of one environment: NumPy arrays or numbers; `()` for none."""
         return ()
 
     @abc.abstractmethod
@@ -45,17 +45,17 @@ class Person(abc.ABC):
 
 
 class Script(abc.ABC):
-    """A rule for one kind of environment: how much danger there is, and what to do about it."""
+    """A rule for one kind of environment: a measure of danger, and the actions against it."""
 
     size: int  # numbers that are seen
 
     @abc.abstractmethod
     def danger(self, observation: np.ndarray) -> float:
-        """Return how far it has come, from 0, all is well, to 1, all is lost."""
+        """Return the danger, from 0 (safe) to 1 (lost)."""
 
     @abc.abstractmethod
     def action(self, observation: np.ndarray) -> Any:
-        """Return what to do."""
+        """Return the action to take."""
 
 
 class Balance(Script):
@@ -72,7 +72,7 @@ class Balance(Script):
 
 
 class Pump(Script):
-    """Push the car the way it moves; the danger is to stay down, where it lacks the energy for the mountain."""
+    """Push the car in its direction of movement; the danger is too little energy for the mountain."""
 
     size = 2
 
@@ -98,13 +98,13 @@ SCRIPTS: dict[str, Script] = {
 
 
 class Scripted(Person):
-    """Takes over when the danger rises above `takes`, and gives back once it falls below `gives`."""
+    """A scripted person that takes over if the danger rises above `takes`, and gives back if it falls below `gives`."""
 
     def __init__(self, takes: float, gives: float):
         self.takes, self.gives = takes, gives
 
     def script(self, spec: Spec) -> Script | None:
-        """Return the rule for an environment, where there is one."""
+        """Return the rule for an environment, or `None` if it has none."""
         script = SCRIPTS.get(spec.name.rpartition(":")[2].partition("-")[0])
         return script if script is not None and spec.observation_space.shape == (script.size,) else None
 
@@ -141,7 +141,7 @@ def shapes(action: PyTree[Any]) -> PyTree[tuple[int, ...]]:
 
 
 def by_name(person: Any) -> Any:
-    """Return a person as the name by which a run finds it again from anywhere, where it has one."""
+    """Return a person as a name that a run can import again from anywhere, if it has one."""
     if isinstance(person, type):
         person = name_of(person) or person()
     if isinstance(person, str) and ":" in person:  # imported when it is first asked
@@ -150,7 +150,7 @@ def by_name(person: Any) -> Any:
 
 
 class Takeover(Behaviour):
-    """The agent acts as `inner` says, and a person who looks on takes over when it is in danger, until it is not.
+    """The behaviour `inner`, with a person who takes over while the agent is in danger.
 
     Steps that the person takes have the source PERSON: value estimates learn from them as from all others, policy
     gradients leave them out. In the first `fraction` of the run the person looks on, and is not asked afterwards; in
@@ -187,7 +187,7 @@ class Takeover(Behaviour):
 
     @property
     def around(self) -> Behaviour:
-        """Return the behaviour that acts when the person does not."""
+        """Return the behaviour that acts unless the person does."""
         return self.inner or Own()
 
     def someone(self) -> Person:

@@ -1,4 +1,4 @@
-"""Worked examples: the reference is what is written."""
+"""Worked examples: the reference is written in place of an answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forage.core.types import GUIDE, Spec
 
 
 class Worked(Behaviour):
-    """An expert's next text, which a text environment tells beside what was said, is written in place of an answer.
+    """An expert's next text, from the text environment's references, in place of the policy's answer.
 
     So a conversation goes as the expert's goes, and the agent writes nothing, which saves the time that sampling takes.
     Where there is no reference nothing is written. It is how a data set of conversations is made, one for each problem:

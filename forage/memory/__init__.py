@@ -1,4 +1,4 @@
-"""Memory: what is kept, and what is replayed?"""
+"""Memory: storage of experience and sampling of batches from it."""
 
 PARTS = {
     "rollout": "rollout:LastRollout",

@@ -1,4 +1,4 @@
-"""What stands around another memory: all that the loop asks is asked of the one within."""
+"""A base for memories around another memory: every call of the loop is passed to the inner one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from forage.core.types import Batch, Clock, Experience, Spec
 
 
 class Around(Memory):
-    """A memory around the memory `inner`, whose state it keeps as its own; what differs is overridden."""
+    """A memory around the memory `inner`, whose state it keeps as its own; subclasses override the rest."""
 
     inner: Any = None  # memory that the agent learns from; its usual one
 

@@ -1,4 +1,4 @@
-"""A data set: transitions that were recorded earlier, from which every segment is drawn equally often."""
+"""A data set: earlier recorded transitions, from which every segment is drawn equally often."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from forage.data.logged import Transitions
 
 
 class DataSet(Memory):
-    """The transitions of a data set, replayed uniformly. Nothing is added.
+    """The transitions of a data set, replayed uniformly and never extended.
 
     A run with it (`--data FILE`) takes no environment steps: each of its steps is one update. The file is not copied
     into checkpoints; the run's configuration names it and its hash, and the run resumes with this file alone. It is
@@ -52,12 +52,12 @@ class DataSet(Memory):
             )
 
     def sealed(self) -> DataSet:
-        """Return the same with an absolute path and the file's hash, where it has none yet."""
+        """Return the same with an absolute path and the file's hash, added if missing."""
         path = Path(self.file).expanduser().absolute()
         return dataclasses.replace(self, file=str(path), sha256=self.sha256 or formats.fingerprint(path))
 
     def ends(self, environment: dict[str, Any]) -> dict[str, float] | None:
-        """Return the returns of random actions and of the expert, where the file says them of this environment."""
+        """Return the returns of random actions and of the expert, if the file records them for this environment."""
         path = Path(self.file)
         header = files.read_header(path) if formats.kind_of(path) == "forage" else {}
         ends = header.get("ends")
@@ -86,7 +86,7 @@ class DataSet(Memory):
         return found
 
     def whole(self, spec: Spec) -> Experience:
-        """Return what `read` does as experience (leaves `transition ...`)."""
+        """Return the data of `read` as experience (leaves `transition ...`)."""
         return experience_of(self.read(spec), spec)
 
     def check_ranked(self, complete: Bool[np.ndarray, " episode"], who: str, instead: str = "") -> None:
@@ -98,7 +98,7 @@ class DataSet(Memory):
             )
 
     def check_unchanged(self) -> None:
-        """Raise `ForageError` if the file is not the one that the run began with."""
+        """Raise `ForageError` if the file has changed since the run began."""
         if self.sha256 and formats.fingerprint(Path(self.file)) != self.sha256:
             raise ForageError(
                 f"{self.file} is not the data set that this run began with (its SHA-256 was {self.sha256[:12]}...); "
@@ -118,7 +118,7 @@ class DataSet(Memory):
 
 
 class Opened(DataSet):
-    """A data set whose file was read."""
+    """A data set after its file was read."""
 
     data: Experience = None  # type: ignore[assignment]  # leaves `transition ...`
     complete: Bool[np.ndarray, " episode"] | None = None  # which episodes are whole; all, where nothing is said

@@ -1,4 +1,4 @@
-"""Replay of whole histories: every segment begins where an episode does, or at a whole multiple of its length later."""
+"""Replay of whole histories: segments begin at an episode's start or a whole multiple of their length later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hindsight replay: what was reached is learned from as if it had been the goal."""
+"""Hindsight replay: relabels transitions as if states reached later had been the goal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GOALS = {"observation", "achieved_goal", "desired_goal"}
 
 
 class HindsightState(NamedTuple):
-    """The ring, and where the episodes in it end.
+    """The ring, and the ends of the episodes in it.
 
     Each environment numbers its episodes. No more of them reach into the ring than it has steps, so a table of as many
     rows as the ring, in which an episode's row is its number modulo that, has the end of each of them.
@@ -193,7 +193,7 @@ def seen_of(observation: PyTree[Array]) -> dict[str, PyTree[Array]]:
 def relabelled(
     experience: Experience, goal: Float[Array, "*shape goal"], replaced: Bool[Array, "*shape"], goal_reward: Any
 ) -> Experience:
-    """Return the experience as it is for another goal where it is `replaced`."""
+    """Return the experience, relabelled for another goal at the rows that are `replaced`."""
     achieved = seen_of(experience.next_observation)["achieved_goal"]
     desired = seen_of(experience.observation)["desired_goal"]
 

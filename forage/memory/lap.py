@@ -1,4 +1,4 @@
-"""Loss-adjusted prioritised replay: surprising segments are drawn more often, small errors alike, all weighing one."""
+"""Loss-adjusted prioritised replay: draws by error, equally for small errors, all with weight 1."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Store:
 
 
 class Mapped(DataSet):
-    """A data set whose folder was opened."""
+    """A data set after its folder was opened."""
 
     transitions: int = equinox.field(static=True, default=0)
     store: Store = equinox.field(static=True, default=None)  # type: ignore[assignment]

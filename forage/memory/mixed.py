@@ -1,4 +1,4 @@
-"""Mixed replay: each batch is drawn from data sets and from what the run itself experiences, at a ratio."""
+"""Mixed replay: each batch is drawn from data sets and from the run's own experience, at a ratio."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Mixed(Memory):
 
     @property
     def own(self) -> UniformReplay:
-        """Return the replay of what the run experiences."""
+        """Return the replay of the run's own experience."""
         return UniformReplay(self.capacity)
 
     @property
@@ -89,7 +89,7 @@ class Mixed(Memory):
         files.check_recordable(spec)
 
     def sealed(self) -> Mixed:
-        """Return the same with absolute paths and the files' hashes, where it has none yet."""
+        """Return the same with absolute paths and the files' hashes, added if missing."""
         found = [one.sealed() for one in self.sets]
         return dataclasses.replace(self, data=[one.file for one in found], sha256=[one.sha256 for one in found])
 
@@ -134,7 +134,7 @@ class Mixed(Memory):
 
 
 class OpenedMixed(Mixed):
-    """Mixed replay whose files were read."""
+    """Mixed replay after its files were read."""
 
     stored: Experience = None  # type: ignore[assignment]  # leaves `transition ...`
     told: ReplayOfReturns | None = None  # what keeps the run's own experience, for agents that learn from returns

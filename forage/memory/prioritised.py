@@ -30,7 +30,7 @@ class PrioritisedState(NamedTuple):
 
 
 class Prioritised(Memory):
-    """The newest `capacity` transitions, of which segments are drawn in proportion to their priorities."""
+    """The newest `capacity` transitions, with draws of segments in proportion to their priorities."""
 
     joint: ClassVar[bool] = True
 
@@ -78,11 +78,11 @@ class Prioritised(Memory):
 
     @abc.abstractmethod
     def priority(self, errors: Float[Array, " batch"]) -> Float[Array, " batch"]:
-        """Return how often segments with these errors are drawn, each beside the others."""
+        """Return the priorities of segments with these errors, in proportion to their frequency of being drawn."""
 
     @abc.abstractmethod
     def weight(self, priority: Float[Array, " batch"], clock: Clock) -> Float[Array, " batch"]:
-        """Return what segments weigh that were drawn with these priorities."""
+        """Return the importance weights of segments drawn with these priorities."""
 
 
 class PrioritisedReplay(Prioritised):
@@ -112,7 +112,7 @@ class PrioritisedReplay(Prioritised):
 
 
 class Span(NamedTuple):
-    """Leaves `first <= i < end`, round the end of the ring where `end < first`; none if they are the same."""
+    """Leaves `first <= i < end`, or around the end of the ring if `end < first`; empty if they are the same."""
 
     first: Int[Array, ""]
     end: Int[Array, ""]
@@ -123,7 +123,7 @@ class Span(NamedTuple):
 
 
 def incomplete(ring: Ring, length: int, clock: Clock) -> Span | None:
-    """Return the places from which there is no segment of this length; `None` if there is one from all."""
+    """Return the places without a complete segment of this length; `None` if there are none."""
     capacity, num_envs = extent(ring)
     # Segments that start in the last length - 1 steps are not complete: after them comes the oldest transition.
     after = clock.steps % (capacity * num_envs)
@@ -144,7 +144,7 @@ def empty_tree(leaves: int) -> Tree:
 
 
 def children(level: Float[Array, " nodes"], parent: Int[Array, "*shape"]) -> Float[Array, "*shape branches"]:
-    """Return the values of all children of these parents, which are one level up."""
+    """Return the values of all children of these parents, one level up."""
     return jnp.vectorize(
         lambda n: jax.lax.dynamic_slice_in_dim(level, n * BRANCHES, BRANCHES), signature="()->(branches)"
     )(parent)
@@ -165,7 +165,7 @@ def assign(tree: Tree, leaf: Int[Array, " batch"], value: Float[Array, " batch"]
 
 
 def fill(tree: Tree, first: Int[Array, ""], count: int, value: Float[Array, ""]) -> Tree:
-    """Set the `count` leaves from `first` on, which do not run over the end: slices, so that it is done in place."""
+    """Set `count` leaves from `first` on, which do not run over the end: slices, so that it is done in place."""
     levels, values = list(tree), jnp.full(count, value)
     for depth in reversed(range(len(levels))):
         level = levels[depth] = jax.lax.dynamic_update_slice(levels[depth], values, (first,))
@@ -202,7 +202,7 @@ def draw(
 
 
 class Cut(NamedTuple):
-    """The share of the leaves left out in the nodes of one level: all but two nodes keep everything or nothing."""
+    """The share of the leaves left out in the nodes of one level: all but two nodes are kept or left out as a whole."""
 
     left_out: Span
     width: int  # leaves under one node

@@ -1,4 +1,4 @@
-"""A queue of rollouts: each is learned from when a fixed number of newer ones have come."""
+"""A queue of rollouts: the agent learns from each once a fixed number of newer ones have arrived."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from forage.core.types import Batch, Clock, Experience, Spec
 
 
 class Queued(NamedTuple):
-    """The rollouts that wait, and the one that is due."""
+    """The waiting rollouts, and the due one."""
 
     waiting: Experience | tuple[()]  # leaves [lag, time, env, ...]; rollout number n is in place n modulo lag
     due: Experience | tuple[()]  # leaves [time, env, ...]; `()` between two turns of the loop
 
 
 class Queue(Memory):
-    """Rollouts in the order in which they came, each handed out whole when `lag` newer ones have come after it.
+    """Rollouts in order of collection, each handed out whole once `lag` newer ones have followed it.
 
     From its second batch on, an agent learns from what an earlier policy of its own did: the batch at update n is
     rollout n, and the policy that acted in it had learned n - `lag` times (never, in the first `lag` + 1 rollouts).
@@ -64,11 +64,11 @@ class Queue(Memory):
         return Queued(waiting, due)
 
     def place(self, steps: Any, size: int) -> Any:
-        """Return where the rollout goes that begins after so many steps; the rollout due now is there before it."""
+        """Return the place of the rollout that begins after these steps; until then it holds the due one."""
         return steps // size % self.lag
 
     def truncate(self, state: Queued, clock: Clock) -> Queued:
-        """Mark the end of the newest rollout, whose episodes are not gone on with in the one after it."""
+        """Mark the newest rollout's last step as truncated, because the next rollout does not continue its episodes."""
         if not isinstance(state.waiting, Experience):
             return state
         size = state.waiting.terminated[0].size

@@ -1,4 +1,4 @@
-"""A recording: another memory, and beside it every transition of the run, to make a data set of."""
+"""A recording: another memory, and all transitions of the run, to make a data set of."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from forage.ops.ring import Ring, empty_ring, truncate, write
 
 
 class Recording(NamedTuple):
-    """What the memory within holds, and the recording, leaves `[time, env, ...]`."""
+    """The inner memory's state, and the recording, leaves `[time, env, ...]`."""
 
     inner: Any
     ring: Ring
 
 
 class Recorded(Around):
-    """Another memory, which the agent learns from, and a recording of the newest `capacity` transitions.
+    """A recording of the newest `capacity` transitions around another memory that the agent learns from.
 
     The run is the one that the memory within makes, bit for bit: the recording is written and never read. It lies in
     the run's checkpoints, and `forage data make` takes its data set `medium-replay` from there. Agents that learn from
@@ -34,7 +34,7 @@ class Recorded(Around):
     # together; a run takes room for no more than it has steps
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
-        """Raise `ForageError` for a run from a data set alone, which experiences nothing that could be recorded."""
+        """Raise `ForageError` for a run from a data set alone, because it collects no experience."""
         super().check(agent, spec, environment)
         if self.offline:
             raise ForageError(
@@ -72,5 +72,5 @@ class Recorded(Around):
 
 
 def bare(experience: Experience) -> Experience:
-    """Return the transitions without what agents and rewards keep beside them for themselves."""
+    """Return the transitions without the private information of agents, rewards and behaviours."""
     return experience._replace(aux=(), note=(), rewards={}, memo=(), info={}, mark=(), version=())

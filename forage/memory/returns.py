@@ -1,4 +1,4 @@
-"""Replay of whole episodes with their returns: what `Mixed` keeps of a run for agents that learn from returns."""
+"""Replay of whole episodes with their returns: the run's part of `Mixed` for agents that learn from returns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ReturnsState(NamedTuple):
 
 
 class ReplayOfReturns(UniformReplay):
-    """The newest transitions with the returns of their episodes, of which only those that are over are drawn.
+    """The newest transitions with the returns of their episodes; only finished episodes are drawn.
 
     The return of a transition is the discounted sum of the rewards from it to the end of its episode, by the same rule
     as in data sets (`forage.data.episodes`). The authors of calibrated Q-learning add an episode to their buffer when
@@ -66,7 +66,7 @@ class ReplayOfReturns(UniformReplay):
     def returns(
         self, reward: Float[Array, "time env"], terminated: Bool[Array, "time env"], truncated: Bool[Array, "time env"]
     ) -> Float[Array, "time env"]:
-        """Compute the returns within a rollout, of which nothing is known after its last step."""
+        """Compute the returns within a rollout, as if all rewards after its last step were zero."""
 
         def step(later: Array, now: tuple[Array, Array, Array]) -> tuple[Array, Array]:
             reward, terminated, truncated = now
@@ -80,7 +80,7 @@ class ReplayOfReturns(UniformReplay):
     def failures(
         self, failing: Bool[Array, " env"] | None, reward: Float[Array, "time env"], ended: Bool[Array, "time env"]
     ) -> tuple[Bool[Array, "time env"] | None, Bool[Array, " env"] | None]:
-        """Find the steps of episodes that end in a rollout and only failed, and the episodes that go on and only fail.
+        """Find the steps of episodes that end in a rollout and only failed, and the running episodes that only fail.
 
         `failing`: of the episodes under way before.
         """
@@ -110,7 +110,7 @@ class ReplayOfReturns(UniformReplay):
         most: int,
         failed: Bool[Array, " env"] | None,
     ) -> Ring:
-        """Add a value to the returns of the `steps` transitions up to the row `last`, discounted by how far it comes.
+        """Add a value to the returns of the `steps` transitions up to the row `last`, discounted by distance.
 
         `most`: rows that may be written. `failed`: episodes that are over and only failed.
         """
@@ -137,7 +137,7 @@ class ReplayOfReturns(UniformReplay):
         return ReturnsState(ring, jnp.zeros_like(state.running), failing)
 
     def ready(self, state: ReturnsState, length: int, moment: Moment) -> tuple[Int[Array, " env"], Int[Array, ""]]:
-        """Return how many segments of episodes that are over there are, and the first step that can be read."""
+        """Return the number of segments of finished episodes, and the first step that can be read."""
         newest = moment.clock.steps // len(state.running)
         first, _ = oldest(state.ring, newest)
         return jnp.maximum(newest - first - state.running - length + 1, 0), first

@@ -1,4 +1,4 @@
-"""The last rollout, and nothing else."""
+"""A memory of only the last rollout."""
 
 from __future__ import annotations
 

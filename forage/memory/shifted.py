@@ -1,4 +1,4 @@
-"""Shifted pictures: what is drawn from another memory is moved by a few pixels at random."""
+"""Shifted pictures: random shifts by a few pixels of the samples of another memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from forage.ops.shift import shifted
 
 
 class Shifted(Around):
-    """Another memory, whose pictures are shifted by up to `pixels` in each direction whenever they are drawn.
+    """Another memory with random shifts of its pictures by up to `pixels` in each direction at each draw.
 
     Each segment has one shift for its observations and one for those that they lead to, uniform over all
     (2 `pixels` + 1)^2, and where a picture is moved away its edge is repeated. What is stored stays as it is, and so
@@ -36,7 +36,7 @@ class Shifted(Around):
     # larger forgets more of where things are
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
-        """Raise `ForageError` if there are no pictures to shift, or for an agent whose rollouts are whole."""
+        """Raise `ForageError` if there are no pictures to shift, or for an agent that learns from latest rollouts."""
         super().check(agent, spec, environment)
         seen = spaces.seen(spec.observation_space)
         if all(spaces.picture(leaf) is None for leaf in spaces.leaves(seen).values()):
@@ -59,7 +59,7 @@ class Shifted(Around):
         return batch._replace(experience=experience._replace(observation=now, next_observation=after))
 
     def displaced(self, observation: PyTree[Array], spec: Spec, key: Key[Array, ""]) -> PyTree[Array]:
-        """Shift all pictures of segments (leaves `time batch ...`), those of one segment alike."""
+        """Shift all pictures of segments (leaves `time batch ...`), all in a segment by the same shift."""
         many = jax.tree.leaves(observation)[0].shape[1]
         by = jax.random.randint(key, (many, 2), -self.pixels, self.pixels + 1)
 

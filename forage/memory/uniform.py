@@ -1,4 +1,4 @@
-"""Uniform replay: a ring of the newest transitions, from which every stored segment is drawn equally often."""
+"""Uniform replay: a ring of the newest transitions with equally likely draws of every stored segment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewards: what counts as good?"""
+"""Rewards: the learning signal from transitions."""
 
 PARTS = {
     "environment": "environment:EnvironmentReward",

@@ -1,4 +1,4 @@
-"""What agents learn from in games of Atari's, beside the score: clipped rewards, and lives that end."""
+"""The learning signal in Atari games, apart from the score: clipped rewards, and lives that end."""
 
 from __future__ import annotations
 

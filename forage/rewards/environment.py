@@ -9,7 +9,7 @@ from forage.core.types import Experience, ForageError, Spec
 
 
 class EnvironmentReward(Rewards):
-    """The reward as the environment gives it, when that is one number."""
+    """The environment's own reward, for environments with a single one."""
 
     example: ClassVar[str] = "forage train ppo CartPole-v1 --rewards environment"
 

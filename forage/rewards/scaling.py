@@ -1,4 +1,4 @@
-"""Rewards brought to a size that networks like."""
+"""Rewards scaled to a size that networks can learn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from forage.rewards.environment import EnvironmentReward
 
 
 class Scale(Rewards):
-    """r' = clip(factor r, low, high), where r is what `inner` gives; a bonus for exploring stays as it is.
+    """r' = clip(factor r, low, high), with r the reward of `inner`; a bonus for exploration is left unchanged.
 
     `Scale(1.0, -1.0, 1.0)` is the clipping of Mnih et al. (2015), "Human-level control through deep reinforcement
     learning", Nature 518. A score is of the environment's own reward, so the factor is positive: a negative one would
@@ -128,7 +128,7 @@ def discounted_returns(
     ended: Bool[Array, "time env"],
     discount: float | Array,
 ) -> tuple[Float[Array, " env"], Float[Array, "time env"]]:
-    """G_t = discount G_(t-1) + r_t, from G = 0 after each `ended`. Returns what to go on from, and all G."""
+    """Compute G_t = discount G_(t-1) + r_t, from G = 0 after each `ended`. Return the running sums, and all G."""
 
     def step(running: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
         reward, ended = inputs

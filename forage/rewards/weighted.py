@@ -16,7 +16,7 @@ from forage.core.types import Experience, ForageError, Spec
 
 
 class Weighted(Rewards):
-    """r = sum_i weight_i r_i over the environment's rewards named in `names`; the others count nothing.
+    """r = sum_i weight_i r_i over the environment's rewards named in `names`; all others are left out.
 
     `Weighted(("treasure", "time"), (1.0, 0.1))`. The weights are traced, so a sweep over trade-offs is one `vmap`.
     Linear scalarisation reaches the convex part of a Pareto front: Roijers, Vamplew, Whiteson, Dazeley (2013), "A

@@ -1,4 +1,4 @@
-"""Starts: where does an episode begin?"""
+"""Starts: the initial states of episodes."""
 
 PARTS = {
     "reset": "reset:Reset",

@@ -1,4 +1,4 @@
-"""Episodes that begin where the agent has been before."""
+"""Episodes that begin in states that the agent has visited."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ArchiveState(NamedTuple):
 
 
 class Archive(Starts):
-    """An archive of visited states, from one of which, drawn uniformly, episodes begin with `probability`.
+    """An archive of visited states; with `probability`, an episode begins in one of them, drawn uniformly.
 
     After each rollout the state that every environment stands in is offered, except where an episode has just
     ended: neither the state that ended it nor the start that follows it is kept. The archive is a uniform sample of

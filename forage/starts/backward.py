@@ -34,7 +34,7 @@ class Lesson(NamedTuple):
 
 
 def unlearned(trail: int) -> Lesson:
-    """Before there is anything to learn: a way of at most so many entries."""
+    """Return the lesson before any success: a trail of at most `trail` entries."""
     return Lesson(jnp.bool_(False), jnp.full(trail, -1), *jnp.zeros((4,), jnp.int32))
 
 
@@ -56,7 +56,7 @@ def judge(
     threshold: Float[Array, ""] | float,
     stride: int,
 ) -> Lesson:
-    """Count what became of the episodes that ended, all of this stage, and move on where enough were successful.
+    """Count the successes among this stage's finished episodes, and advance if there are enough.
 
     The stage is judged whenever `episodes` of them are over; it is passed where a share of `threshold` succeeded.
     """

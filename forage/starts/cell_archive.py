@@ -1,4 +1,4 @@
-"""An archive with one state for each cell, the best that was found, and the way that led to each."""
+"""An archive with one state for each cell, the best one found, and its path from the reset."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Link(NamedTuple):
 
 
 class Path(NamedTuple):
-    """The score and steps of an episode since `environment.reset`, whatever it began from."""
+    """The score and steps of an episode since `environment.reset`, including the path to its start in the archive."""
 
     score: Float[Array, "*shape"]  # sum of rewards
     steps: Int[Array, "*shape"]
@@ -132,7 +132,7 @@ def offer(
 
 
 def oldest(vacant: Bool[Array, " slot"], serial: Int[Array, " slot"], number: int) -> Int[Array, " number"]:
-    """So many slots where nothing is, those with the smallest serial number first, and then others."""
+    """Return `number` slots: vacant ones with the smallest serial numbers first, then others."""
     # Processors select among floats fifty times sooner than they sort integers. The bits of floats are in their order.
     age = jax.lax.bitcast_convert_type(serial + 2**23, jnp.float32)  # from the smallest that is not rounded to zero
     return jax.lax.top_k(jnp.where(vacant, -age, -jnp.inf), number)[1]
@@ -155,9 +155,7 @@ def trace(
 
 
 def adopted(archive: Archive, found: Found, before: Link) -> Archive:
-    """Return the archive once each new entry knows what came before it, of each row of the rollout (leaves
-    `time env`).
-    """
+    """Return the archive with the parent of each new entry, from the links of each row of the rollout (leaves"""
     parent = jax.tree.map(
         lambda old, rows: old.at[found.slot].set(rows.reshape(-1)[found.row], mode="drop"), archive.parent, before
     )
@@ -165,7 +163,7 @@ def adopted(archive: Archive, found: Found, before: Link) -> Archive:
 
 
 def empty(capacity: int, place: tuple[Any, PyTree[Array]]) -> Archive:
-    """Return an archive without entries, which one state and observation fill; they are never drawn."""
+    """Return an archive without entries, filled with one state and observation that are never drawn."""
     places = jax.tree.map(lambda x: jnp.broadcast_to(x, (capacity, *x.shape)), place)
     zeros, size = jnp.zeros(capacity, jnp.int32), (capacity,)
     cell = jnp.full(size, NONE, jnp.uint32)
@@ -191,5 +189,5 @@ def flattened(tree: Any) -> Any:
 
 
 def dropped(keep: Bool[Array, " row"], index: Int[Array, " row"], size: int) -> Int[Array, " row"]:
-    """Return the index, out of bounds where it is not to be kept."""
+    """Return the index, or one out of bounds for rows that are not kept."""
     return jnp.where(keep, index, size)

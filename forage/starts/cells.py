@@ -1,4 +1,4 @@
-"""Cells: which states count as the same place, as 32-bit fingerprints."""
+"""Cells: partitions of states into equal places, as 32-bit fingerprints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS = ("observation", "binned", "image", "position")
 NONE = np.uint32(0xFFFFFFFF)
 """The fingerprint of no cell."""
 FAR = 1e9
-"""What lies further out is no bound."""
+"""Largest bound of a space that counts as one."""
 
 
 class Scale(NamedTuple):
@@ -34,7 +34,7 @@ class Scale(NamedTuple):
 
 
 class Cells(Part):
-    """Two states are in one cell where they have the same
+    """Rules for the cell of a state. Two states are in one cell if they have the same
 
     - `observation`: observation: whole numbers as they are, others in bins, for they hardly come twice.
     - `binned`: bins floor((x - low) / width) of all numbers seen, whole ones too. `width` is given, one for each or one
@@ -97,12 +97,12 @@ class Cells(Part):
         return Scale(*(jnp.where(known, x, jnp.nan).astype(jnp.float32) for x in (least, most)))
 
     def measured(self, scale: Scale, observations: PyTree[Array]) -> Scale:
-        """`scale`, and what it does not know by what is seen (leaves `row ...`)."""
+        """Return `scale` with its unknown bounds set by these observations (leaves `row ...`)."""
         rows, known = self.numbers(observations), ~jnp.isnan(scale.low)
         return Scale(jnp.where(known, scale.low, rows.min(0)), jnp.where(known, scale.high, rows.max(0)))
 
     def numbers(self, observations: PyTree[Array]) -> Float[Array, "row number"]:
-        """Return what bins are made of, or the shrunk grey image (leaves `row ...`)."""
+        """Return the numbers to be binned, or the shrunk grey image (leaves `row ...`)."""
         seen, _ = spaces.split_mask(observations)
         if self.kind == "image":
             grey = seen.astype(jnp.float32)
@@ -117,7 +117,7 @@ class Cells(Part):
     def __call__(
         self, environment: Environment, scale: Scale, env_states: Any, observations: PyTree[Array]
     ) -> UInt32[Array, " row"]:
-        """Return the fingerprints of states and what is seen in them (leaves `row ...`)."""
+        """Return the fingerprints of states and of their observations (leaves `row ...`)."""
         if self.kind == "position":
             return fingerprint(jax.vmap(environment.place)(env_states)[:, None])
         rows = self.numbers(observations)

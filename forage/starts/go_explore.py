@@ -1,4 +1,4 @@
-"""Go-Explore: return to a promising state that is remembered, explore from there, and make sure of what was found."""
+"""Go-Explore: return to a promising state, explore from there, and practise the solutions found."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from forage.starts.cells import NONE, Cells, Scale
 from forage.starts.weighted import drawn, reached
 
 ROUNDING = 1e-5
-"""Share of a score that it may differ by where the same rewards are summed in another order."""
+"""Relative difference of scores that counts as rounding, from sums of the same rewards in another order."""
 
 
 class Mark(NamedTuple):

@@ -31,7 +31,7 @@ class LevelsState(NamedTuple):
 
 
 class PrioritisedLevels(Starts):
-    """Begins each episode in one of `number` levels: a new one, or one that was played, by its score and staleness.
+    """Each episode begins in one of `number` levels: a new one, or a played one by its score and staleness.
 
     A level is what the reset draws, numbered as in `levels`. A level that was played before is drawn with probability
 
@@ -81,7 +81,7 @@ class PrioritisedLevels(Starts):
         return LevelsState(levels, levels.astype(counts), counts(0), (envs, envs.astype(counts)))
 
     def weights(self, state: LevelsState) -> Float[Array, " level"]:
-        """Return the probabilities of replaying each level that was played; where there is none, zeros."""
+        """Return the probabilities of replaying each level that was played; zeros if there is none."""
         seen = state.played > 0
         order = jnp.argsort(jnp.where(seen, -state.score, jnp.inf))
         rank = jnp.zeros(self.number).at[order].set(jnp.arange(1.0, self.number + 1))
@@ -122,7 +122,7 @@ class PrioritisedLevels(Starts):
     def scores(
         self, state: LevelsState, judgement: Judgement, begins: Bool[Array, "time env"]
     ) -> tuple[tuple[Float[Array, " env"], Int[Array, " env"]], Float[Array, "time env"]]:
-        """Return the sums of the episodes under way, and the mean score of each episode up to each step."""
+        """Return the sums of the running episodes, and the mean score of each episode up to each step."""
 
         def step(running: tuple[Array, Array], inputs: tuple[Array, Array]):
             (total, steps), (score, begins) = running, inputs

@@ -1,4 +1,4 @@
-"""Episodes begin where the environment says."""
+"""Episodes that begin in the environment's own initial states."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from forage.starts.cell_archive import flattened
 from forage.starts.weighted import drawn, reached
 
 ROUNDS = 20
-"""Rounds of k-means, which rests after fewer in one dimension."""
+"""Rounds of k-means, which converges in fewer in one dimension."""
 
 
 class Snapshots(NamedTuple):
@@ -123,7 +123,7 @@ class Snapshot(Starts):
         return SnapshotState(snapshots, reached(self.weights(snapshots)), jnp.bool_(self.share > 0))
 
     def recorded(self, environment: Environment, key: Key[Array, ""]) -> Snapshots:
-        """Return what the teacher passes through."""
+        """Return the states that the teacher passes through."""
 
         teacher: Any = self.teacher
 

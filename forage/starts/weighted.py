@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 
 def reached(weights: Float[Array, " place"]) -> Float[Array, " place"]:
-    """Return the sums of weights up to each place, exactly flat where a weight is zero.
+    """Return the cumulative sums of weights, exactly flat over weights of zero.
 
     `cumsum` alone adds in an order of its own for each place, so that its rounding rises over weights of zero.
     """
@@ -16,6 +16,6 @@ def reached(weights: Float[Array, " place"]) -> Float[Array, " place"]:
 
 
 def drawn(sums: Float[Array, " place"], share: Float[Array, ""]) -> Int[Array, ""]:
-    """Return the place at `share`, in [0, 1), of what `reached` returned; the last one where all weights are zero."""
+    """Return the place at `share`, in [0, 1), of the cumulative `sums`; the last one if all weights are zero."""
     target = jnp.minimum(share, 1 - 2**-22) * sums[-1]
     return jnp.minimum(jnp.searchsorted(sums, target, side="right"), sums.size - 1)

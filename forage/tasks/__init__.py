@@ -1,4 +1,4 @@
-"""Tasks: which environment, level or context comes next?"""
+"""Tasks: the order of environments, levels and contexts."""
 
 PARTS = {
     "same": "same:Same",

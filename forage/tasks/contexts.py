@@ -73,7 +73,7 @@ class Draws(Tasks):
 
 
 class Contexts(Tasks):
-    """Chooses the named fields of the environment anew for each episode, independently, as `train` says.
+    """Draws the named fields of the environment again for each episode, independently, by the rules in `train`.
 
     `train` and `test` name fields and how they are chosen. `test` is for evaluation; what it does not name is as in
     training. In words, `field=VALUES`, where values are `0.5` (fixed), `0.25:1.0` or `uniform:0.25:1.0`,
@@ -123,7 +123,7 @@ class Contexts(Tasks):
 
     @property
     def training(self) -> Draws:
-        """Return what training draws from."""
+        """Return the distributions that training draws from."""
         region = {"interpolation": "ends", "extrapolation": "middle"}.get(self.split, "all")
         return Draws(parsed(self.train), region)
 

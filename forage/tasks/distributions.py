@@ -1,4 +1,4 @@
-"""How a number of an environment is chosen: fixed, drawn or scheduled. Each is a function from [0, 1) to values."""
+"""Distributions of an environment's numbers: fixed, drawn or scheduled. Each is a function from [0, 1) to values."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ class Distribution(Part):
     def quantile(
         self, u: Float[Array, "*shape"], steps: Int[Array, ""], whole: bool
     ) -> Float[Array, "*shape"] | Int[Array, "*shape"]:
-        """Return the value below which a share u of all draws lies; a whole number when `whole`."""
+        """Return the u-quantile of the draws; a whole number if `whole`."""
 
     continuous: ClassVar[bool] = False
-    """Draws fill a range, of which parts can be left out."""
+    """Draws fill a range, and parts of it can be left out."""
 
     scheduled: ClassVar[bool] = False
-    """The value depends on how many steps the run has taken, also where no number follows a schedule."""
+    """The value depends on the steps of the run, even if no number follows a schedule."""
 
     unscheduled: ClassVar[tuple[str, ...]] = ()
     """Numbers that may not follow a schedule."""
 
     def last(self) -> Distribution:
-        """Return what holds at the end of the run."""
+        """Return the distribution at the end of the run."""
         return settled(self, -1)
 
     def check(self, whole: bool) -> None:
-        """Raise `ForageError` if nothing can be drawn for a field of this kind."""
+        """Raise `ForageError` if the distribution cannot fill a field of this kind."""
 
     def ends(self) -> tuple[Any, ...]:
-        """Return the least and the greatest value that can be drawn, or every value where there are few."""
+        """Return the least and the greatest value that can be drawn, or every value if there are few."""
         return ()
 
 
@@ -207,7 +207,7 @@ KINDS: dict[str, tuple[Callable[..., Distribution], int, str]] = {
     "choice": (lambda field, *values: Choice(field, values), 0, "choice:A:B:..."),
     "linear": (Linear, 3, "linear:START:END:STEPS"),
 }
-"""By name: how to make it of a field and numbers, how many numbers (0: any), and how it is written."""
+"""By name: its constructor from a field and numbers, the number of these (0: any), and its notation."""
 
 
 def distribution(given: Any) -> Distribution:
@@ -251,5 +251,5 @@ def check_order(drawn: Uniform | LogUniform) -> None:
 
 
 def known(value: Any) -> bool:
-    """Return whether this is a number now, and not one that is being traced."""
+    """Return whether this is a number now, rather than a traced one."""
     return isinstance(value, int | float)

@@ -1,4 +1,4 @@
-"""Phases: the task changes at given steps of the run, and the agent is not told."""
+"""Phases: the task changes at given steps of the run, without notice to the agent."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Phases(Tasks):
         return jnp.zeros((), jnp.int32)  # steps taken
 
     def phase(self, steps: Int[Array, ""]) -> Int[Array, ""]:
-        """Return which phase the run is in after so many steps."""
+        """Return the index of the run's phase after these steps."""
         times = jnp.asarray(self.times, jnp.int32)
         if self.cycle:
             last = times[-1] - (times[-2] if len(self.times) > 1 else 0)

@@ -1,1 +1,1 @@
-"""Rewards of a discriminator that tells demonstrations from what the agent does."""
+"""Rewards of a discriminator between demonstrations and the agent's own transitions."""

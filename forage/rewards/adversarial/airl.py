@@ -1,4 +1,4 @@
-"""Adversarial inverse reinforcement learning: a discriminator whose form tells a reward from what shapes it."""
+"""Adversarial inverse reinforcement learning: a discriminator that separates a reward from its shaping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rewards of a discriminator share: how it sees transitions, learns, and treats the ends of episodes.
+"""Shared base of rewards of a discriminator: its inputs, its training, and the ends of episodes.
 
 With l(s, a) the discriminator's logit that a transition is a demonstration, D = 1 / (1 + exp(-l)), each update takes
 one step of Adam down
@@ -84,7 +84,7 @@ class Sight(equinox.Module):
     head: MLP
 
     def __init__(self, key: Key[Array, ""], shape: tuple[int, ...], more: int, rewards: Discriminating):
-        """`shape` of an observation; `more`: how many numbers stand beside it."""
+        """Make the network. `shape` of an observation; `more`: the number of its further inputs."""
         embedding_key, head_key = jax.random.split(key)
         image = len(shape) == 3
         self.embedding = Embedding(embedding_key, shape, rewards.hidden_sizes, 64) if image else None
@@ -108,7 +108,7 @@ class DiscriminatorState(NamedTuple):
 
 
 class Discriminating(Rewards):
-    """Rewards of a discriminator, which takes the place of what the environment pays."""
+    """Rewards of a discriminator in place of the environment's."""
 
     ranges: ClassVar[Ranges] = {
         "gradient_penalty": Range(0),
@@ -138,18 +138,18 @@ class Discriminating(Rewards):
 
     @abc.abstractmethod
     def verdict(self, network: Any, seen: Seen) -> Float[Array, " row"]:
-        """Compute what the network says of rows."""
+        """Compute the network's logits of rows."""
 
     @abc.abstractmethod
     def pay(self, verdict: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        """Compute the reward of what the network says."""
+        """Compute the rewards of the network's logits."""
 
     def logit(self, network: Any, seen: Seen) -> Float[Array, " row"]:
         """Compute the logit that rows are demonstrations."""
         return self.verdict(network, seen) - seen.log_probability
 
     def check(self, spec: Spec) -> None:
-        """Raise `ForageError` for what a discriminator does not see."""
+        """Raise `ForageError` for spaces that a discriminator cannot read."""
         check_recordable(spec)
         row_shape(type(self).__name__, spec)
         Actions.of(spec.action_space)
@@ -260,7 +260,7 @@ class Discriminating(Rewards):
         return state._replace(network=network, optimiser=optimiser), metrics
 
     def penalty(self, network: Any, theirs: Seen, mine: Seen, key: Key[Array, ""]) -> Float[Array, ""]:
-        """Compute the mean of (|gradient of the logit| - 1)^2 between demonstrations and what is the agent's own."""
+        """Compute the mean of (|gradient of the logit| - 1)^2 between demonstrations and the agent's transitions."""
         share = jax.random.uniform(key, theirs.absorbing.shape)
         between = mixed(share, theirs, mine)
         slopes = jax.grad(lambda seen: self.verdict(network, seen).sum())(between)

@@ -1,4 +1,4 @@
-"""Generative adversarial imitation learning: be paid for what a discriminator takes for a demonstration."""
+"""Generative adversarial imitation learning: rewards for resembling demonstrations, judged by a discriminator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Discriminator(equinox.Module):
 
 
 class GAIL(Discriminating):
-    """GAIL: r(s, a) = -log(1 - D(s, a)), D being how surely that is a demonstration and not the agent's own.
+    """GAIL: r(s, a) = -log(1 - D(s, a)), with D the probability of a demonstration rather than the agent's own.
 
     What is paid, by `paid`, is always above 0, always below 0, or either:
 

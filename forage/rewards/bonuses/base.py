@@ -1,4 +1,4 @@
-"""What every bonus for exploring has in common: a weight, a schedule for it, and a size that networks like."""
+"""Shared base of bonuses for exploration: a weight, its schedule, and normalisation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class BonusState(NamedTuple):
 
 
 class Bonus(Rewards):
-    """bonus = w(t) i / s: i is how new a transition is, as the method that inherits from this says.
+    """bonus = w(t) i / s, with i the novelty of a transition by the subclass's method.
 
     s is the standard deviation of the running intrinsic return G = i + discount G of each environment, which goes on
     across the ends of episodes (Burda, Edwards, Storkey, Klimov, 2018, arXiv 1810.12894, section 2.4), or 1 without
@@ -65,7 +65,7 @@ class Bonus(Rewards):
 
     @abc.abstractmethod
     def begin(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:
-        """Return what the method knows before anything was seen."""
+        """Return the method's state before the first observation."""
 
     @abc.abstractmethod
     def novelty(self, own: Any, experience: Experience) -> Float[Array, "time batch"]:
@@ -75,10 +75,12 @@ class Bonus(Rewards):
     def study(
         self, own: Any, rollout: Experience, clock: Clock, key: Key[Array, ""]
     ) -> tuple[Any, PyTree[Array], Metrics]:
-        """Learn what is in a new rollout (leaves `time env ...`); returns what is known, notes and metrics."""
+        """Learn from a new rollout (leaves `time env ...`); return the method's state, rewards' information and
+        metrics.
+        """
 
     def forget(self, own: Any) -> Any:
-        """Return what the method knows once the episodes under way were lost."""
+        """Return the method's state after the running episodes were lost."""
         return own
 
     def remark(self, spec: Spec) -> PyTree[Array]:

@@ -1,4 +1,4 @@
-"""Counting visits: what was seen seldom is paid for, in tables or, where states do not repeat, of their hashes."""
+"""Counting visits: a bonus for rarely visited states, in tables or, if states do not repeat, of their hashes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from forage.rewards.bonuses.base import Bonus
 from forage.rewards.bonuses.first_visits import Episode, first_visits, nothing
 
 MOST = 2**20
-"""States up to which each has a cell of its own."""
+"""Most states that are counted in a cell each."""
 
 
 class Cells(equinox.Module):
@@ -89,7 +89,7 @@ def one_hot(space: spaces.Space[Any]) -> OneHot | None:
 
 
 def scale_of(space: spaces.Space[Any]) -> Float[np.ndarray, " features"]:
-    """Return what each number is multiplied with, so that none drowns the others in a projection."""
+    """Return the factor of each number that gives all a similar size in a projection."""
     if (choice := one_hot(space)) is not None:
         return np.ones(choice.size)
     if isinstance(space, spaces.MultiBinary):
@@ -101,7 +101,7 @@ def scale_of(space: spaces.Space[Any]) -> Float[np.ndarray, " features"]:
 
 
 def few(space: spaces.Space[Any]) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the lowest value of each place and how many there are, where there are few states altogether."""
+    """Return the lowest value and the number of values of each place if there are few states, else `None`."""
     if isinstance(space, spaces.Discrete):
         lowest, choices = np.array([space.start]), np.array([space.n])
     elif isinstance(space, spaces.MultiDiscrete) and not isinstance(space, Tokens):
@@ -133,7 +133,7 @@ class CountsState(NamedTuple):
 
 
 class Counts(Bonus):
-    """i = 1 / sqrt(n + pseudocount), where n is how often the state that a step led to was visited, this time counted.
+    """i = 1 / sqrt(n + pseudocount), with n the visits to the state after the step, this one included.
 
     Of a space of few whole numbers (up to 2^20 states) every state is counted by itself. Of any other, states with the
     same hash are one: `bits` signs of random projections (SimHash). Codes that do not fit into one table of `buckets`
@@ -220,7 +220,7 @@ class Counts(Bonus):
         return jnp.bool_(False) if self.episode_size else ()  # whether the episode came there for the first time
 
     def places(self, own: CountsState, experience: Experience) -> Int[Array, "table time batch"]:
-        """Return where what happened is counted."""
+        """Return the places of a rollout's steps in the tables."""
         state = experience.next_observation if self.of == "state" else experience.observation
         found = jax.vmap(jax.vmap(own.cells, out_axes=1), out_axes=1)(split_mask(state)[0])
         actions = own.visits.shape[1] // own.cells.number[1]
@@ -253,6 +253,6 @@ class Counts(Bonus):
 
 
 def numbered(places: Int[Array, "table time env"]) -> Int[Array, "time env"]:
-    """Return one number for what all tables say."""
+    """Return one number for the places in all tables."""
     powers = jnp.array([pow(1_000_003, table, 2**31) for table in range(len(places))], jnp.int32)
     return jnp.tensordot(powers, places, 1)

@@ -1,4 +1,4 @@
-"""Which states an episode comes to for the first time."""
+"""First visits to states within an episode."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def first_visits(
     after: Int[Array, "time env"],
     ended: Bool[Array, "time env"],
 ) -> tuple[Episode, Bool[Array, "time env"]]:
-    """Return whether each step led to a state, `after`, that is new to its episode; the first state counts as seen.
+    """Return whether the state `after` each step is new to its episode; the first state counts as seen.
 
     Of an episode with more different states than there is room for, the oldest are forgotten.
     """

@@ -1,4 +1,4 @@
-"""The intrinsic curiosity module: what an action changes, and could not be foretold, is worth seeing."""
+"""The intrinsic curiosity module: a bonus for unpredicted changes that the agent's action controls."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ class RNDState(NamedTuple):
 
 
 class RND(Bonus):
-    """Error of predicting a random network's view of what is next: i(o) = mean_k (predictor_k(x) - target_k(x))^2.
+    """Error of predicting a random network's features of the next observation: i(o) = mean_k (predictor_k(x) -
+    target_k(x))^2.
 
         x = clip((o - mean) / std, -5, 5)
 

@@ -1,4 +1,4 @@
-"""Observations as rows of floats, which is how bonuses see them."""
+"""Observations as rows of floats, the input of bonuses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forage.nn.normalise import RunningNorm
 
 
 def row_shape(who: str, spec: Spec) -> tuple[int, ...]:
-    """Return the shape of an observation as a row of floats. Raise `ForageError` for what is no box, image or
+    """Return the shape of an observation as a row of floats. Raise `ForageError` unless it is a box, image or
     number.
     """
     space = seen(spec.observation_space)
@@ -30,7 +30,7 @@ def row_shape(who: str, spec: Spec) -> tuple[int, ...]:
 
 
 def as_rows(shape: tuple[int, ...], observation: PyTree[Array]) -> Float[Array, "row ..."]:
-    """Return what is seen (leaves `time batch ...`), as one row of floats each; a discrete observation as one-hot."""
+    """Return observations (leaves `time batch ...`) as one row of floats each; a discrete one is one-hot."""
     observation, _ = split_mask(observation)
     if observation.ndim - 2 < len(shape):
         observation = jax.nn.one_hot(observation, shape[0])
@@ -47,7 +47,7 @@ class Transitions(NamedTuple):
 
 
 def as_transitions(norm: RunningNorm, experience: Experience) -> Transitions:
-    """Rows of what happened (leaves `time batch ...`), observations normalised and clipped to plus or minus 5."""
+    """Return transitions (leaves `time batch ...`) as rows, observations normalised and clipped to plus or minus 5."""
     now, after = (
         norm(as_rows(norm.mean.shape, seen), LIMIT) for seen in (experience.observation, experience.next_observation)
     )

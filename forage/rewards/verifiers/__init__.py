@@ -1,1 +1,1 @@
-"""Rewards of answers in text: what is made of a verifier's verdict, and of how an answer was written."""
+"""Rewards of text answers, from a verifier's verdict and from the answer's form."""

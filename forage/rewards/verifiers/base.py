@@ -1,4 +1,4 @@
-"""What rewards of answers in text share: the texts of an episode, its verdict, and where its reward stands.
+"""Helpers for rewards of text answers: the texts of an episode, its verdict, and the place of its reward.
 
 They see whole episodes, leaves `time env ...`, where a turn is a step (`forage.environments.text.environment`): a
 context of which nothing is left says that an episode waits for the others, so its last turn is the last with a context.
@@ -49,17 +49,17 @@ class TextRewards(Rewards):
 
 
 def wrote(experience: Experience) -> Bool[Array, "time env new"]:
-    """Return which tokens of each turn the policy wrote."""
+    """Return a mask of the tokens in each turn that the policy wrote."""
     return experience.action != Tokens.PAD
 
 
 def lengths(experience: Experience) -> Int[Array, " env"]:
-    """Return how many tokens the policy wrote in each episode."""
+    """Return the number of tokens that the policy wrote in each episode."""
     return wrote(experience).sum((0, 2))
 
 
 def told(experience: Experience, name: str) -> Float[Array, " env"]:
-    """Return what the environment said of each episode at its last step, and 0 where it said nothing."""
+    """Return the environment's information at each episode's last step, and 0 if there is none."""
     return jnp.nan_to_num(experience.info[name]).sum(0)
 
 
@@ -72,6 +72,6 @@ def at_the_end(experience: Experience, value: Float[Array, " env"]) -> Float[Arr
 
 
 def with_bonus(experience: Experience, bonus: Float[Array, "time env"]) -> Experience:
-    """Return the experience with a bonus beside the reward, added to one that is there."""
+    """Return the experience with a bonus added to its bonus reward."""
     paid = experience.rewards[BONUS] + bonus if BONUS in experience.rewards else bonus
     return experience._replace(rewards={**experience.rewards, BONUS: paid})

@@ -1,4 +1,4 @@
-"""A reward for the form of an answer, beside the one for its truth."""
+"""A reward for the form of an answer, in addition to the one for its truth."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forage.rewards.verifiers.base import TextRewards, at_the_end, told
 
 
 class Format(TextRewards):
-    """r' = r + weight [the answer can be read], where r is what `inner` gives, in text the truth of the answer.
+    """r' = r + weight [the answer can be parsed], with r the reward of `inner`: in text, the truth of the answer.
 
     An answer that can be read is right or wrong; one that cannot is neither, and a policy that has not learned the form
     yet is never paid for the truth. The two are also reported apart, as `form` and `truth`, means over episodes: an

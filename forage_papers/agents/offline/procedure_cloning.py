@@ -196,7 +196,7 @@ class ProcedureCloning(OfflineAgent):
         return ProcedureCloningState(network, optimiser), metrics, surprise
 
     def lesson(self, one: Experience, key: Key[Array, ""], nothing: int) -> tuple[Scene, Plan, Plan, Array]:
-        """Return a step drawn from a transition's search: the scene, the map before and after, and the number of steps."""
+        """Draw a step of a transition's search. Return the scene, the map before and after, and the number of steps."""
         seen = scene(one.observation)
         found = search(seen, self.depth, nothing)
         step = jax.random.randint(key, (), 0, jnp.maximum(found.length, 1))
