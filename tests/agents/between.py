@@ -1,4 +1,4 @@
-"""What the tests of agents between offline and online share: a space, constant networks, and batches."""
+"""Helpers for tests of agents between offline and online: a space, constant networks, and batches."""
 
 import equinox
 import jax
@@ -12,12 +12,12 @@ SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Box(-2.0, 2.0
 
 
 def constant(network, where, value):
-    """A network that says the same of everything: weights zero, its last bias `value`."""
+    """Return the network with a constant output: weights zero, its last bias `value`."""
     return equinox.tree_at(where, jax.tree.map(jnp.zeros_like, network), jnp.asarray(value, jnp.float32))
 
 
 def constant_critics(critics, values):
-    """Critics that say these values of everything."""
+    """Return critics with these constant values."""
     return constant(critics, lambda critics: critics.body.layers[-1].bias, [[value] for value in values])
 
 

@@ -1,4 +1,4 @@
-"""A2C: its step by the formula, and what it refuses."""
+"""A2C: its step by the formula, and refusals."""
 
 import jax
 import jax.numpy as jnp

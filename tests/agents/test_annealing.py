@@ -1,4 +1,4 @@
-"""The learning rate that reaches the update, at moments of a run, of every agent whose rate is annealed."""
+"""The learning rate of the update, at several points of a run, for every agent that anneals it."""
 
 from types import SimpleNamespace
 
@@ -20,11 +20,11 @@ ELSEWHERE = "ppo-lagrangian", "vdn"  # learn by PPO's and DQN's methods, from mo
 
 
 class FoundError(Exception):
-    """The update has asked for its optimiser: nothing that comes after is traced."""
+    """Stops tracing once the update has asked for its optimiser."""
 
 
 def rates(name, options, monkeypatch, moments):
-    """Return the learning rates with which an agent would update after so many steps."""
+    """Return the learning rates of an agent's updates after these numbers of steps."""
     agent, environment, _ = small.AGENTS[name]
     options = options | {"learning_rate": RATE, "final_learning_rate": FINAL}
     setup = make_setup(agent, environment, steps=TOTAL, seeds=1, agent_options=options)
@@ -88,7 +88,7 @@ def test_the_rate_of_agents_of_language_falls_linearly_too():
 
 
 def test_the_rate_of_iqls_policy_falls_by_half_a_cosine():
-    """A step down a gradient of 1 is the rate: all of it, half of it half-way, nothing at the end."""
+    """A step down a gradient of 1 is the rate: the whole of it, half of it half-way, and 0 at the end."""
     for anneal, shares in ((True, (1.0, 0.5, 0.0)), (False, (1.0, 1.0, 1.0))):
         agent = IQL(optimiser="sgd", learning_rate=RATE, anneal_policy=anneal)
         for steps, share in zip((0, 500, 1000), shares, strict=True):

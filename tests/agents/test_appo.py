@@ -1,4 +1,4 @@
-"""APPO is PPO where its rollout is fresh, corrects like IMPALA where it is not, and learns behind a queue."""
+"""APPO equals PPO on a fresh rollout, corrects like IMPALA on an old one, and learns behind a queue."""
 
 import jax
 import jax.numpy as jnp

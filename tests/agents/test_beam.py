@@ -1,4 +1,4 @@
-"""Beam search against a search through everything, in a model whose sequences can be counted."""
+"""Beam search against exhaustive search, in a model with few sequences."""
 
 import itertools
 
@@ -20,7 +20,7 @@ LAYOUT = Layout(1, 1)
 
 
 def extend(memory, token, place):
-    """What comes after each token is certain; of actions nothing is known."""
+    """The next token is certain after observations and rewards, and uniform over actions."""
     state, action = memory
     state = token if place == 0 else state
     action = token if place == 1 else action

@@ -30,7 +30,7 @@ def beginning(spec=SPEC, **options):
 
 
 def table(values):
-    """Heads that say what is in a table, `head state action`: the state goes through all layers one-hot."""
+    """Return heads with the values of a table, `head state action`: the state goes through all layers one-hot."""
     heads = jax.tree.map(np.zeros_like, beginning()[1].network)
     where = lambda n: (n.torso.body.layers[0].weight, n.tops.layers[0].weight, n.tops.layers[1].weight)  # noqa: E731
     eyes = jnp.broadcast_to(np.eye(STATES), (len(values), STATES, STATES))

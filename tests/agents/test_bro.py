@@ -1,4 +1,4 @@
-"""BRO's target, explorer and adjustments by hand in NumPy, its resets, and what it refuses."""
+"""BRO's target, explorer and adjustments by hand in NumPy, its resets, and refusals."""
 
 import dataclasses
 
@@ -103,7 +103,7 @@ def test_adjustments_aim_at_the_divergence_and_resets_keep_the_count():
 
 @pytest.mark.parametrize(("starts", "reset"), [(10, [5, 9]), (0, [23, 27])])
 def test_resets_come_with_the_first_update_after_their_steps(starts, reset):
-    """Who stops at step 11, after as many updates as are due by then, has what was learned, and so has the score."""
+    """A run stopped at step 11, after all updates due by then, keeps its networks, and so its score."""
     agent = dataclasses.replace(AGENT, learning_starts=starts)
     now = Experience(SEEN, ACTION, REWARD, AFTER, ENDS, ~ENDS, np.zeros(6, np.int32), ())
     batch = Batch(jax.tree.map(lambda x: np.asarray(x)[None], now), np.ones(6), np.arange(6))
@@ -117,7 +117,7 @@ def test_resets_come_with_the_first_update_after_their_steps(starts, reset):
 
 
 def rise(weight):
-    """How fast a weight w = exp(-10 + 8.75 (1 + tanh x)) rises with x, over w."""
+    """Return the derivative of a weight w = exp(-10 + 8.75 (1 + tanh x)) by x, over w."""
     inside = (np.log(weight) + 10) / 8.75 - 1
     return 8.75 * (1 - inside**2)
 

@@ -69,7 +69,7 @@ def test_what_is_worth_the_same_is_drawn():
 
 
 def batch(source):
-    """Two transitions, of which the second ends."""
+    """Return two transitions; the second ends its episode."""
     row = lambda *x: np.array([x])  # noqa: E731
     action = np.array([[[0.6, -2.0], [2.0, 0.0]]], np.float32)
     now = Experience(

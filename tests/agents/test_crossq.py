@@ -1,4 +1,4 @@
-"""CrossQ's joint pass and running statistics, by hand in NumPy, and what it refuses."""
+"""CrossQ's joint pass and running statistics, by hand in NumPy, and refusals."""
 
 import dataclasses
 
@@ -43,7 +43,7 @@ def normalised(x):
 
 
 def outputs(critic, x):
-    """A critic's values of a batch, normalised by the batch, and what its two norms saw."""
+    """Return a critic's values of a batch, normalised by the batch, and the inputs of its two norms."""
     first, last = critic.body.layers
     inside = np.maximum(normalised(x) @ np.asarray(first.weight) + np.asarray(first.bias), 0)
     return (normalised(inside) @ np.asarray(last.weight) + np.asarray(last.bias))[:, 0], (x, inside)

@@ -16,7 +16,7 @@ AGENT = DDPG(discount=0.5, hidden_sizes=(8,), polyak=0.1)
 
 
 def critic_of(critics, slope, value):
-    """Q(s, a) = slope a + value for every s; valid for a > -10, where relu(a + 10) is a + 10."""
+    """Return critics with Q(s, a) = slope a + value for every s; valid for a > -10, so that relu(a + 10) is a + 10."""
     where = lambda c: (  # noqa: E731
         c.body.layers[0].weight, c.body.layers[0].bias, c.body.layers[1].weight, c.body.layers[1].bias,
     )  # fmt: skip

@@ -28,7 +28,7 @@ TARGET = np.array([[[9, 9], [9, 9]], [[6, 8], [2, 4]], [[0, 0], [0, 0]]], np.flo
 
 
 def table(agent, numbers):
-    """A network whose features are the one-hot state, so that its last layer is the table."""
+    """Return a network with the one-hot state as features, so that its last layer is the table."""
     network = jax.tree.map(np.zeros_like, at_once(lambda: agent.init(jax.random.key(0), SPEC)).network)
     where = lambda n: (n.torso.body.layers[0].weight, n.advantage.layers[0].weight)  # noqa: E731
     return equinox.tree_at(where, network, (np.eye(STATES), numbers.reshape(STATES, -1)))

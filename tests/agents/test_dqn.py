@@ -32,7 +32,7 @@ CLOCK = Clock(jnp.int32(0), jnp.float32(100))
 
 
 def table(agent, values):
-    """A network whose features are the one-hot state, so that its last layer is the table of Q."""
+    """Return a network with the one-hot state as features, so that its last layer is the table of Q."""
     network = at_once(lambda: agent.init(jax.random.key(0), SPEC)).network
     network = jax.tree.map(np.zeros_like, network)
     where = lambda n: (n.torso.body.layers[0].weight, n.advantage.layers[0].weight)  # noqa: E731
@@ -213,7 +213,7 @@ def test_no_gradient_flows_through_the_burn_in():
     assert RECURRENT.segment == 5
 
     def gradient_of_first(burn_in):
-        """Of the weights that see state 0, which is met at the first step only."""
+        """Return the gradient of the weights that see state 0, which occurs at the first step only."""
         agent = dataclasses.replace(RECURRENT, burn_in=burn_in)
         aux = Recall(jnp.zeros((5, 1, 4)), jnp.zeros((5, 1, 2)))
         batch = segment([0, 1, 2, 3, 1], [0] * 5, [1.0] * 5, [1, 2, 4, 1, 3], [0] * 5, [0] * 5, aux=aux)

@@ -1,4 +1,4 @@
-"""Ensemble-diversified critics: their loss by hand, SAC-N where there is no diversity, and what it does to critics."""
+"""Ensemble-diversified critics: their loss by hand, SAC-N without diversity, and the effect of diversity."""
 
 import dataclasses
 import functools

@@ -28,7 +28,7 @@ END = 5
 
 
 def fork(max_steps: int | None = None) -> Tabular:
-    """0 -1-> 2 -1-> 4 -1-> end pays 0, 0 and 3; all other actions end the episode, from 0 with 1, elsewhere with 0.
+    """0 -1-> 2 -1-> 4 -1-> end gives 0, 0 and 3; all other actions end the episode, from 0 with 1, elsewhere with 0.
 
     What its end would pay is never paid: a search that goes on from there is found out.
     """
@@ -42,7 +42,7 @@ def fork(max_steps: int | None = None) -> Tabular:
 
 
 def searched(environment, value=0.0, logits=0.0, explore=False, state=None, keys=KEY[None], **options):
-    """What is found, for each key, by a network with one value for all states and these logits."""
+    """Return the search's results, for each key, by a network with one value for all states and these logits."""
     agent, spec = GumbelSearch(discount=DISCOUNT, **options), spec_of(environment, "a table")
     agent.check(spec)
     logits = jnp.broadcast_to(jnp.asarray(logits, jnp.float32), (spec.action_space.n,))
@@ -70,7 +70,7 @@ def softmax(*logits):
 
 
 def test_two_simulations_by_hand():
-    """Each action once: q = (1, 0.9 V). Rescaled to 1 and 0, times (50 + 1) value_scale, beside the logits."""
+    """One simulation per action: q = (1, 0.9 V), rescaled to 1 and 0, times (50 + 1) value_scale, plus the logits."""
     action, found = searched(fork(), value=0.5, logits=[0.0, 2.0], simulations=2, value_scale=0.02)
     expected = softmax(51 * 0.02, 2.0)
     assert found.weights == pytest.approx(expected, rel=1e-5)
@@ -89,7 +89,7 @@ def test_one_simulation_completes_the_values_by_hand():
 
 @pytest.mark.thorough
 def test_four_simulations_by_hand():
-    """Two each. The second below state 2 takes action 0, which ends with 0 (both seem alike): q = 0.9 (V + 0) / 2."""
+    """Two each. The second below state 2 takes action 0, which ends with 0 (both seem equal): q = 0.9 (V + 0) / 2."""
     _, found = searched(fork(), value=0.5, simulations=4, value_scale=0.02)
     q, weights = np.array([1.0, 0.9 * 0.25]), softmax(52 * 0.02, 0.0)
     assert found.weights == pytest.approx(weights, rel=1e-5)
@@ -99,7 +99,7 @@ def test_four_simulations_by_hand():
 @pytest.mark.thorough
 @pytest.mark.parametrize(("simulations", "best"), [(4, 0), (64, 1)])
 def test_an_untrained_network_finds_what_pays_later_with_enough_simulations(simulations, best):
-    """The best return is 0.9^2 * 3 = 2.43, three steps ahead, beside 1 at once."""
+    """The best return is 0.9^2 * 3 = 2.43, three steps ahead, against 1 at once."""
     action, found = searched(fork(), simulations=simulations)
     assert action == best and np.argmax(found.weights) == best
     assert found.value <= 2.43 + 1e-5
@@ -107,7 +107,7 @@ def test_an_untrained_network_finds_what_pays_later_with_enough_simulations(simu
 
 @pytest.mark.thorough
 def test_nothing_comes_after_the_end():
-    """State 4: action 1 ends with 3 and action 0 with 0, whatever the network thinks of the end."""
+    """State 4: action 1 ends with 3 and action 0 with 0, for any value of the end by the network."""
     state = TabularState(jnp.int32(4), jnp.int32(2))
     action, found = searched(fork(), value=50.0, state=state, simulations=32)
     assert action == 1 and found.value == pytest.approx(found.weights @ [0.0, 3.0], rel=1e-5)
@@ -148,7 +148,7 @@ def test_the_policy_improves():
 
 @pytest.mark.thorough
 def test_actions_that_are_not_allowed_are_not_tried():
-    """They pay NaN in this probe, which would be in the value."""
+    """Their reward is NaN in this probe, which would spread to the value."""
     probe = PROBES["mask"].build(False, masked=True)
     mask = np.asarray(probe.observe(probe.reset(KEY)[0])["action_mask"], bool)
     assert not mask.all()
@@ -176,7 +176,7 @@ def test_chance_is_not_foreseen():
 
 @pytest.mark.thorough
 def test_value_targets_by_hand():
-    """Step 0 goes on, step 1 is truncated, step 2 terminates, step 3 is the rollout's last."""
+    """Step 0 continues, step 1 is truncated, step 2 terminates, step 3 is the rollout's last."""
     agent = GumbelSearch(discount=0.5, trace_lambda=0.5)
     state = agent.init(KEY, spec_of(fork(), "a table"))
     following = jnp.eye(6)[jnp.array([1, 2, 3, 4])]

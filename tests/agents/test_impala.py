@@ -1,4 +1,4 @@
-"""IMPALA's loss against numbers worked by hand, with time limits; and what it noted as it acted."""
+"""IMPALA's loss against numbers worked by hand, with time limits; and the information stored in acting."""
 
 import dataclasses
 
@@ -27,7 +27,7 @@ LOG_PI = np.log([0.75, 0.25, 0.25, 0.75])  # of the four actions below, all in s
 
 
 def table():
-    """A network whose features are the one-hot state, and whose last layers are tables."""
+    """Return a network with the one-hot state as features and tables as last layers."""
     network = jax.tree.map(np.zeros_like, small.at_once(lambda: PLAIN.init(jax.random.key(0), SPEC)).network)
     where = lambda n: (n.torsos.body.layers[0].weight, n.actor.weight, n.critic.weight)  # noqa: E731
     tables = np.stack([np.eye(2)] * 2), np.array([[0.0, np.log(3)], [0.0, 0.0]]), np.array([[2.0], [-1.0]])

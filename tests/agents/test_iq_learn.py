@@ -1,4 +1,4 @@
-"""Inverse soft Q-learning: its objective by hand, both agents' updates, and what is refused."""
+"""Inverse soft Q-learning: its objective by hand, both agents' updates, and refusals."""
 
 import equinox
 import jax
@@ -39,7 +39,7 @@ def written(path, environment):
 
 
 def test_the_objective_by_hand():
-    """Two demonstrations and two own rows, of which the last does not count."""
+    """Two demonstrations and two own rows; the last row does not count."""
     q = np.array([3.0, 1.0, 2.0, 9.0])
     value, after = np.array([3.5, 2.0, 2.5, 9.0]), np.array([1.0, 0.0, 1.0, 0.0])
     counts = np.array([1.0, 1.0, 1.0, 0.0])

@@ -58,7 +58,7 @@ def made(kind, options):
 
 
 def traced(agent, spec):
-    """Trace a first state, an update and what begins anew after it. Raise `AssertionError` where a state changes."""
+    """Trace a first state, an update and a reset after it. Raise `AssertionError` if a state changes its type."""
     shape = agent.segment, 4
     no, observation = jnp.zeros(shape, bool), jnp.ones((*shape, 3))
 

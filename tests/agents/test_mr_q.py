@@ -1,4 +1,4 @@
-"""MR.Q against numbers worked by hand: targets, the encoders' loss across ends, and which update is when."""
+"""MR.Q against numbers worked by hand: targets, the encoders' loss across ends, and the schedule of updates."""
 
 import dataclasses
 import functools
@@ -34,7 +34,7 @@ def begun(spec=BOX):
 
 
 def segments(spec=BOX):
-    """Three segments of three steps: one goes on, one is over after two steps, and one is cut after one."""
+    """Return three segments of three steps: one continues, one is over after two steps, and one is cut after one."""
     numbers = np.random.default_rng(0).normal(size=(2, 3, 3, 2)).astype(np.float32)
     reward = np.array([[1.0, 1.0, 1.0], [2.0, 2.0, 8.0], [4.0, 8.0, 8.0]], np.float32)
     terminated = np.zeros((3, 3), bool)
@@ -162,7 +162,7 @@ def test_the_actor_climbs_the_mean_of_the_critics():
 
 
 def test_seeds_together_take_turns_together():
-    """Where each seed could be at another update, networks and memory would be copied at every one."""
+    """If each seed could be at another update, networks and memory would be copied at every one."""
     states = jax.tree.map(lambda x: jnp.stack([x, x]), begun())
 
     def turns(state):

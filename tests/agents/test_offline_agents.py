@@ -1,4 +1,4 @@
-"""Agents that learn from data sets: their losses by hand, and what a data set tells them."""
+"""Agents that learn from data sets: their losses by hand, and the fields that a data set gives them."""
 
 import dataclasses
 import functools
@@ -42,7 +42,7 @@ def q(action):
 
 @functools.cache
 def state_of(agent, output=0.5):
-    """A state whose critics and their targets are `q`, and whose policy's mean is `output`."""
+    """Return a state with critics and targets `q`, and a policy of mean `output`."""
     state = small.at_once(lambda: agent.init(KEY, SPEC))
     weight = np.zeros((2, 4, 2), np.float32)
     weight[:, 3] = [1.0, -1.0]  # relu(a) and relu(-a)
@@ -82,7 +82,7 @@ def test_rebracs_critics_pay_for_leaving_the_data():
 
 
 def test_rebracs_critics_pay_for_leaving_the_next_action():
-    """Of two transitions in a row: what the data do in the second one is where the first one's target is held to."""
+    """Two transitions in a row: the first one's target is regularised towards the second one's action."""
     agent = dataclasses.replace(REBRAC, target_noise=0.0, learning_rate=0.0)
     two = [transitions([done], [5.0], [False], [False]) for done in (0.1, -0.9)]  # the target is above both critics
     state = state_of(agent)
@@ -172,7 +172,7 @@ def test_sampled_actions_have_their_densities():
 
 
 class Policy(NamedTuple):
-    """A policy that does the first number it sees, and says the second as its density."""
+    """A policy with the first number of its observation as its action, and the second as the density."""
 
     seen: Any = None
 
@@ -186,7 +186,7 @@ class Policy(NamedTuple):
 
 @pytest.mark.parametrize("kind", [CQL, CalQL])
 def test_actions_are_drawn_uniformly_then_at_s_then_at_what_follows(kind):
-    """Two each, of which Cal-QL bounds the policy's own four."""
+    """Two actions of each kind; Cal-QL bounds the policy's own four."""
     agent = kind(**CONSERVATIVE)
     state = state_of(agent)._replace(actor=Policy())
     now = transitions([0.4, -0.2], [0.0, 0.0], return_to_go=np.array([2.5, -9.0]))
@@ -279,7 +279,7 @@ def test_returns_to_go_by_hand():
     ],
 )
 def test_returns_of_what_is_cut_and_of_what_only_fails(rule, expected):
-    """By hand, as the authors of Cal-QL have it: [1, 2] cut, [-1, -1] ended, [-1, 1] cut, [-1] under way at the end."""
+    """By hand, as in Cal-QL's program: [1, 2] cut, [-1, -1] ended, [-1, 1] cut, [-1] unfinished at the end."""
     reward = np.array([1.0, 2.0, -1.0, -1.0, -1.0, 1.0, -1.0])
     terminated, truncated = np.zeros((2, 7), bool)
     truncated[[1, 5]], terminated[3] = True, True

@@ -1,4 +1,4 @@
-"""What is exactly true of agents that learn from data: two states and three actions, of which nobody took the third."""
+"""Exact results of agents that learn from data: two states and three actions, the third missing from the data."""
 
 import functools
 
@@ -44,7 +44,7 @@ BATCH = Batch(
 
 
 def trained(agent, updates, batch=BATCH, spec=SPEC, change=lambda state: state):
-    """The agent's state after so many updates, each from all of the data."""
+    """Return the agent's state after a number of updates, each from all of the data."""
 
     def update(i, state):
         return agent.learn(state, batch, Clock(i, jnp.float32(updates)), jax.random.key(i))[0]

@@ -1,4 +1,4 @@
-"""OpenES: its estimator by hand, what it refuses, and that it learns."""
+"""OpenES: its estimator by hand, refusals, and learning."""
 
 from typing import Any
 
@@ -88,7 +88,7 @@ def test_equal_returns_teach_nothing_but_decay(decay):
 
 
 def test_steps_are_those_of_the_authors_program():
-    """Its gradient is not divided by sigma, against which the weight decay is weighed (es_distributed/es.py)."""
+    """Its gradient is not divided by sigma, relative to the weight decay (es_distributed/es.py)."""
     agent = OpenES(**QUICK, weight_decay=0.1)
     returns = jnp.array([[3.0, 1, 4, 1, 5, 9, 2, 6], [8.0, 2, 8, 1, 7, 3, 5, 4]])
 

@@ -1,4 +1,4 @@
-"""PPO's loss against hand-worked numbers; what it learns from is what it saw, in minibatches and with memory."""
+"""PPO's loss against hand-worked numbers; it learns from the observations of acting, in minibatches, with memory."""
 
 import dataclasses
 
@@ -27,7 +27,7 @@ PLAIN = PPO(
 
 
 def table():
-    """A network whose features are the one-hot state, and whose last layers are tables."""
+    """Return a network with the one-hot state as features and tables as last layers."""
     network = jax.tree.map(np.zeros_like, small.at_once(lambda: PLAIN.init(jax.random.key(0), SPEC)).network)
     where = lambda n: (n.torsos.body.layers[0].weight, n.actor.weight, n.critic.weight)  # noqa: E731
     tables = np.stack([np.eye(2)] * 2), np.array([[0.0, np.log(3)], [0.0, 0.0]]), np.array([[2.0], [-1.0]])
@@ -166,7 +166,7 @@ def test_advantages_and_bootstraps_by_hand():
 
 
 def test_the_bonus_has_a_value_of_its_own_that_goes_on_across_ends():
-    """The same three steps, with a bonus: its returns do not end where the episodes do."""
+    """The same three steps, with a bonus: its returns do not end with the episodes."""
     agent = PPO(num_envs=1, rollout_length=3, minibatches=1, discount=0.5, gae_lambda=0.2, bonus_head=True)
     agent = dataclasses.replace(agent, bonus_discount=0.8)
     experience = rollout([0, 0, 0], [1, 1, 0], [1, 2, 3], [0, 1, 1], [0, 0, 1], [0, 1, 0], AGENT).experience
@@ -183,7 +183,7 @@ def test_the_bonus_has_a_value_of_its_own_that_goes_on_across_ends():
 
 @pytest.mark.parametrize("truncated", [False, True])
 def test_the_bonus_ends_where_an_agent_leaves_before_the_others(truncated):
-    """It ends at the first step, is gone at the second and third, and begins anew at the fourth."""
+    """It ends at the first step, is gone at the second and third, and returns at the fourth."""
     agent = PPO(num_envs=1, rollout_length=4, minibatches=1, bonus_head=True, gae_lambda=0.5, bonus_discount=0.8)
     experience = rollout([0] * 4, [1] * 4, [0] * 4, [1] * 4, [not truncated, 1, 1, 0], [truncated, 0, 0, 0], AGENT)
     experience = experience.experience._replace(
@@ -204,7 +204,7 @@ def test_the_learning_rate_falls_from_the_first_update_on():
     batch = rollout([0, 0, 1], [1, 1, 0], [1, 2, 3], [0, 1, 1], [0, 0, 1], [0, 1, 0], AGENT)
 
     def step(final, steps):
-        """How far one update goes after which so many of 30 steps are taken."""
+        """Return the change of one update at this step of 30."""
         clock = Clock(jnp.int32(steps), jnp.float32(30))
         after = jax.jit(dataclasses.replace(agent, final_learning_rate=final).learn)(state, batch, clock, KEY)[0]
         return np.asarray(after.network.critic.weight - state.network.critic.weight)

@@ -1,4 +1,4 @@
-"""PPO-Lagrangian: the multiplier and the advantage by hand, costs across rollouts, and PPO where nothing costs."""
+"""PPO-Lagrangian: the multiplier and the advantage by hand, costs across rollouts, and PPO without costs."""
 
 import dataclasses
 

@@ -23,7 +23,7 @@ AGENT = PQN(
 
 
 def table(spec):
-    """A state whose network has the one-hot state as features, so that its last layer is the table of Q."""
+    """Return a state of a network with the one-hot state as features, so that its last layer is the table of Q."""
     state = at_once(lambda: AGENT.init(jax.random.key(0), spec))
     where = lambda n: (n.torso.body.layers[0].weight, n.advantage.layers[0].weight)  # noqa: E731
     network = jax.tree.map(np.zeros_like, state.network)

@@ -1,4 +1,5 @@
-"""Every agent passes every probe, on both runners. A new agent joins by one line in AGENTS; ELSEWHERE says why not.
+"""Every agent passes every probe, on both runners. A new agent joins by one line in AGENTS; ELSEWHERE has the reasons
+for others.
 
 `PYTHONPATH=tests python tests/agents/test_probes.py [RUNNER ...]` prints what was found beside what is right.
 """
@@ -126,7 +127,7 @@ DISCOUNT = 0.8  # values settle within some twenty steps, and 1 / (1 - 0.8) is f
 
 
 class Trial(NamedTuple):
-    """An agent with quick settings, and how many environment steps it gets."""
+    """An agent with quick settings, and its number of environment steps."""
 
     agent: Agent
     steps: int
@@ -183,7 +184,7 @@ AROUND |= {"candidates": 4, "edited": 4, "edit_scale": 1.0, "flow_steps": 4}  # 
 
 
 class Noise(Agent):
-    """A policy whose actions are its noise, about the middle of [-1, 3]."""
+    """A policy with its noise as actions, around the middle of [-1, 3]."""
 
     on_policy: ClassVar[bool] = False
     num_envs: int = 1
@@ -348,7 +349,7 @@ FROM_DATA = {
         IQLearnSAC(**(CRITIC | STEADY), **ALONE, demonstrations=Demonstrations("probes"), target_entropy=-3.0), 6000
     ),
 }
-"""Agents that learn from a data set, and how many updates they get."""
+"""Agents that learn from a data set, and their numbers of updates."""
 
 READ: dict[str, Any] = {"layers": 1, "heads": 2, "dropout": 0.0, "warmup": 1, "max_gradient_norm": 1.0}
 BACK = {"context": 3, "width": 32, "learning_rate": 3e-3, "episode_length": 16}
@@ -361,7 +362,7 @@ FROM_EPISODES = {
         GuidedFlows(horizon=3, flow_steps=5, hidden_sizes=(32, 32), learning_rate=3e-3, discount=DISCOUNT), 1500
     ),
 }
-"""Agents that learn the episodes of a data set as sequences, in which all actions were tried, and their updates."""
+"""Agents that learn the episodes of a data set with all actions as sequences, and their updates."""
 
 ELSEWHERE = {
     "sqirl": "Its values are of the steps that are left; its plans are in test_sqirl.py.",
@@ -415,7 +416,7 @@ ELSEWHERE = {
     "archer": "Likewise: language/test_turns.py.",
     "procedure-cloning": "It sees nothing but pictures of grids: test_procedure_cloning.py.",
 }
-"""Agents of the registry without a row, and why a probe cannot tell whether they are right."""
+"""Agents of the registry without a row, and the reason why a probe cannot check them."""
 
 # Of ranks, so a member's return is a mean: of single ones the luckiest action would be best.
 EVOLVER = {"num_envs": 256, "episodes": 8, "rollout_length": 16, "hidden_sizes": (8,), "learning_rate": 0.02}
@@ -453,7 +454,7 @@ LUCK = "It takes luck for skill: what chance once brought counts as if the actio
 
 
 def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: Any) -> Any:
-    """The agent's value of an observation, `action` being its own choice there; NaN where it learns none.
+    """Return the agent's value of an observation, `action` being its own choice there; NaN if it learns none.
 
     One branch for each kind of agent.
     """
@@ -516,7 +517,7 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
 
 
 class Found(NamedTuple):
-    """What an agent makes of one history, beside what is right."""
+    """An agent's estimates for one history, and the right ones."""
 
     expected: Expected
     value: float
@@ -524,14 +525,16 @@ class Found(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Within a tenth of the value (or of 1, where that is more), and of a quarter of the best action."""
+        """Return whether value and action are right: within a tenth of the value (or of 1, if larger) and a quarter of
+        the action.
+        """
         near = np.isnan(self.value) or abs(self.value - self.expected.value) <= 0.1 * max(1.0, abs(self.expected.value))
         return near and (self.expected.action is None or abs(self.action - self.expected.action) <= 0.25)
 
 
 @functools.cache
 def build(probe: str, form: str, runner: str) -> Probe:
-    """On the device, discrete actions come with a mask (which allows all but in the probe of that name)."""
+    """Make a probe. On the device, discrete actions have a mask (all allowed except in the probe of that name)."""
     return PROBES[probe].build(form == "continuous", masked=form == "discrete" and runner in ("device", "evolution"))
 
 
@@ -541,7 +544,7 @@ def spec(form: str, runner: str) -> Spec:
 
 
 def obstacle(trial: Trial, probe: str, form: str, runner: str) -> str | None:
-    """Why an agent cannot be put to a probe, or `None` when it can."""
+    """Return the reason why an agent cannot be put to a probe; `None` if it can."""
     try:
         build(probe, form, runner)
         trial.agent.check(known(trial.agent, spec(form, runner)))
@@ -576,7 +579,7 @@ def obstacle(trial: Trial, probe: str, form: str, runner: str) -> str | None:
 
 
 def unsaid(agent: Agent, probe: str, form: str) -> str | None:
-    """Why a probe says nothing of an agent that learns episodes as sequences, or `None` when it does."""
+    """Return the reason why a probe cannot check an agent of sequences; `None` if it can."""
     if isinstance(agent, TrajectoryTransformer) and probe in ("coin", "termination", "delay", "forgetting"):
         return "A plan's states and rewards are the likeliest, where chance has others as well."
     if isinstance(agent, TrajectoryTransformer) and probe in ("action and observation", "recall"):
@@ -651,7 +654,7 @@ def train_on_host(trial: Trial, form: str, names: Sequence[str]) -> dict[str, li
 
 
 def train_together(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[Found]]:
-    """Trains many agents in one environment, each in a probe of its own, which they leave at different times."""
+    """Train many agents in one environment, each in a probe of its own, which they leave at different times."""
     probe = beside([build(name, form, "together") for name in names])
     team = Together(probe, TOGETHER)
     many = learner(trial, spec_of(team, f"Probes together with {form} actions"))
@@ -669,7 +672,9 @@ def train_together(trial: Trial, form: str, names: Sequence[str]) -> dict[str, l
 
 
 def recorded(probe: Probe, steps: int, best: Any) -> Experience:
-    """Leaves `transition ...`: what a policy does that takes the best action of each state, or `None`: any."""
+    """Return transitions (leaves `transition ...`) of the policy with the action `best` in each state; `None`: any
+    action.
+    """
 
     def step(state: Any, key: Any) -> tuple[Any, Experience]:
         act_key, step_key, reset_key = jax.random.split(key, 3)
@@ -761,7 +766,7 @@ def look(learner: Learner, state: Any, probe: Probe) -> list[Found]:
 
 @jax.jit
 def worth(state: Any, seen: list[Any], action: Any) -> Any:
-    """The value of an action after a whole history; what was seen last is given twice."""
+    """Return the value of an action after a whole history; the last observation is given twice."""
     seen = Before(jax.tree.map(lambda *x: jnp.stack(x)[:, None], *seen))
     actions = jnp.zeros((len(seen.seen) - 1, 1)).at[-1].set(state.actor.actions.to_unit(action))
     return each_value(state.critics, seen, actions).mean(0)[-1]
@@ -837,7 +842,7 @@ class TruncationEnds(PPO):
 
 
 class NothingEnds(PPO):
-    """Goes on after the end."""
+    """A faulty PPO that bootstraps beyond terminal states."""
 
     def learn(self, state, batch, clock, key):
         e = batch.experience
@@ -846,7 +851,7 @@ class NothingEnds(PPO):
 
 
 class ResetLeaks(PPO):
-    """Sees the next episode's first observation where it ought to see what a step led to."""
+    """A faulty PPO that takes the next episode's first observation for the next observation."""
 
     def learn(self, state, batch, clock, key):
         e = batch.experience
@@ -919,7 +924,7 @@ def test_playing_well_earns_the_expected_value():
     solved = [solve(probe, DISCOUNT) for probe in probes]
 
     def play(probe, best, key):
-        """The discounted return of one life, which no clock cuts short."""
+        """Return the discounted return of one episode without a time limit."""
 
         def step(carry, key):
             state, running, worth = carry
@@ -952,7 +957,7 @@ def test_what_is_not_allowed_pays_nan():
 
 
 def table(runner: str) -> str:
-    """In markdown: for each probe and agent the estimate that is furthest off, and in brackets what is right."""
+    """Return a markdown table: for each probe and agent the worst estimate, and in brackets the right value."""
     trials = TRIALS[runner]
     columns = [(agent, form) for agent in trials for form in FORMS if fitting(trials[agent], form, runner)]
     lines = [

@@ -1,4 +1,6 @@
-"""SAC and TD3 with memory: the LSTM by hand, acting as learning reads, and nothing taught after an end."""
+"""SAC and TD3 with memory: the LSTM by hand, the same history in acting and learning, and no effect of steps after an
+end.
+"""
 
 import dataclasses
 import functools
@@ -35,7 +37,7 @@ def begun(name):
 
 
 def segments(seed, after_the_end=0):
-    """Two segments of four steps, the first over after two; `after_the_end` seeds what comes then."""
+    """Return two segments of four steps, the first over after two; `after_the_end` seeds the steps after that."""
 
     def make(seed):
         draw = np.random.default_rng(seed)
@@ -110,7 +112,7 @@ def test_an_update_hears_whole_histories_and_nothing_after_their_end(name):
 
 
 def test_td3_target_by_hand():
-    """With target critics of one value, a step that goes on is worth r + discount Q, and the last one r."""
+    """With target critics of one value, a step that continues has the target r + discount Q, and the last one r."""
     agent = AGENTS["td3"]
     state = begun("td3")
     zeros = jax.tree.map(jnp.zeros_like, state.target_critics)

@@ -1,4 +1,4 @@
-"""REINFORCE: its gradient by hand, what it drops, and that it learns."""
+"""REINFORCE: its gradient by hand, steps without effect, and learning."""
 
 from dataclasses import replace
 from typing import Any

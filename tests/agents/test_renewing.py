@@ -1,4 +1,4 @@
-"""Networks and units that begin anew between updates: when, which of the state, and with what."""
+"""Networks and units reset between updates: the schedule, the fields of the state, and the new weights."""
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ def batch(spec):
 
 
 def changed(agent, spec, updates):
-    """After each update the names of the state that `renew` changed, and the metrics beside those of `learn`."""
+    """Return, for each update, the names of the state's fields that `renew` changed, and its own metrics."""
 
     @jax.jit
     def update(state, key):

@@ -43,7 +43,7 @@ def beginning(agent, spec):
 
 
 def constant(network, where, value):
-    """A network that says the same of everything: weights zero, its last bias `value`."""
+    """Return the network with a constant output: weights zero, its last bias `value`."""
     return equinox.tree_at(where, jax.tree.map(np.zeros_like, network), np.asarray(value, jnp.float32))
 
 
@@ -90,7 +90,7 @@ def test_value_goes_on_through_a_time_limit_and_not_through_an_end():
 
 
 def test_targets_without_entropy():
-    """RLPD may and WSRL does leave entropy out of the target, which is the least of the drawn critics' values."""
+    """RLPD can and WSRL does leave entropy out of the target, the least of the drawn critics' values."""
     for agent in (RLPD(discount=0.9, backup_entropy=False, critics=2), WSRL(discount=0.9, critics=2)):
         state, one = sac_state(agent), np.ones(1)
         now = one, np.zeros((1, 3)), np.zeros(1, bool), np.ones((1, 2))
@@ -141,7 +141,7 @@ def test_critic_loss_is_weighted():
 
 
 def without(batch, left, other):
-    """The batch as it is where, in its rows `left`, an agent had gone and saw `other`."""
+    """Return the batch with an agent gone in its rows `left`, with observations `other` there."""
     source = jnp.where(left, GONE, 0)[None].astype(jnp.int32)
     see = lambda x: jnp.where(left[None, :, None], jnp.asarray(other, x.dtype), x)  # noqa: E731
     told = batch.experience._replace(source=source)

@@ -1,4 +1,4 @@
-"""Agents that learn from episodes of a data set as sequences: what they are told, their losses, what they reach."""
+"""Agents that learn from episodes of a data set as sequences: their inputs, their losses, and their returns."""
 
 import dataclasses
 import functools
@@ -38,7 +38,7 @@ TINY = {"context": 3, "width": 16, "layers": 1, "heads": 2, "dropout": 0.0, "war
 
 
 class Chain(Environment):
-    """Four steps, each of which pays the number of its action; what is seen says nothing."""
+    """Four steps, each with the number of its action as reward; observations are constant."""
 
     observation_space = property(lambda self: spaces.Box(-1.0, 1.0, (2,), np.float32))
     action_space = property(lambda self: spaces.Discrete(2))
@@ -136,7 +136,7 @@ LINE = Spec("Line", spaces.Box(-1.0, 1.0, (2,), np.float32), spaces.Box(-1.0, 1.
 
 
 def test_its_loss_by_hand():
-    """Two sub-sequences; the second episode ends after its first step, and what follows is another's."""
+    """Two sub-sequences; the second episode ends after its first step, and later steps are another's."""
     agent = DecisionTransformer(**TINY, learning_rate=0.5)
     state = small.at_once(lambda: agent.init(KEY, LINE))
     head = (lambda s: s.network.head.weight, lambda s: s.network.head.bias)
@@ -292,7 +292,7 @@ def test_tokens_of_actions_weigh_more_by_hand():
 
 
 def test_what_a_plan_begins_with():
-    """The cached model says of the next token what the whole one says, from fewer and from more transitions."""
+    """The cached model gives the same next logits as the whole one, from fewer and from more transitions."""
     agent = dataclasses.replace(PLANNER, past=2, context=5)
     network = small.at_once(lambda: agent.init(KEY, SPEC)).network
     network = jax.tree.map(lambda x: 20 * x if x.ndim >= 2 else x, network)

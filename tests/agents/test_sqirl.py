@@ -1,4 +1,4 @@
-"""SQIRL: its returns, what it learns from, what it decides, and that it finds what its horizon says it can."""
+"""SQIRL: its returns, learning and decisions, and a task within its horizon."""
 
 import dataclasses
 import functools
@@ -29,7 +29,7 @@ KEY = jax.random.key(0)
 
 
 def two_ways(last):
-    """Three steps. Left at first pays 1 and ends; right leads on, where only right and right again pays `last`.
+    """Three steps. Left at first gives 1 and ends; right continues, and only right and right again gives `last`.
 
     At random the second way is worth last / 4, so it is seen at once if `last` is above 4, and with a step of planning
     if it is above 2.

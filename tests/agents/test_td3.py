@@ -27,7 +27,7 @@ def beginning(agent):
 
 
 def critics_of(critics, slopes, values):
-    """Q_i(s, a) = slope_i a + value_i for every s. Valid for a > -10, where relu(a + 10) is a + 10."""
+    """Return critics Q_i(s, a) = slope_i a + value_i for every s. Valid for a > -10, so that relu(a + 10) is a + 10."""
     critics = jax.tree.map(jnp.zeros_like, critics)
     slopes, values = np.asarray(slopes), np.asarray(values)
     where = lambda c: (  # noqa: E731
@@ -166,7 +166,7 @@ def test_policy_and_targets_wait_for_their_turn():
 
 @pytest.mark.thorough
 def test_side_by_side_as_alone():
-    """Under `vmap` the delayed step runs for those seeds whose turn it is."""
+    """Under `vmap` the delayed step runs only for the seeds that are due."""
     learn = lambda state: AGENT.learn(state, BATCH, CLOCK, jax.random.key(0))[0]  # noqa: E731
     states = [state_of(slopes=(2.0, 2.0))._replace(updates=jnp.int32(count)) for count in (0, 1)]
     together = compute(jax.vmap(learn), jax.tree.map(lambda *x: jnp.stack(x), *states))

@@ -1,4 +1,4 @@
-"""Truncated quantile critics against numbers worked by hand: the target, the critics' loss, and what is refused."""
+"""Truncated quantile critics against numbers worked by hand: the target, the critics' loss, and refusals."""
 
 import math
 
@@ -19,7 +19,7 @@ AGENT = TQC(**SMALL, critics=2, quantiles=2, dropped_quantiles=1, initial_temper
 
 
 def constant(critics, quantiles):
-    """Critics that say the same quantiles of everything."""
+    """Return critics with these constant quantiles."""
     where = lambda c: c.body.layers[-1].bias  # noqa: E731
     return equinox.tree_at(where, jax.tree.map(jnp.zeros_like, critics), jnp.asarray(quantiles))
 

@@ -1,4 +1,4 @@
-"""VDN: a team's target by hand, the two-step game's least squares, and what it refuses."""
+"""VDN: a team's target by hand, the two-step game's least squares, and refusals."""
 
 import equinox
 import jax
@@ -37,7 +37,7 @@ DISCOUNT = 0.99
 
 
 def table(agent, values):
-    """A network whose features are the one-hot state, so that its last layer is the table of Q."""
+    """Return a network with the one-hot state as features, so that its last layer is the table of Q."""
     network = at_once(lambda: agent.init(jax.random.key(0), SPEC)).network
     network = jax.tree.map(np.zeros_like, network)
     where = lambda n: (n.torso.body.layers[0].weight, n.advantage.layers[0].weight)  # noqa: E731
@@ -104,7 +104,7 @@ def test_returns_of_several_steps_are_the_team_s_and_who_left_adds_nothing():
 
 
 def least_squares():
-    """The team's values `[state, first, second]` where sums of members' values fit all joint actions best.
+    """Return the team's values `[state, first, second]` of the sums of members' values that fit all joint actions best.
 
     At 2A and 2B targets are the payoffs, at 1 the discounted best sum of the state that follows.
     """
@@ -117,7 +117,7 @@ def least_squares():
 
 
 def team_values(agent, state):
-    """What the agent learned, as `least_squares` has it."""
+    """Return the agent's learned values, in the layout of `least_squares`."""
     spec = spec_of(TwoStep(), "two steps")
 
     @jax.jit
@@ -222,7 +222,7 @@ def test_a_member_that_is_told_its_number_has_values_of_its_own():
 
 @pytest.mark.thorough
 def test_memory_within_an_episode_is_each_member_s_own():
-    """What a replayed sequence says of every step is what was said when it was acted on."""
+    """The values of every step of a replayed sequence are those at the time of acting."""
     spec = spec_of(TwoStep(), "two steps")
     agent = VDN(hidden_sizes=(8,), memory_size=4, burn_in=0, unroll=2, double=False)
     state = at_once(lambda: agent.init(jax.random.key(0), spec))

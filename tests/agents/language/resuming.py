@@ -1,4 +1,4 @@
-"""A run that stops and goes on, beside one that does not, of agents that write with random weights."""
+"""Helper for resumed runs of language agents: compares an interrupted run with an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forage.rewards.environment import EnvironmentReward
 
 
 class EvenTokens(EnvironmentReward):
-    """The share of an answer's tokens that are even, beside the environment's reward, which random weights never get.
+    """The share of an answer's tokens that are even, plus the environment's reward, which random weights never get.
 
     Where all answers were paid alike, nothing would be learned, and stopping would change nothing.
     """
@@ -27,7 +27,9 @@ class EvenTokens(EnvironmentReward):
 
 
 def check_resumed(folder: Path, agent: Any, environment: str, half: int, whole: int, **given: Any) -> None:
-    """Check that a run which stops at `half` ends with the weights of one that does not, and learns behind `half`."""
+    """Check that a run stopped at `half` and resumed ends with the weights of an uninterrupted one, and learns after
+    `half`.
+    """
     given = {"rewards": EvenTokens(), "seeds": [1], "evaluation_episodes": 4, "display": "quiet"} | given
     forage.train(agent, environment, steps=whole, directory=folder / "whole", **given)
     forage.train(agent, environment, steps=half, directory=folder / "parts", **given)

@@ -1,4 +1,4 @@
-"""The correction of a sampler that is not the policy, worked by hand; and groups of which answers were lost."""
+"""The correction for a sampler other than the policy, worked by hand; and groups with lost answers."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -41,7 +41,7 @@ LOSSES = [("token-truncate", -1.5 / 8), ("uncorrected", -1 / 8), ("token-mask", 
 
 @pytest.mark.parametrize(("rule", "loss"), gated(LOSSES, LOSSES[:1]))
 def test_the_loss_is_weighed_by_the_ratio(rule, loss):
-    """A sampler that gave each token half of the policy's probability: the ratio is 2, of which 1.5 is followed."""
+    """A sampler that gave each token half of the policy's probability: the ratio is 2, clipped to 1.5."""
     options = {"advantage": "none", "correction": rule, "correction_ceiling": 1.5}
     agent, state, batch = collected(setup_of(**options), reward=[1, 0, 0, 0, 0, 0, 0, 0])
     aux = batch.experience.aux
@@ -54,7 +54,7 @@ def test_the_loss_is_weighed_by_the_ratio(rule, loss):
 
 
 def test_a_lost_answer_changes_nothing_for_the_others():
-    """It is paid 9, and its group is compared as if it had one answer less."""
+    """Its reward is 9, and its group is compared as if it had one answer less."""
     agent, _, batch = collected(setup_of(correction="uncorrected"), reward=[9, 1, 0, 0, 0, 0, 0, 0])
     source = np.asarray(batch.experience.source).copy()
     source[:, 0] = GONE

@@ -36,12 +36,12 @@ def setup_of(environment: str = "text:addition", **options):
 
 
 def grouped(seen, size: int):
-    """Observations of which all of a group begin as its first, as the starts `groups` have them."""
+    """Return observations with the first prompt of each group in the whole group, as the starts `groups` give them."""
     return jax.tree.map(lambda x: np.repeat(np.asarray(x)[::size], size, axis=0), seen)
 
 
 def collected(setup, reward=None, seed: int = 0):
-    """A rollout of the policy as it is, with rewards of one's own."""
+    """Return a rollout of the policy with given rewards."""
     learner = setup.learner()
     agent, batch = learner.agent, setup.environment(learner.agent.num_envs)
     state = agent.init(jax.random.key(seed), learner.spec)
@@ -113,7 +113,7 @@ def test_the_loop_begins_all_of_a_group_with_one_prompt():
 
 
 def test_each_of_several_tokens_ends_an_answer():
-    """Of three tokens that are drawn two end an answer, and nothing follows either of them."""
+    """Two of the three tokens in use end an answer, and only padding follows either of them."""
     agent = GRPO(model=model(), num_envs=8, group_size=4)
     spaces = {"context": Tokens(4, 521), "reference": Tokens(6, 521)}
     spec = Spec("text", Dict(spaces), Tokens(6, 521, end=(2, 3)), horizon=1)
@@ -177,7 +177,7 @@ def test_nothing_flows_through_tokens_that_others_wrote():
 
 
 def test_no_gradient_flows_through_what_others_wrote(monkeypatch):
-    """Whatever the network says of the tokens of a tool or of padding, the loss is as it was, and its gradient 0."""
+    """The network's scores of a tool's tokens or of padding do not change the loss, and their gradient is 0."""
     monkeypatch.setattr(GRPO, "scored", lambda self, network, state, rows, together: network)
     wrote = jnp.array([[1, 1, 0, 0], [0, 1, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]], bool)
     old = jnp.linspace(-3, -1, 16).reshape(4, 4)

@@ -107,7 +107,7 @@ TOKENS, ANSWERS, LENGTH = 1 / 4, np.array([[1 / 6], [1 / 2]]), 1 / 6  # what a t
     ],
 )
 def test_a_divergence_moves_the_policy_as_its_estimator_does(name, options, slope, monkeypatch):
-    """Where nothing is won or lost, the gradient of the loss is that of the divergence alone."""
+    """With advantages of zero, the gradient of the loss is that of the divergence alone."""
     monkeypatch.setattr(GRPO, "scored", lambda self, network, state, rows, together: (network, 0 * network))
     own = {"teacher": model(1)} if name == "distill" else {}
     agent = part_class("agent", name)(model=model(), num_envs=2, divergence=0.5, **own, **options)
@@ -128,7 +128,7 @@ def test_estimators_are_those_whose_gradient_is_right():
 
 
 def test_stored_runs_with_an_estimator_of_before_are_read():
-    """k1 in the loss had the gradient of k2, and whatever was named beside a price in the reward, that was k1."""
+    """k1 in the loss had the gradient of k2, and with a penalty in the reward every estimator was k1."""
     for name, told, known in (("grpo", "k1", "k2"), ("grpo", "k3", "k3"), ("rloo", "k3", "k1")):
         stored = to_config(part_class("agent", name)()) | {"estimator": told}
         assert from_config(stored).estimator == known
@@ -149,7 +149,7 @@ def lengthy(reward, lengths, info=None, **options):
 
 
 def test_groups_are_dropped_by_what_is_right_and_not_by_their_lengths():
-    """Of answers that are all wrong the shorter ones are not better, whoever takes their lengths off the reward."""
+    """Shorter answers are not better if all are wrong, even if a rewards part subtracts a price of length."""
     lengths = [60, 92, 100, 70]  # the last fifth of 100 costs 0, 0.6, 1 and 0
     shorter = [0.9, 0.5, 0.4, 0.8]  # as a rewards part pays, whatever is right
 
@@ -180,7 +180,7 @@ def test_dapo_pays_less_for_long_answers_that_are_right():
 @pytest.mark.thorough
 @pytest.mark.parametrize("charged", ["answer", "token"])
 def test_a_divergence_in_the_reward_costs_nothing_at_first(charged):
-    """While the policy is the first one; where it has moved, likelier tokens cost their answers reward."""
+    """Rewards are unchanged under the first policy; once it has moved, likelier tokens cost their answers reward."""
     advantage = {"answer": "dr-grpo", "token": "none"}[charged]
     setup = setup_of("grpo", divergence=0.5, charged=charged, advantage=advantage)
     agent, state, batch = collected(setup, reward=REWARD)

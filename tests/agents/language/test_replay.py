@@ -1,4 +1,4 @@
-"""GRPO with older answers in a rollout: their ratios are measured from what was recorded, and they weigh as told."""
+"""GRPO with older answers in a rollout: ratios to their recorded probabilities, and weights from the memory."""
 
 import jax
 import jax.numpy as jnp

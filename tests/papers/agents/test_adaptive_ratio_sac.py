@@ -1,4 +1,4 @@
-"""Adaptive replay ratio: when critics have settled, by hand, and how many updates follow a rollout."""
+"""Adaptive replay ratio: the settling of critics by hand, and the number of updates after a rollout."""
 
 import jax.numpy as jnp
 import numpy as np

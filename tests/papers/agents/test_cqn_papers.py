@@ -53,7 +53,7 @@ def test_sequences_average_what_several_have_for_now():
 
 
 def test_noise_on_a_sequence_is_done_as_it_is():
-    """It moves an action by less than an interval, and by as much as it is; what leaves the box is cut."""
+    """It moves an action by less than an interval, and by its own size; an action outside the box is clipped."""
 
     def worked(noise):
         state, hidden = SEQUENCE.init(KEY, PLANE), SEQUENCE.hidden(PLANE)

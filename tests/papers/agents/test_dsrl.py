@@ -1,4 +1,4 @@
-"""Steering by noise: what is executed, what both kinds of critics learn, and what is refused."""
+"""Steering by noise: executed actions, the targets of both kinds of critics, and refusals."""
 
 import dataclasses
 from typing import ClassVar

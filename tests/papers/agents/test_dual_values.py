@@ -66,7 +66,7 @@ BEST = fixed_point(lambda q: q.max(1))
 
 @pytest.mark.thorough
 def test_where_the_value_of_f_dvl_settles():
-    """By hand, of two actions: the better one's from an optimism of 2/3 on; below, where both slopes agree."""
+    """By hand, for two actions: the better one's from an optimism of 2/3 on; below, the point of equal slopes."""
     for divergence in ("chi-square", "total-variation"):
         found = small.compute(trained(FDVL(**SMALL, divergence=divergence)).value, SEEN)
         np.testing.assert_allclose(found, BEST, rtol=0.03)
@@ -123,7 +123,7 @@ def test_the_value_of_o_dice_is_the_best_and_a_price_that_large_rewards_outweigh
 
 
 def test_the_orthogonal_gradient_by_hand():
-    """Of values w . s + b: the backward gradient loses what lies along the forward one."""
+    """For values w . s + b: the backward gradient loses its component along the forward one."""
     agent = ODICE(hidden_sizes=(4,), value_sizes=(), optimism=0.7, strength=0.5, discount=0.9)
     state = small.at_once(lambda: agent.init(KEY, SPEC))
     now = jax.tree.map(lambda x: x[0], batch_of()._replace().experience)

@@ -1,4 +1,4 @@
-"""An ensemble of categorical agents: its one target by hand, and whom it follows."""
+"""An ensemble of categorical agents: its one target by hand, and the member that acts."""
 
 import dataclasses
 
@@ -25,7 +25,7 @@ TAKEN = np.array([[0.5, 0.25, 0.25], [0.125, 0.375, 0.5]])  # by member, of acti
 
 
 def table(network, numbers):
-    """The members, whose last layers are this table of logits: member state action atom."""
+    """Return the members with this table of logits as last layers: member state action atom."""
     network = jax.tree.map(np.zeros_like, network)
     where = lambda n: (n.torso.body.layers[0].weight, n.advantage.layers[0].weight)  # noqa: E731
     return equinox.tree_at(where, network, (np.stack([np.eye(2)] * 2), numbers.reshape(2, 2, 6)))

@@ -1,4 +1,4 @@
-"""Episodic control: a plain Python reference over random episodes, an episode by hand, and what is refused."""
+"""Episodic control: a plain Python reference over random episodes, an episode by hand, and refusals."""
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +48,7 @@ class Reference:
 
 
 def stream(steps, draw):
-    """Transitions of two environments, whose episodes end after one to six steps."""
+    """Return transitions of two environments with episodes of one to six steps."""
     shape = (steps, ENVS)
     age, ended = np.zeros(ENVS, int), np.zeros(shape, bool)
     for t in range(steps):

@@ -1,4 +1,4 @@
-"""EXPO: where a flow leads, which candidate is the best, and what edits and base learn from."""
+"""EXPO: the end of a flow, the choice among candidates, and the targets of edits and base."""
 
 import equinox
 import jax

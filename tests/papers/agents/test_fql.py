@@ -1,4 +1,4 @@
-"""Flow Q-learning: its update by hand, and actions where the data have two modes."""
+"""Flow Q-learning: its update by hand, and its actions on data with two modes."""
 
 import dataclasses
 import functools
@@ -23,7 +23,7 @@ TINY = FQL(hidden_sizes=(4,), critic_norm="none", alpha=3.0, flow_steps=2, disco
 
 
 def constant(network, value):
-    """The network, whose outputs are this number whatever it gets."""
+    """Return the network with this constant output."""
     last = lambda n: (n.body.layers[-1].weight, n.body.layers[-1].bias)  # noqa: E731
     return equinox.tree_at(last, network, replace_fn=lambda x: jnp.zeros_like(x) + (value if x.ndim == 1 else 0))
 
@@ -69,7 +69,7 @@ def test_its_policy_loss_by_hand():
 
 @pytest.mark.parametrize(("target", "of"), [("mean", np.mean), ("least", np.min)])
 def test_targets_are_of_what_the_policy_does_next(target, of):
-    """The slow critics value, at s', what the policy makes of noise, and not the flow; an end has nothing after it."""
+    """The slow critics value, at s', the policy's own action from noise, and not the flow's; an end has value 0."""
     agent = FQL(hidden_sizes=(), critic_norm="none", discount=0.9, target_value=target, learning_rate=0.0)
 
     def make():
@@ -99,7 +99,9 @@ def test_targets_are_of_what_the_policy_does_next(target, of):
 
 
 def test_an_update_moves_each_network_by_its_own_loss():
-    """One step of Adam is as long as the learning rate, up or down: biases tell which way."""
+    """One step of Adam has the length of the learning rate, up or down: the sign of a bias's change is that of its
+    gradient.
+    """
     action = np.array([[1.6], [1.6], [1.6]], np.float32)  # 0.8 in the unit box
     flags = np.zeros((1, 3), bool)
     now = Experience(
@@ -137,7 +139,7 @@ TAKEN = np.where(np.arange(NUMBER) % 2, 1.4, -1.4) + 0.1 * np.random.default_rng
 
 
 def drawn(reward, alpha=10.0):
-    """200 actions of a policy that learned from two kinds of actions, and what it thinks of them."""
+    """Return 200 actions of a policy that learned from two kinds of actions, and its values of them."""
     agent = FQL(hidden_sizes=(64, 64), learning_rate=2e-3, alpha=alpha, polyak=0.05)
     once, ends = np.zeros((1, NUMBER, 2), np.float32), np.ones((1, NUMBER), bool)
     taken = TAKEN.astype(np.float32)[None, :, None]

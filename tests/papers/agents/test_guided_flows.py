@@ -1,4 +1,4 @@
-"""Guided flows: plans and guidance by hand, what high returns came from, and what is refused."""
+"""Guided flows: plans and guidance by hand, actions behind high returns, and refusals."""
 
 import jax
 import jax.numpy as jnp

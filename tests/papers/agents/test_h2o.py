@@ -1,4 +1,4 @@
-"""H2O: what the classifiers learn, how transitions are weighted, and the critics' loss by hand."""
+"""H2O: the classifiers' training, the weights of transitions, and the critics' loss by hand."""
 
 import equinox
 import jax
@@ -17,7 +17,7 @@ REAL = np.array([True, True, False, False])
 
 
 def said(by_step):
-    """Classifiers whose second network puts out these two numbers, whatever it sees."""
+    """Return classifiers with these two constant outputs of the second network."""
     found = at_once(lambda: Classifiers(jax.random.key(0), 3, 2, (8,)))
     bias = jnp.arctanh(jnp.asarray(by_step) / 2)
     return equinox.tree_at(lambda c: c.by_step.layers[-1].bias, jax.tree.map(jnp.zeros_like, found), bias)

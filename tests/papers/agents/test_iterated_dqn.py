@@ -1,4 +1,4 @@
-"""i-DQN: what each value learns from, how the chain moves on, and DQN where it has one value."""
+"""i-DQN: the target of each value, the shift of the chain, and DQN as a chain of one."""
 
 import dataclasses
 
@@ -20,7 +20,7 @@ AGENT = IteratedDQN(**PLAIN, chain=3, copy_interval=2, discount=0.5)
 
 
 def batch(key):
-    """Transitions between three states, some of which end."""
+    """Return transitions between three states; some end an episode."""
     keys = jax.random.split(key, 4)
     now, action, after = (jax.random.randint(k, (1, 8), 0, n) for k, n in zip(keys, (3, 2, 3), strict=False))
     ends = jax.random.bernoulli(keys[3], 0.3, (1, 8))

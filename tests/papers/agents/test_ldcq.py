@@ -37,7 +37,7 @@ def segments(rows=4, ended=None):
 
 
 def test_denoising_by_hand():
-    """A network that says zero misses data of ones by 1, which the share of signal weighs; a true one, nothing."""
+    """A network of zeros misses data of ones by 1, weighted by the share of signal; the true one has an error of 0."""
     each, all_kept = (np.asarray(x) for x in kept(3))
     np.testing.assert_allclose(each, 1 - np.array([1e-4, 0.01005, 0.02]), rtol=1e-6)
     np.testing.assert_allclose(all_kept, np.cumprod(each), rtol=1e-6)
@@ -75,7 +75,7 @@ def test_divergence_and_density_by_hand():
 
 
 def test_skills_are_drawn_towards_what_the_first_state_lets_expect():
-    """KL(what the segment shows || prior), by hand as above, per step of three; the other way round it is another."""
+    """KL(posterior of the segment || prior), by hand as above, per step of three; the reverse one differs."""
     shown, prior = Normal(jnp.array([[1.0, 0.0]]), jnp.array([[2.0, 1.0]])), Normal(jnp.zeros((1, 2)), jnp.ones((1, 2)))
     followed: list[Any] = []
 
@@ -114,7 +114,7 @@ def test_each_number_of_an_action_knows_those_before_it():
 
 @pytest.mark.thorough
 def test_each_stage_moves_its_own_networks_alone():
-    """A segment over an episode's end counts nothing, whatever its actions."""
+    """A segment that crosses an episode's end has no effect, with any actions."""
     state = first()
     ended = np.zeros((3, 4), bool)
     ended[1, 3] = True
@@ -143,7 +143,7 @@ def test_each_stage_moves_its_own_networks_alone():
 
 @pytest.mark.thorough
 def test_the_target_by_hand():
-    """Critics say what a skill's first number is times 1 and -2: each learns the least value of the other's choice."""
+    """Critics value a skill at its first number times 1 and -2: each learns the least value of the other's choice."""
     state = first()
     found = jnp.array([[[1.0, 0], [2.0, 0], [-3.0, 0]]] * 2)
     reward = jnp.tensordot(0.5 ** jnp.arange(3), jnp.array([[1.0, 1], [2, 2], [4, 4]]), 1)

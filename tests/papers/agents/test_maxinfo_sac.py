@@ -1,4 +1,4 @@
-"""MaxInfoSAC: the information gain by hand, where it leads, its weight, and SAC where it weighs nothing."""
+"""MaxInfoSAC: the information gain by hand, its effect and its weight, and SAC at weight zero."""
 
 import dataclasses
 import functools
@@ -104,7 +104,7 @@ def test_without_information_it_is_sac():
 @pytest.mark.parametrize("slower", [False, True])
 @pytest.mark.thorough
 def test_the_weight_rises_when_the_policy_learns_less_than_its_target_did(slower):
-    """One policy stays at 0, which nobody disagrees about; the other is far off."""
+    """One policy stays at 0, without disagreement; the other is far off."""
     agent, state = beginning(learn_temperature=False)
 
     def going(actor, to):
@@ -162,7 +162,9 @@ def test_the_ensemble_learns_from_what_an_action_did_alone_and_nothing_does_from
     learn = jax.jit(agent.learn)
 
     def learned(source, other):
-        """After a batch whose last rows, of this source, lead to `other`, from `other` too where there was no agent."""
+        """Return the update on a batch whose last rows have this source and lead to `other` (from `other` if no agent
+        was there).
+        """
         batch = batch_of()
         told, last = batch.experience, np.arange(32) >= 16
         after = jnp.where(last[:, None], other, told.next_observation)

@@ -1,4 +1,4 @@
-"""MDPO: divergences by their definition, both losses by their formulas, and how they become SAC and PPO."""
+"""MDPO: divergences by their definition, both losses by their formulas, and its limits SAC and PPO."""
 
 import dataclasses
 
@@ -59,7 +59,7 @@ def rollout(source=AGENT):
 
 @pytest.fixture(scope="module")
 def learned():
-    """The state before, and what learning makes of it at the beginning and half-way."""
+    """Return the state before, and the results of learning at the beginning and half-way."""
     state = at_once(lambda: ON.init(KEY, SPEC))
     batch, total = Batch(rollout(), jnp.ones(2), jnp.arange(2)), jnp.float32(120)
     learn = jax.jit(lambda clock, batch: ON.learn(state, batch, clock, KEY))
@@ -129,7 +129,7 @@ def test_a_clip_without_effect_is_refused():
 
 @pytest.fixture(scope="module")
 def off():
-    """A state whose old policy is another than its policy, and a batch."""
+    """Return a state with an old policy that differs from its policy, and a batch."""
     state = at_once(lambda: OFF.init(KEY, BOX))
     other = at_once(lambda: OFF.init(jax.random.key(1), BOX)).actor
     observation, noise = jax.random.normal(KEY, (5, 3)), jax.random.normal(jax.random.key(2), (5, 2))

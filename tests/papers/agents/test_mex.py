@@ -1,4 +1,4 @@
-"""MEX: its critics' loss by hand, what their hope does to them, and TD3 where there is none."""
+"""MEX: its critics' loss by hand, the effect of optimism on them, and TD3 without it."""
 
 import dataclasses
 import functools
@@ -29,7 +29,7 @@ def beginning():
 
 @functools.cache
 def linear():
-    """Critics that say 1 + 2 a and 3 - a, whatever is seen."""
+    """Return critics with the values 1 + 2 a and 3 - a in all states."""
 
     def critic(constant, slope):
         weight = jnp.zeros((4, 2)).at[3].set(jnp.array([1.0, -1.0]))  # relu(a) and relu(-a)
@@ -80,7 +80,7 @@ def batch_of(action, reward):
 
 @pytest.mark.thorough
 def test_without_optimism_it_is_td3():
-    """Its squares are not halved, which Adam does not see."""
+    """Its squares are not halved, but Adam's steps are the same."""
     agent = dataclasses.replace(AGENT, optimism=0.0)
     batch = batch_of([0.3, -0.4], [1.0, 2.0])
 
@@ -102,7 +102,7 @@ def test_without_optimism_it_is_td3():
 
 @functools.cache
 def learned(hope):
-    """The first critic's value of what the memory holds, 0.5 at reward 0, and of what the policy does."""
+    """Return the first critic's values of the memory's action, 0.5 with reward 0, and of the policy's action."""
     agent = dataclasses.replace(AGENT, hope=hope, policy_delay=1000)
     batch = batch_of([0.5] * 8, [0.0] * 8)
 

@@ -1,4 +1,4 @@
-"""PPO beside imitation: the loss by hand, what steps of it do to the policy, stop and resume, and what is refused."""
+"""PPO with imitation: the loss by hand, the effect of its steps on the policy, stop and resume, and refusals."""
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ SIZES = {"num_envs": 2, "rollout_length": 4, "minibatches": 1, "epochs": 1, "hid
 
 
 def rows(*shape, action):
-    """Transitions without rewards in which everybody takes one action."""
+    """Return transitions without rewards and with one action in all of them."""
     no, seen = np.zeros(shape, bool), np.ones((*shape, 3), np.float32)
     done = np.full(shape, action, np.int32)
     found = Experience(seen, done, np.zeros(shape, np.float32), seen, no, no, np.zeros(shape, np.int32), ())

@@ -1,4 +1,4 @@
-"""PPO's loss against hand-worked numbers; what it learns from is what it saw, in minibatches and with memory."""
+"""PPO's relatives against hand-worked numbers: lost steps change no parameter."""
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ def rollout(observation, action, reward, next_observation, terminated, truncated
 
 @pytest.mark.parametrize("agent", [PPO, MDPO, APPO, IMPALA])
 def test_a_lost_step_changes_no_parameter(agent):
-    """Whatever stands in its row: the step before it is truncated."""
+    """Any values in its row leave the parameters unchanged; the step before it is truncated."""
     shared = {"num_envs": 1, "rollout_length": 4, "hidden_sizes": (2,)}
     agent = agent(**shared) if agent is IMPALA else agent(**shared, minibatches=2, epochs=2)
     state = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))

@@ -1,4 +1,4 @@
-"""Procedure cloning: the search, what is learned of it, how it is decoded, and what is refused."""
+"""Procedure cloning: the search, learning and decoding it, and refusals."""
 
 import dataclasses
 from typing import NamedTuple
@@ -40,7 +40,7 @@ class Exact(NamedTuple):
 
 
 class Silent(NamedTuple):
-    """A network that never says anything."""
+    """A network that never gives an action."""
 
     choices: int = NOTHING + 1
 
@@ -49,7 +49,7 @@ class Silent(NamedTuple):
 
 
 def walked(network, maze=MAZE, episodes=12, steps=26):
-    """Return rewards and ends of episodes in which it acts."""
+    """Return ends, lengths of the search and actions of episodes of the agent."""
     state = ProcedureCloningState(network, ())
 
     def episode(key):
@@ -65,7 +65,7 @@ def walked(network, maze=MAZE, episodes=12, steps=26):
 
 
 def test_the_search_finds_the_shortest_way_in_every_maze():
-    """The goal is come to in as many steps as the search said at first; each step brings it nearer by one."""
+    """The goal is reached in as many steps as the search needed at first; each step is one nearer."""
     over, length, _ = walked(Exact())
     assert (length[:, 0] > 0).all() and len(set(length[:, 0])) > 4
     np.testing.assert_array_equal(over.argmax(1) + 1, length[:, 0])
@@ -135,7 +135,7 @@ def test_where_the_search_does_not_arrive_any_action_is_taken():
 
 
 def shown(mazes):
-    """The shortest ways through so many mazes, as data."""
+    """Return the shortest ways through a number of mazes, as data."""
     state = ProcedureCloningState(Exact(), ())
 
     def episode(number):
@@ -191,7 +191,7 @@ def test_what_is_refused():
 
 @pytest.mark.thorough
 def test_every_maze_that_is_drawn_can_be_solved():
-    """Even where nearly all is wall."""
+    """Even if nearly all cells are walls."""
     full = DrawnMaze(size=5, count=40, observe=("full",))
     length = small.compute(
         lambda: jax.vmap(lambda key: search(scene(full.reset(key)[1]), 30, NOTHING).length)(jax.random.split(KEY, 100))

@@ -20,7 +20,7 @@ from forage_papers.memory.dyna import Dyna
     ],
 )
 def test_it_comes_to_the_optimal_values(memory):
-    """In a grid where all is sure, and every pair is tried again and again."""
+    """In a deterministic grid with every pair tried repeatedly."""
     environment, discount = make("tabular:FrozenLake-4", slip=0.0, max_steps=30), 0.9
     plans = isinstance(memory, Dyna)
     options = {"learning_rate": 1.0, "discount": discount, "batch_size": 8 if plans else 1}

@@ -1,4 +1,4 @@
-"""Corrections of a frozen policy: what is executed, what critics are asked, and what a run keeps."""
+"""Corrections of a frozen policy: executed actions, inputs of critics, and the contents of a run."""
 
 import dataclasses
 import itertools

@@ -1,4 +1,4 @@
-"""PPO over a frozen policy: what is executed, that learning finds the correction again, and what is refused."""
+"""PPO over a frozen policy: executed actions, corrections recovered in learning, and refusals."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Smoothness and caution of RO2O, by hand on linear networks, and SAC-N where their weights are zero."""
+"""Smoothness and caution of RO2O, by hand on linear networks, and SAC-N at weights of zero."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Robust policy improvement: baseline and selection by hand, whose value learns where, and what resumes."""
+"""Robust policy improvement: baseline and selection by hand, learning of each value, and resuming."""
 
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ ONE = RPI(**SIZES, oracles=(right,), confidence=2.0, entropy_coefficient=0.0)
 
 
 def saying(state, oracle, learner):
-    """A state whose two policies' two members say these values of everything."""
+    """Return a state with these constant values of the two members of each of two policies."""
     says = [[value] for value in (*oracle, *learner)]
     return state._replace(values=constant(state.values, lambda v: v.networks.body.layers[-1].bias, says))
 
@@ -56,7 +56,7 @@ def test_the_baseline_is_the_best_trusted_mean_and_oracles_go_on_by_upper_bounds
 
 
 def test_a_value_learns_where_its_policy_acted_and_its_member_listens():
-    """Of the oracle: returns 1 at the end, and 1 + 0.5 (0.5 * 2 + 0.5 * 1) = 1.75 before it, where values say 2."""
+    """For the oracle: returns 1 at the end, and 1 + 0.5 (0.5 * 2 + 0.5 * 1) = 1.75 before it, against values of 2."""
     no = jnp.zeros((2, 1), bool)
     ends = jnp.array([[False], [True]])
     drawn = Acted(jnp.ones((2, 1, 3)), jnp.ones((2, 1, 3)), jnp.ones((2, 1)), ends, no, jnp.zeros((2, 1), jnp.int32))
@@ -77,14 +77,14 @@ def test_a_value_learns_where_its_policy_acted_and_its_member_listens():
 
 
 class Reading(NamedTuple):
-    """Values of two policies that are the first two numbers that they read, of which they are sure."""
+    """Values of two policies, read without uncertainty from the first two numbers."""
 
     def estimates(self, rows):
         return rows[:, :2].T, jnp.zeros((2, len(rows)))
 
 
 def test_values_read_observations_that_are_normalised():
-    """A car's speed of 0.02, where speeds deviate by 0.01, is read as 2; without that a value hardly sees it."""
+    """A car's speed of 0.02, with speeds of deviation 0.01, is read as 2; unnormalised, it hardly affects a value."""
     assert RPI().normalise_observation
     norm = RunningNorm(jnp.float32(9), jnp.array([-0.5, 0.0, 0.0]), jnp.array([0.25, 1e-4, 1.0]))
 
@@ -108,7 +108,7 @@ ACTION = jnp.asarray(np.random.default_rng(0).uniform(-2, 2, (4, 2, 2)), jnp.flo
 
 
 def rollout(policy, source):
-    """Four steps of one policy in two environments, which pay their number."""
+    """Return four steps of one policy in two environments, with their numbers as rewards."""
     return Experience(SEEN, ACTION, REWARD, SEEN, NO, NO, jnp.full((4, 2), source), jnp.full((4, 2), policy))
 
 

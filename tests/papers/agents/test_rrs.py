@@ -1,4 +1,4 @@
-"""RRS: its targets by hand, whose critics the policy follows, and TD3 where the only shift is 0."""
+"""RRS: its targets by hand, the critics that the policy follows, and TD3 with a single shift of 0."""
 
 import dataclasses
 import functools
@@ -55,7 +55,7 @@ def batch_of(reward, terminated=False):
 
 
 def test_targets_by_hand():
-    """Each pair has its own constant and its own lesser twin; what is terminal keeps the constant."""
+    """Each pair has its own constant and its own lesser twin; a terminal step keeps the constant."""
     state = beginning(AGENT)
     flat = [[1.0, 4.0], [3.0, 2.0], [-5.0, 7.0]]
     state = state._replace(target_critics=saying(state.critics, flat, np.zeros((3, 2))))
@@ -80,7 +80,7 @@ def test_the_loss_is_the_sum_over_pairs():
 
 @pytest.mark.parametrize("mood", [0, 1, 2])
 def test_the_policy_follows_one_of_them(mood):
-    """The first of its twins: what the other twin and other pairs hold for better is not asked."""
+    """It follows the first of its twins: better values of the other twin and of other pairs have no effect."""
     slopes = np.full((3, 2), -1.0)
     slopes[mood, 0] = 1.0
     state = beginning(AGENT)
@@ -126,7 +126,7 @@ def test_whom_to_follow_is_drawn_once_in_an_interval():
 
 @pytest.mark.thorough
 def test_values_settle_a_constant_apart():
-    """Of one rewarded state that goes on for ever: (r + c) / (1 - discount)."""
+    """For one rewarded state that lasts for ever: (r + c) / (1 - discount)."""
     agent = dataclasses.replace(AGENT, discount=0.5, polyak=0.2, exploration_noise=0.0)
     batch = batch_of([1.0] * 8)
 

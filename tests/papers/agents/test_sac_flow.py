@@ -1,4 +1,4 @@
-"""SAC Flow: rollouts and their densities by hand, its losses, and what it learns from data."""
+"""SAC Flow: rollouts and their densities by hand, its losses, and learning from data."""
 
 import dataclasses
 import functools
@@ -26,7 +26,7 @@ SEEN = np.array([[0.3, -0.2], [0.1, 0.9], [0.5, 0.5]], np.float32)
 
 
 def constant(network, value):
-    """The MLP, whose output is this number whatever it gets."""
+    """Return the MLP with this constant output."""
     ends = lambda n: (n.layers[-1].weight, n.layers[-1].bias)  # noqa: E731
     return equinox.tree_at(ends, network, replace_fn=lambda x: jnp.zeros_like(x) + (value if x.ndim == 1 else 0))
 

@@ -1,4 +1,4 @@
-"""SAC-RND: both networks and the price by hand, what it learns of the data, and where the price stands."""
+"""SAC-RND: both networks and the penalty by hand, training on the data, and the places of the penalty."""
 
 import dataclasses
 
@@ -23,7 +23,7 @@ KEY = jax.random.key(0)
 
 
 def data(count=1024):
-    """Actions between -2 and 0 alone, whatever is seen."""
+    """Return actions between -2 and 0 alone, with random observations."""
     random = np.random.default_rng(0)
     seen = random.uniform(-1, 1, (count, 8)).astype(np.float32)
     action = random.uniform(-2, 0, (count, 1)).astype(np.float32)
@@ -72,7 +72,9 @@ def test_what_the_data_lack_is_dear(state):
 
 
 def test_where_the_price_stands(state):
-    """Beside SAC with the same networks: off what follows, times the discount, and on the policy's loss."""
+    """Against SAC with the same networks: the penalty is in the next value, times the discount, and in the actor's
+    loss.
+    """
     plain = SAC(hidden_sizes=(4,), critic_norm="layer", discount=AGENT.discount)
     rows, noise = data(3), np.float32([[0.3], [-1.0], [0.1]])
     ended = np.array([False, True, False])
@@ -114,7 +116,7 @@ def test_it_sees_vectors():
 
 @pytest.mark.thorough
 def test_the_policy_stays_where_the_data_are():
-    """The data pay 3 + a, and nobody knows what lies above 0: SAC goes there."""
+    """The data's rewards are 3 + a, and no action above 0 is in them: SAC moves there."""
 
     def chosen(agent):
         rows = data()

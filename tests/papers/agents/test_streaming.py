@@ -1,4 +1,4 @@
-"""Streaming agents: their updates, traces, statistics and first weights by hand, and what they refuse."""
+"""Streaming agents: their updates, traces, statistics and first weights by hand, and refusals."""
 
 import dataclasses
 import math

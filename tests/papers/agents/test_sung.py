@@ -1,4 +1,4 @@
-"""Offline to online by uncertainty: how unlike a pair is, who is chosen, where it is careful, and the hand-over."""
+"""Offline to online by uncertainty: uncertainty of pairs, choice of candidates, careful updates, and the hand-over."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ FEW: dict[str, Any] = {"samples": 2, "value_sizes": (4,), "hidden_sizes": (4,)}
 
 
 def constant(autoencoder, mean, log_std, decoded):
-    """An autoencoder that says the same of everything."""
+    """Return an autoencoder with constant outputs."""
     still = jax.tree.map(jnp.zeros_like, autoencoder)
     biases = lambda a: (a.encoder.layers[-1].bias, a.decoder.layers[-1].bias)  # noqa: E731
     code = jnp.array([mean, mean, log_std, log_std])
@@ -37,7 +37,7 @@ def constant(autoencoder, mean, log_std, decoded):
 
 
 class Told(Density):
-    """An uncertainty that is the action's first number times ten, whatever is seen."""
+    """An uncertainty of ten times the action's first number."""
 
     def uncertainty(self, observation, action, key, autoencoder=None):
         return 10 * action[:, 0]
@@ -98,7 +98,7 @@ def test_acting_online(kind):
 
 
 def test_the_policy_is_careful_where_it_is_unlike_the_data():
-    """Of four rows one imitates: that whose action is furthest to the right."""
+    """One of four rows imitates: the one with the action furthest to the right."""
     agent = SUNG(**ONLINE, uncertain_share=0.25, caution=0.3, normalise_observation=False, alpha=2.0)
     state = at_once(lambda: agent.init(jax.random.key(0), SPEC))
     critics = constant_critics(state.critics, [4.0, 9.0])

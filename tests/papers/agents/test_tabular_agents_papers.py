@@ -54,7 +54,7 @@ ROWS = [(0, 1, 0.0, 1, 0), (1, 1, 0.5, 1, 0), (1, 1, 1.0, 2, 0), (2, 0, 1.0, 0, 
     "agent", first(1, [UCBVI(bonus_scale=0.0), PSRL(), MaxEnt(episodes=1)]), ids=["ucbvi", "psrl", "maxent"]
 )
 def test_agents_learn_nothing_from_who_has_left(agent):
-    """As if the last step were not there, which would have ended an episode."""
+    """As if the last step, which would have ended an episode, were absent."""
     state = small.at_once(lambda: agent.init(KEY, SPEC))
     gone = experience(ROWS, [0] * 4)._replace(source=np.array([[0], [0], [0], [GONE]], np.int32))
     one, other = (
@@ -218,7 +218,7 @@ def test_maxent_goes_where_the_mixture_was_not():
 
 
 def test_a_round_of_maxent_is_of_the_episodes_that_its_policy_began():
-    """Two environments: the first ends the round at once, the second goes on with its episode in the next one."""
+    """Two environments: the first ends the round at once, the second continues its episode in the next one."""
     agent = MaxEnt(episodes=1, num_envs=2)
     state = small.at_once(lambda: agent.init(KEY, SPEC))
     learn = jax.jit(agent.learn)
@@ -326,7 +326,7 @@ def test_regret_is_of_what_is_played(agent):
 
 
 def test_a_vector_that_is_no_number_is_refused():
-    """One of zeros and ones looks alike; its largest entry says nothing."""
+    """A vector of zeros and ones looks the same; its largest entry is no state's number."""
     halves = spec(river_swim(max_steps=5))
     halves = dataclasses.replace(halves, observation_space=spaces.Box(0.0, 1.0, (6,), np.float32))
     for agent in (UCBVI(), PSRL(), MaxEnt()):
@@ -336,7 +336,7 @@ def test_a_vector_that_is_no_number_is_refused():
 
 @pytest.mark.parametrize("wrapper", [ObservationNoise, Missing, NoisyTV])
 def test_states_that_are_blurred_are_no_longer_numbered(wrapper):
-    """What is one-hot stays so where only time, actions or rewards change."""
+    """A one-hot observation stays one if only time, actions or rewards change."""
     blurred = wrapper(river_swim(max_steps=5))
     assert blurred.observation_space == blurred.environment.observation_space  # trained agents can be played there
     for environment in (blurred, TimeLimit(blurred, 3)):

@@ -1,4 +1,4 @@
-"""Truncated quantile critics against numbers worked by hand: the target, the critics' loss, and what is refused."""
+"""Truncated quantile critics of papers: refusals."""
 
 import pytest
 

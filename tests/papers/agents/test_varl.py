@@ -1,4 +1,4 @@
-"""An advisor beside SAC: when it is asked and about what, how the policy is drawn, until when, and what resumes."""
+"""An advisor for SAC: its schedule and questions, the pull on the policy, its cutoff, and resuming."""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ ASKED = {"advice_interval": 4, "advice_rows": 3, "advice_capacity": 5, "recent":
 
 
 def turned(observation, action):
-    """Advises the opposite of what was done."""
+    """Advise the opposite of an action."""
     return -action
 
 
@@ -27,14 +27,16 @@ AGENT = VARL(**TINY, **ASKED, advisor=turned, cutoff=10)
 
 
 def rollouts(number):
-    """So many rollouts of one step in two environments; each row says its number, and does a hundredth of it."""
+    """Return rollouts of one step in two environments; each row observes its number, and its action is a hundredth of
+    it.
+    """
     rows = jnp.arange(2.0 * number).reshape(number, 1, 2, 1)
     step = jax.tree.map(lambda x: jnp.broadcast_to(x[:, :2], (number, *x[:, :2].shape)), batch().experience)
     return step._replace(observation=jnp.tile(rows, 3), action=jnp.tile(rows, 2) / 100)
 
 
 def after_each(agent, number):
-    """Advice after each of so many rollouts."""
+    """Return the advice after each of `number` rollouts."""
 
     def observe(state, rollout):
         state = agent.observe(state, rollout)

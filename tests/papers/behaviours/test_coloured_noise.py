@@ -1,4 +1,4 @@
-"""Pink and Ornstein-Uhlenbeck noise: variance, spectrum, correlations, and what they refuse."""
+"""Pink and Ornstein-Uhlenbeck noise: variance, spectrum, correlations, and refusals."""
 
 from dataclasses import replace
 

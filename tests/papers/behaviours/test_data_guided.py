@@ -1,4 +1,4 @@
-"""Noise learned from demonstrations: its likelihood, where it leads, that it fades, and what is refused."""
+"""Noise learned from demonstrations: its likelihood, its direction, its fading, and refusals."""
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ AGENT = TD3(hidden_sizes=(8,), exploration_noise=0.0)
 
 
 def shown(action):
-    """Demonstrations in which everybody does this, of rows of an action."""
+    """Return demonstrations of these actions, one a row."""
     rows = len(action)
     no, seen = np.zeros(rows, bool), np.zeros((rows, 3), np.float32)
     data = Experience(seen, np.asarray(action, np.float32), np.zeros(rows), seen, no, no, np.zeros(rows, np.int32), ())
@@ -28,7 +28,7 @@ def shown(action):
 
 
 def still(agent):
-    """The state of an agent that does nothing."""
+    """Return the state of an agent with zero actions."""
     state = small.at_once(lambda: agent.init(jax.random.key(0), SPEC))
     return state._replace(actor=jax.tree.map(jnp.zeros_like, state.actor))
 

@@ -1,4 +1,4 @@
-"""EZ-greedy: durations, repetition, where it stops, and what it refuses."""
+"""EZ-greedy: durations, repetition, stopping, and refusals."""
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ class Remembering(Always):
 
 
 def play(behaviour, action, steps, observation=None, spec=FOUR, count=500):
-    """Actions `steps count ...` of so many episodes side by side, and what is remembered at the end."""
+    """Return actions `steps count ...` of `count` parallel episodes, and the memory at the end."""
     agent = Remembering(action=jnp.asarray(action, jnp.int32))
     observation = jnp.zeros((steps, 2)) if observation is None else observation
     state = small.at_once(lambda: behaviour.init(jax.random.key(0), agent, spec))

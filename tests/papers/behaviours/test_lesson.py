@@ -1,4 +1,4 @@
-"""LESSON: how options are drawn, ended and followed, and what its networks learn, against hand-worked numbers."""
+"""LESSON: drawing, ending and following options, and its networks' losses, against hand-worked numbers."""
 
 import functools
 
@@ -45,7 +45,7 @@ def beginning():
 
 
 def saying(networks, **numbers):
-    """Heads that say the same whatever is seen."""
+    """Return heads with these constant outputs."""
     for name, values in numbers.items():
         networks = equinox.tree_at(lambda n, k=name: getattr(n, k).top.layers[-1].bias, networks, jnp.array(values))
     return networks
@@ -124,7 +124,7 @@ def test_masked_actions_are_never_taken():
 
 
 def test_the_loss_by_hand():
-    """One transition, of option 2 and action 1, and one that ends, of option 0 and action 3."""
+    """One transition, of option 2 and action 1, and a terminal one, of option 0 and action 3."""
     state, _ = beginning()
     networks = saying(
         state.networks, options=[1.0, 2.0, 3.0, 4.0], terminations=[0.0, 0.0, 1.0, 0.0], explorer=[1.0, 2.0, 0.0, 0.5]

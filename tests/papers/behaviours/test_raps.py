@@ -1,4 +1,4 @@
-"""Who acts in an episode of robust policy improvement, and what the behaviour refuses."""
+"""Actors within an episode of robust policy improvement, and the behaviour's refusals."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ SIZES = {"num_envs": 1, "rollout_length": 4, "hidden_sizes": (4,), "members": 2,
 
 
 class Told(RPI):
-    """Selects by what is seen."""
+    """Selects by the observation."""
 
     def selected(self, state, observation):
         return jnp.searchsorted(jnp.array([-0.5, 0.5]), observation[0]).astype(jnp.int32)

@@ -1,4 +1,4 @@
-"""Temperatures of text: by the formulas, and in a rollout whose learner scores with the same ones."""
+"""Temperatures of text: by the formulas, and in a rollout that the learner scores with the same ones."""
 
 import gymnasium
 import jax

@@ -1,4 +1,4 @@
-"""Episodes that a recording cut, by hand: nobody who ranks or averages counts them as whole ones."""
+"""Episodes that a recording cut, by hand: they do not count as whole ones in ranks or averages."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ SPEC = Spec("Costly", spaces.Box(-9, 9, (1,), np.float32), spaces.Discrete(2), h
 
 
 def costly(*lengths, ends, reward=-1.0, cut=None):
-    """Episodes that pay -1 a step; `ends` has T (terminated) or U (truncated) for each."""
+    """Return episodes with a reward of -1 a step; `ends` has T (terminated) or U (truncated) for each."""
     last = np.cumsum(lengths) - 1
     count = int(last[-1]) + 1
     terminated, truncated = np.zeros(count, bool), np.zeros(count, bool)

@@ -26,7 +26,7 @@ def sea(num_envs):
 
 
 def rollout_of(steps, actions, first):
-    """What a batch of environments brought."""
+    """Return the experience of a batch of environments."""
     before = [first, *(s.observation for s in steps[:-1])]
     told = jax.tree.map(lambda *x: np.stack(x), *(s.step for s in steps))
     source = np.zeros(told.terminated.shape, np.int32)
@@ -80,7 +80,7 @@ def test_what_is_kept_is_what_was_seen_and_the_rest_is_forgotten(part):
 
 
 def ticketed(starts, observation):
-    """What was seen in each state that just got a ticket, by its number."""
+    """Return the observation in each state with a new ticket, by its number."""
     return dict(enumerate(observation, int(starts.state.next) - len(observation)))
 
 

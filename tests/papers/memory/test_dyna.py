@@ -100,7 +100,7 @@ class Plain:
     first(1, [(1, 1, 1, "number"), (1, 3, 4, "one-hot"), (3, 4, 6, "from 5"), (7, 2, 5, "number")]),
 )
 def test_the_table_is_that_of_plain_python(outcomes, num_envs, length, kind):
-    """And what is imagined was visited; replayed and imagined have the right shares."""
+    """Imagined transitions were all visited; replayed and imagined ones have the right shares."""
     rng, rollouts, states, actions = np.random.default_rng(outcomes), 12, 5, 3
     space = {"number": spaces.Discrete(states), "one-hot": OneHot(states), "from 5": spaces.Discrete(states, start=5)}
     spec = Spec("x", space[kind], spaces.Discrete(actions))

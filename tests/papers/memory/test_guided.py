@@ -1,4 +1,4 @@
-"""Guided augmentation: which copies are kept and learned from, a run that goes on, and what is refused."""
+"""Guided augmentation: kept and sampled copies, resumed runs, and refusals."""
 
 import dataclasses
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Prioritised replay without luck: epochs where all are alike, counts near what is due, and what waits."""
+"""Prioritised replay without luck: epochs at equal priorities, counts near their due ones, and waiting places."""
 
 import functools
 
@@ -26,7 +26,7 @@ def drawing(size, length):
 
 
 def draws(state, clock, size, length, number, errors=None):
-    """Places of so many batches; `errors` by place are told after each."""
+    """Return places of `number` batches; `errors` by place are reported after each."""
     found = []
     for i in range(number):
         state, batch, reward = drawing(size, length)(state, clock, jax.random.key(i))

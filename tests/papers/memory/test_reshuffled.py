@@ -1,4 +1,4 @@
-"""Random reshuffling: everything once in an epoch, in another order each time."""
+"""Random reshuffling: each segment once in an epoch, in another order each time."""
 
 import functools
 

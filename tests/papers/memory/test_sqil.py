@@ -1,4 +1,4 @@
-"""Soft Q imitation learning: what its batches hold, stop and resume, and what is refused."""
+"""Soft Q imitation learning: the contents of its batches, stop and resume, and refusals."""
 
 import json
 
@@ -19,7 +19,7 @@ OPTIONS = small.REPLAY | {"hidden_sizes": (8,)}
 
 
 def written(path, count=40):
-    """Demonstrations whose observations are their numbers, from 1 on; one episode falls, the next is cut."""
+    """Write demonstrations with their numbers, from 1 on, as observations; one episode falls, the next is cut."""
     setup = make_setup("ppo", "CartPole-v1", seeds=1)
     number = np.arange(1, count + 1)
     seen = np.repeat(number[:, None], 4, 1).astype(np.float32)

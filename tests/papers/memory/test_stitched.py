@@ -1,4 +1,4 @@
-"""Stitched goals: clusters by hand, which goals can be drawn by hand, and what is refused."""
+"""Stitched goals: clusters by hand, possible goals by hand, and refusals."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ EAST, NORTH = [0.0, 1.0, 2.0], [10.0, 1.0, 20.0, 30.0]  # two episodes that meet
 
 
 def crossing(folder: Path, setup) -> str:
-    """Write two episodes; what is achieved is their place, and 100 times the episode's number."""
+    """Write two episodes; the achieved goal is their place, plus 100 times the episode's number."""
     states = [np.array([[x, 100.0 * number] for x in way]) for number, way in enumerate((EAST, NORTH))]
 
     def seen(rows):

@@ -1,4 +1,4 @@
-"""Teachers' answers in groups that failed: which are kept of files, how they are chosen, where they stand."""
+"""Teachers' answers in groups that failed: reading from files, choice, and places."""
 
 import gymnasium
 import jax
@@ -54,7 +54,7 @@ def rollout_of(prompts, reward, size):
 
 
 class Student:
-    """Finds a token the more probable the larger its number is, whatever stands before it."""
+    """A student with higher probabilities of tokens with larger numbers, after any context."""
 
     def likelihood(self, state, observation, action):
         return action / 1000

@@ -1,4 +1,4 @@
-"""Episodes of earlier rollouts beside the last one, of rollouts made by hand: two groups of two, one turn."""
+"""Episodes of earlier rollouts with the last one, in rollouts made by hand: two groups of two, one turn."""
 
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ class Kept(NamedTuple):
 
 
 def rollout_of(prompts, reward, mark):
-    """Answers to two prompts, two each; all that is recorded of them is `mark`."""
+    """Return answers to two prompts, two each; all their recorded values are `mark`."""
     context = np.repeat(np.array(prompts, np.int32), 2)[None, :, None] * np.ones(2, np.int32)
     seen = {"context": context, "reference": np.zeros_like(context)}
     shape, ends = (1, 4), np.ones((1, 4), bool)
@@ -34,7 +34,7 @@ def rollout_of(prompts, reward, mark):
 
 
 def lived(memory, rollouts):
-    """What each rollout's batch is."""
+    """Return each rollout's batch."""
     example = jax.tree.map(lambda x: jnp.asarray(x[0, 0]), rollouts[0])
     state = memory.init(example, 4, 1, SPEC, None)
 

@@ -1,4 +1,4 @@
-"""Trajectory weighting: the weights by hand, and how often episodes are drawn."""
+"""Trajectory weighting: the weights by hand, and the frequencies of episodes."""
 
 from pathlib import Path
 

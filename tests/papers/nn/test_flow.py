@@ -1,4 +1,4 @@
-"""Flow matching: what it learns of a distribution with two modes, and its formulas by hand."""
+"""Flow matching: learning of a distribution with two modes, and its formulas by hand."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Disagreement: the bonus by hand, agreement where much was seen, and noise that does not attract."""
+"""Disagreement: the bonus by hand, agreement on frequent transitions, and no attraction to noise."""
 
 import gymnasium
 import jax
@@ -57,7 +57,7 @@ def test_the_bonus_is_the_variance_of_predictions(kind):
 
 @pytest.mark.thorough
 def test_models_agree_where_they_have_been_also_where_there_is_noise():
-    """Action 0 leads to noise and action 1 to what was never seen: only the latter is worth seeing."""
+    """Action 0 leads to noise and action 1 to a new observation: only the latter gets a bonus."""
     rng = np.random.default_rng(0)
     rewards = Disagreement(normalise=False, learning_rate=1e-3, **(SMALL | {"hidden_sizes": (32, 32)}))
     now = rng.normal(size=(64, 4, 2))

@@ -1,4 +1,4 @@
-"""Elliptical bonuses: matrices inverted by hand, episodes that begin anew, and counting."""
+"""Elliptical bonuses: matrices inverted by hand, new episodes, and counting."""
 
 import itertools
 
@@ -18,7 +18,7 @@ SPEC = Spec("Here", gymnasium.spaces.Box(-9, 9, (3,), np.float32), gymnasium.spa
 
 
 def rollouts(number, time, envs, rng):
-    """Rollouts of one run, in which each observation is what the step before led to but where an episode begins."""
+    """Yield rollouts of one run; each observation is the next one of the step before, except at an episode's start."""
     now = rng.normal(size=(envs, 3))
     for _ in range(number):
         seen, after, ended = [], [], rng.random((time, envs)) < 0.3

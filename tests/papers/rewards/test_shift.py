@@ -1,4 +1,4 @@
-"""Reward shifting: a constant, beside a bonus that stays, and the optimism it stands for."""
+"""Reward shifting: a constant that leaves a bonus unchanged, and its optimism."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_a_constant_is_added_to_what_is_within_and_not_to_the_bonus():
 
 @pytest.mark.parametrize("shift", [-0.5, 0.5])
 def test_it_is_another_start_of_the_values(shift):
-    """Q-learning with r + shift from Q = 0 does what Q-learning with r does from Q = -shift / (1 - discount)."""
+    """Q-learning with r + shift from Q = 0 acts as Q-learning with r does from Q = -shift / (1 - discount)."""
     discount, rate = 0.9, 0.5
 
     def learned(q, shifted):

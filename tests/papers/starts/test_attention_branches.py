@@ -1,4 +1,4 @@
-"""Attention branches: which answers go on, from where, and how many prompts come beside them."""
+"""Attention branches: the branched answers and places, and the number of new prompts."""
 
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ def answers(environment: TextEnvironment) -> np.ndarray:
 
 
 def stepped(environment: TextEnvironment, starts: HostStarts, reward: list[float], influence: np.ndarray) -> Any:
-    """The observation after a rollout whose answers were paid so."""
+    """Return the observation after a rollout of answers with these rewards."""
     answer = answers(environment)
     result = environment.step(answer)
     result = result._replace(step=result.step._replace(reward=np.asarray(reward, np.float32)))

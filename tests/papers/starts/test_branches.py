@@ -1,4 +1,4 @@
-"""Branches: where answers are cut, and that all of a tree begins as its mark says."""
+"""Branches: the places of cuts, and answers of a tree that begin as their mark has it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Latent Go-Explore: density and ranks by hand, what is learned, and that starts spread out."""
+"""Latent Go-Explore: density and ranks by hand, training, and the spread of starts."""
 
 from typing import Any
 
@@ -152,7 +152,7 @@ def test_states_are_ranked_after_each_period():
 
 @pytest.mark.thorough
 def test_starts_are_where_few_have_been():
-    """In the loop: deep in the sea few have been by chance, so starts are further out than what is kept."""
+    """In the loop: random actions rarely get deep into the sea, so starts are further out than the kept states."""
     environment = DeepSea(12)
     agent = PPO(num_envs=8, rollout_length=48, epochs=1, minibatches=1, hidden_sizes=(8,), learning_rate=0.0)
     learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec_of(environment))

@@ -1,4 +1,4 @@
-"""Claims: the rule, the arms, stopping and going on, and a smoke of every one."""
+"""Claims: a measure differs from others by its contents."""
 
 import small
 

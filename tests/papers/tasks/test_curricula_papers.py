@@ -1,4 +1,4 @@
-"""Rules by which numbered problems are chosen, worked by hand, and hints in text."""
+"""Rules for choosing numbered problems, worked by hand, and hints in text."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +27,7 @@ def exam(*difficulty: float, slot: int = 4) -> Any:
 
 
 def told(*rates: float | None, answers: int = 8) -> Heard:
-    """What a rollout brought: each problem's success rate of 0-or-1 scores, `None` where it was not played."""
+    """Return a rollout's results: each problem's success rate of 0-or-1 scores, `None` if it was not played."""
     met = np.array([rate is not None for rate in rates])
     rate = np.array([rate or 0.0 for rate in rates], np.float32)
     least, most = np.where(met, rate == 1, 1), np.where(met, rate > 0, 0)

@@ -1,4 +1,4 @@
-"""Tasks on the host: which numbered problem each episode begins with, what is reported of it, and that runs resume."""
+"""Tasks on the host: the numbered problem of each episode, its report, and resuming."""
 
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ SPACE = gymnasium.spaces.Box(0, 100, (1,), np.float32)
 
 
 class Exam(HostEnvironment):
-    """Problem i is seen as i and is right where the action is 1; episodes of environment 0 take `slow` steps."""
+    """Problem i has observation i and the right action 1; episodes of environment 0 take `slow` steps."""
 
     def __init__(self, num_envs: int, count: int = 6, slow: int = 2):
         super().__init__("Exam", SPACE, gymnasium.spaces.Discrete(2), num_envs)
@@ -86,7 +86,7 @@ class InOrder(Numbered):
 
 
 def played(starts: HostStarts, environment: Exam, rollouts: int, length: int, action: Any = 1) -> list[Any]:
-    """Step through rollouts, and return what was seen before each step, `time env` each."""
+    """Step through rollouts, and return the observations before each step, `time env` each."""
     observation, found = starts.first(environment.reset(0)), []
     age = np.zeros(environment.num_envs, int)
     now: Any = np.int32(0), np.float32(99)
@@ -119,7 +119,7 @@ def begun(starts: Any, tasks: Any, rollouts: int = 3, length: int = 1, num_envs:
 
 
 def test_groups_get_one_problem_that_was_chosen_after_the_last_rollout():
-    """Two groups a rollout; environment 0 ends in the second step, so group 1 is full by then and groups go on."""
+    """Two groups a rollout; environment 0 ends in the second step, so group 1 is full then and later groups follow."""
     seen, environment, hosted = begun(Groups(2), InOrder(), length=2)
     # First rollout: groups 0 and 1, then environments 1 to 3 begin groups 2 (twice) and 3, and after the report the
     # first to begin, environment 0, fills group 3 although the part has learned: 7 answers, so problem 1 leads.

@@ -30,7 +30,7 @@ def setup_of(memory=None, **options):
 
 
 def worked(path):
-    """Write what an expert answers to the problems, as a teacher's file."""
+    """Write an expert's answers to the problems, as a teacher's file."""
     setup = setup_of()
     environment = setup.environment(16)
     seen = environment.reset(0)
@@ -43,7 +43,7 @@ def worked(path):
 
 
 def taught_batch(agent, setup, action=None):
-    """A group whose first answer is a teacher's, the reference, and one whose answers are all wrong."""
+    """Return a group with a teacher's answer, the reference, in the first place, and a group of wrong answers."""
     seen = jax.tree.map(lambda x: jnp.asarray(x)[None], grouped(setup.environment(8).reset(0), 4))
     reference = seen["reference"]
     action = jnp.where(reference > 0, 7, 0) if action is None else action

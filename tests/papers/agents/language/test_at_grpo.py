@@ -1,4 +1,4 @@
-"""AT-GRPO: a group for each turn, policies of roles apart, what it refuses, and stopping and resuming."""
+"""AT-GRPO: a group for each turn, policies of roles apart, refusals, and stopping and resuming."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -32,7 +32,7 @@ def setup_of(environment: str = "text:addition", env: Any = WORKFLOW, **options:
 
 
 def batch_of(reward: list[list[float]], new: int = 3) -> Batch:
-    """Two turns of four conversations, in each of which a token was written."""
+    """Return two turns of four conversations, with one token written in each."""
     paid = jnp.asarray(reward)
     action = jnp.zeros((*paid.shape, new), jnp.int32).at[..., 0].set(jnp.arange(4) + 5)
     context = jnp.ones((*paid.shape, 2), jnp.int32)
@@ -44,7 +44,7 @@ def batch_of(reward: list[list[float]], new: int = 3) -> Batch:
 
 
 def test_each_turn_of_a_group_is_compared_by_itself():
-    """The first group's texts differ in the first turn, and the second's in the second; both episodes are paid 2."""
+    """The first group's texts differ in the first turn, and the second's in the second; both episodes have reward 2."""
     batch = batch_of([[2.0, 0, 1, 1], [0, 2.0, 1, 0]])
     agent = ATGRPO(model=model(), num_envs=4, group_size=2, rollout_length=2, advantage="dr-grpo", alike="drop")
     credited = jax.jit(lambda b: agent.credited(b, agent.gathered(b), b.experience.reward.reshape(-1, 2)))
@@ -57,7 +57,7 @@ def test_each_turn_of_a_group_is_compared_by_itself():
 
 
 def test_turns_that_are_left_count_in_no_mean():
-    """Rewards 2, 0, 1 and 1 have the mean 1 and the deviation sqrt(2/3), also where two turns more may follow."""
+    """Rewards 2, 0, 1 and 1 have the mean 1 and the deviation sqrt(2/3), even if two more turns may follow."""
     agent = ATGRPO(model=model(), num_envs=4, group_size=2, rollout_length=3, advantage="reinforce++")
     batch = batch_of([[2.0, 0, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]])
     action = batch.experience.action.at[1:].set(0)

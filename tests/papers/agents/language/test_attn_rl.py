@@ -1,4 +1,4 @@
-"""AttnRL: advantages worked by hand, the policies its ratios are to, what it refuses, and stopping and resuming."""
+"""AttnRL: advantages worked by hand, the policies of its ratios, refusals, and stopping and resuming."""
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ def model() -> Transformer:
 
 
 def test_advantages_by_hand():
-    """Two answers to a prompt, of which the first goes on twice after two tokens; the value of the root is 1/2."""
+    """Two answers to a prompt; the first has two branches after two tokens; the value of the root is 1/2."""
     prompt, first = jnp.array([3, 3, -1, -1]), jnp.array([1.0, 0, 0, 0])
     stem, length = jnp.array([0, 0, -1, -1]), jnp.array([2, 2, 0, 0])
     grow = jax.jit(grown, static_argnums=5)

@@ -1,4 +1,4 @@
-"""D3S: which answers and tokens it learns from, and that it can be stopped and resumed."""
+"""D3S: its choice of answers and tokens, and stopping and resuming."""
 
 import jax
 import jax.numpy as jnp

@@ -55,7 +55,7 @@ def test_agents_of_text_get_what_the_environment_paid_beside_what_a_part_makes_o
 
 
 def test_answers_are_short_where_most_are_right():
-    """Of two groups only the better one is paid by length; there the longer right answer is worth less."""
+    """Only the better of two groups has rewards by length; there the longer right answer is worth less."""
     agent, _, batch = collected(setup_of("grpo-lambda", share=0.5), reward=REWARD)
     assert isinstance(agent, GRPOLambda)
     rows = agent.rows(batch)

@@ -1,4 +1,4 @@
-"""Agents of trees: advantages worked by hand, what they refuse, and that they can be stopped and resumed."""
+"""Agents of trees: advantages worked by hand, refusals, and stopping and resuming."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def test_steps_end_with_the_prefixes():
 
 
 def test_vine_ppo_by_hand():
-    """Values: 1/2 of the others at the prompt, 2/3 and 0 of those that go on; the answer itself gets 1."""
+    """Values: 1/2 of the other answers at the prompt, 2/3 and 0 of the branches; the answer itself gets 1."""
     told = tree([[1, 0, 1], [1, 1, 0], [0, 0, 0]], [1, 3])
     agent = VinePPO(model=model(), whiten=False, num_envs=3, group_size=3, rollout_length=3)
     advantage, weight = agent.credit(told)

@@ -71,7 +71,7 @@ def test_texts_are_counted_from_0_and_rows_that_wait_do_not_count():
 
 
 def replayed(agent: Any, state: Any, waiting: float) -> Batch:
-    """Two turns, the last of their games with rewards 1 and 0, and one that waits, with a reward of its own."""
+    """Return two turns, the last of their games with rewards 1 and 0, and a waiting one, with a reward of its own."""
     context = jnp.array([[0, 5, 6], [4, 5, 7], [0, 0, 0]])[None]
     action = jnp.array([[8, 9], [9, 2], [0, 0]])[None]
     seen = {"context": context, "reference": jnp.zeros_like(action)}

@@ -17,7 +17,7 @@ def close(found, expected, tolerance=1e-5):
 
 
 def test_entropy_never_turns_a_sign():
-    """Bonuses are min(0.4 H, 1/2): 0.2 and 1/2; what the policy did not write gets nothing."""
+    """Bonuses are min(0.4 H, 1/2): 0.2 and 1/2; tokens that the policy did not write get 0."""
     entropy = np.float32([[0.5, 10, np.inf]] * 2)
     mask = np.array([[True, True, False]] * 2)
     found = credit.entropy_shaped(np.float32([[1], [-1]]), entropy, mask)
@@ -25,7 +25,7 @@ def test_entropy_never_turns_a_sign():
 
 
 def test_branches_make_values_of_steps():
-    """V = 1/2, 1, 0: the first step helps, the second loses what it had, the third finds it again."""
+    """V = 1/2, 1, 0: the first step helps, the second loses all of it, the third regains it."""
     branches = np.float32([[1, 0], [1, 1], [0, 0]])
     found = credit.branch_advantage(branches, np.float32([0, 0, 1]))
     close(found, [0.5, -1, 1])  # in all the return, 1, less the value of the prompt, 1/2
@@ -33,7 +33,7 @@ def test_branches_make_values_of_steps():
 
 
 def test_trajectories_leave_one_out():
-    """Returns 3, 1, 2 less the means of the others, 3/2, 5/2, 2; the second token is the environment's, and pays."""
+    """Returns 3, 1, 2 less the others' means, 3/2, 5/2, 2; the second token is the environment's, with a reward."""
     reward = np.float32([[[0, 3], [0, 1], [1, 1]]])
     mask = np.array([[[True, False]] * 3])
     close(credit.trajectory_advantage(reward, mask), [[[1.5, 0], [-1.5, 0], [0, 0]]])

@@ -16,7 +16,7 @@ def test_steps_end_with_certain_tokens():
 
 
 def test_influence_by_hand():
-    """Three steps of tokens 0, 1 and 2, and 3; what the last attends to in the middle one, on average."""
+    """Three steps of tokens 0, 1 and 2, and 3; the last one's mean attention to the middle one."""
     step, wrote = jnp.array([0, 1, 1, 2, 3]), jnp.array([True] * 4 + [False])
     attention = np.zeros((1, 2, 5, 5), np.float32)
     attention[0, 0, 3] = [0.5, 0.1, 0.3, 0.1, 0]

@@ -1,4 +1,4 @@
-"""How different answers are: BLEU by hand, and bonuses of directions that few answers take."""
+"""Diversity of answers: BLEU by hand, and bonuses of directions that few answers take."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -134,7 +134,7 @@ def test_an_answer_read_as_unlike_the_others_is_paid_where_one_of_the_group_is_r
 
 
 DONE = np.array([[1, 0, 1, 1], [1, 1, NAN, 0]], np.float32)
-"""Which turns could be carried out."""
+"""Turns that could be carried out."""
 
 
 def test_turns_are_paid_what_they_contribute_and_for_being_carried_out():
