@@ -155,7 +155,7 @@ def trace(
 
 
 def adopted(archive: Archive, found: Found, before: Link) -> Archive:
-    """Return the archive with the parent of each new entry, from the links of each row of the rollout (leaves"""
+    """Return the archive with the parent of each new entry, from the links of the rollout (leaves `time env`)."""
     parent = jax.tree.map(
         lambda old, rows: old.at[found.slot].set(rows.reshape(-1)[found.row], mode="drop"), archive.parent, before
     )

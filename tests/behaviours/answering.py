@@ -1,4 +1,4 @@
-"""A small OpenAI-compatible server that answers from a transformer of ours, and may misbehave."""
+"""A small OpenAI-compatible server that answers from one of our transformers, and can misbehave."""
 
 import json
 import threading
@@ -25,7 +25,7 @@ def model(seed: int = 0) -> Transformer:
 
 
 class Served(ThreadingHTTPServer):
-    """The server: what it has been asked, what it wrote, and how it behaves (`mood`, of a request's number)."""
+    """The server: its requests and answers, and its behaviour (`mood`, of a request's number)."""
 
     daemon_threads = True
 
@@ -42,7 +42,7 @@ class Served(ThreadingHTTPServer):
         )
 
     def handle_error(self, request, client_address):
-        """Who hung up is not written about."""
+        """Ignore clients that hung up."""
 
     @property
     def url(self) -> str:

@@ -1,4 +1,4 @@
-"""What the tests of behaviours share: an agent made by hand, and many actions at once."""
+"""Helpers for tests of behaviours: an agent made by hand, and many actions at once."""
 
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from forage.core.types import Clock, Spec
 
 
 class Always(Agent):
-    """Chooses what it is told to, and says so."""
+    """Chooses its given action, and reports it."""
 
     on_policy: ClassVar[bool] = False
     action: Any = 0
@@ -37,7 +37,7 @@ class OnPolicy(Always):
 
 
 class Values(Always):
-    """Says what actions are worth: `action`, whatever it sees, and one more for each step it remembers."""
+    """Action values of `action` in any state, and one more for each step in memory."""
 
     def act(self, state, hidden, observation, key, explore, noise=None):
         return jnp.argmax(self.action).astype(jnp.int32), hidden + 1, ()
@@ -47,7 +47,7 @@ class Values(Always):
 
 
 class Noisy(Always):
-    """Does what the noise says, and remembers how often it was asked, and the sum of what was done last."""
+    """Takes the noise as its action, and remembers the number of its calls and the sum of the last action."""
 
     shape: tuple[int, ...] = (2,)
 
@@ -70,14 +70,14 @@ def begin(behaviour, agent, spec):
 
 
 def decide(behaviour, state, hidden, observation, moment):
-    """Return the behaviour's decision once the agent's memory was told of the action, as the loop tells it."""
+    """Return the behaviour's decision after the agent's memory was updated with the action, as in the loop."""
     decision = behaviour.act(state, hidden, observation, moment)
     memory = moment.agent.acted(moment.agent_state, decision.hidden.agent, decision.action)
     return decision._replace(hidden=decision.hidden._replace(agent=memory))
 
 
 def noise_of(behaviour, agent, spec, steps, count):
-    """The noise `count steps ...` that is handed to the agent in so many episodes."""
+    """Return the noise `count steps ...` that the agent gets in `count` episodes."""
     state = behaviour.init(jax.random.key(0), agent, spec)
 
     def step(hidden, key):
@@ -105,7 +105,7 @@ def at(share):
 
 
 def actions(behaviour, agent, observation, spec, share=0.0, count=4000, hidden=6):
-    """What is done in `count` independent environments; each remembers the number `hidden`."""
+    """Return the actions in `count` independent environments; each has the memory `hidden`."""
 
     def one(key):
         moment = Moment(agent, (), spec, at(share), key)

@@ -1,4 +1,4 @@
-"""Boltzmann exploration: probabilities, temperatures, masks, and what it refuses."""
+"""Boltzmann exploration: probabilities, temperatures, masks, and refusals."""
 
 import jax.numpy as jnp
 import numpy as np

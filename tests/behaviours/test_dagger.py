@@ -1,4 +1,4 @@
-"""DAgger: who acts, what is labelled, that the learner learns the labels, and what is refused."""
+"""DAgger: acting, labels, learning from the labels, and refusals."""
 
 import json
 
@@ -19,7 +19,7 @@ SMALL = {"hidden_sizes": (8,), "batch_size": 4}
 
 
 def lean(observation, key):
-    """Push to the side on which the pole leans."""
+    """Push to the side that the pole leans to."""
     return (observation[2] > 0).astype(jnp.int32)
 
 

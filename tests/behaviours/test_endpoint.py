@@ -1,4 +1,4 @@
-"""A server as sampler: the mismatch is measured, and what it does wrong costs a sample or is one sentence."""
+"""A server as sampler: the mismatch is measured, and its faults cost a sample or are one sentence."""
 
 import json
 

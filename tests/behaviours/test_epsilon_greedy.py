@@ -1,4 +1,4 @@
-"""Epsilon-greedy: its schedule, its masks, and what it refuses."""
+"""Epsilon-greedy: its schedule, its masks, and refusals."""
 
 import jax.numpy as jnp
 import numpy as np

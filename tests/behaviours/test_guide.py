@@ -1,4 +1,4 @@
-"""The guide of jump-start reinforcement learning; what an agent with memory hears of it and of epsilon-greedy."""
+"""The guide of jump-start reinforcement learning; the memory of agents under it and under epsilon-greedy."""
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ def spec_of(environment):
 
 
 def steady(observation, key):
-    """Keeps the pole up for a while: pushes where it falls."""
+    """Keep the pole up for a while: push in the direction of its fall."""
     return (observation[2] + 0.5 * observation[3] > 0).astype(jnp.int32)
 
 
@@ -77,7 +77,7 @@ def train(behaviour, stage):
 
 
 def episode_steps(ended):
-    """How many steps of its episode came before each step (`time env`)."""
+    """Return the number of earlier steps of the episode at each step (`time env`)."""
     step = np.zeros(ended.shape, int)
     for time in range(1, len(ended)):
         step[time] = np.where(ended[time - 1], 0, step[time - 1] + 1)
@@ -210,7 +210,7 @@ def rollout_of(reward, ended, stage, source=AGENT):
 
 
 def listener(behaviour):
-    """Its state at the start, for two environments, and `hear(state, ...)` with what `rollout_of` takes."""
+    """Return the initial state for two environments, and `hear(state, ...)` with the arguments of `rollout_of`."""
     state = small.at_once(lambda: behaviour.init(jax.random.key(0), PPO(num_envs=2), spec_of(CartPole())))
     report = jax.jit(lambda state, rollout: behaviour.report(state, rollout, MOMENT))
     return state, lambda state, *arguments: report(state, rollout_of(*arguments))
@@ -242,7 +242,7 @@ def test_the_curriculum_judges_episodes_played_wholly_in_a_stage():
 
 
 def test_an_episode_tells_the_stage_it_began_in_and_is_heard_in_no_other():
-    """As on the host, where the first action of a rollout is chosen before the report of the rollout before."""
+    """As on the host, which chooses the first action of a rollout before the report of the last one."""
     behaviour, spec = Guide(steady, steps=7, stages=2, episodes=1), spec_of(CartPole())
     agent, observation = DQN(hidden_sizes=(4,), num_envs=2), jnp.zeros(4)
     agent_state = small.at_once(lambda: agent.init(jax.random.key(0), spec))

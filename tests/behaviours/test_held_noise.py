@@ -1,4 +1,4 @@
-"""Held noise: when it is drawn anew; noise that depends on the state (gSDE), in PPO and SAC."""
+"""Held noise: its redraws; noise that depends on the state (gSDE), in PPO and SAC."""
 
 from dataclasses import replace
 

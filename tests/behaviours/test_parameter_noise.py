@@ -1,4 +1,4 @@
-"""Parameter noise: what is disturbed and when, how its scale adapts, and what it refuses."""
+"""Parameter noise: the perturbed weights and their redraws, the adaptation of the scale, and refusals."""
 
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
@@ -22,14 +22,14 @@ from forage.nn.layers import Conv, Linear
 
 
 class Line(NamedTuple):
-    """An agent's state: what is multiplied with what is seen, and something that is not to be disturbed."""
+    """An agent's state: a factor of the observation, and a count that noise must leave alone."""
 
     weight: jax.Array
     steps: jax.Array
 
 
 class Linearly(Always):
-    """Its action, or what it thinks actions are worth, is `weight` times the first number it sees."""
+    """Its action, or its action values, are `weight` times the first number of the observation."""
 
     acting: ClassVar[str] = "weight"
     values: bool = False
@@ -132,7 +132,7 @@ def test_what_who_has_left_sees_makes_no_distance(values):
 
 @pytest.mark.thorough
 def test_a_scale_that_cannot_do_stays_within_bounds():
-    """What is seen is zero, so no noise makes a difference."""
+    """The observation is zero, so that noise has no effect."""
     agent, behaviour = Linearly(), ParameterNoise(initial_scale=9.9, adaptation=2.0)
     state = small.at_once(lambda: behaviour.init(prng.key(0), agent, CONTINUOUS))
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Self-play: who plays which seat, what is learned from, and evaluation against opponents whose results are known."""
+"""Self-play: the players of seats, learning, and evaluation against opponents with known results."""
 
 import functools
 
@@ -56,7 +56,7 @@ def loop_of(behaviour=None, agent=AGENT_OF_TEST, opponent=None):
 
 @functools.cache
 def played(opponents="past"):
-    """Return a rollout in which past self i marks cell i where it can, and the state that it began with."""
+    """Return a rollout in which past self i marks cell i if it is free, and the state before it."""
     loop = loop_of(SelfPlay(snapshots=4, opponents=opponents))
 
     @jax.jit
@@ -126,7 +126,7 @@ def test_nothing_is_learned_from_what_opponents_did_and_no_policy_from_waiting()
     learn = jax.jit(lambda rollout: learned(rollout, state))
 
     def change(where, **entries):
-        """Return by how much the network differs after learning from a rollout with other entries there."""
+        """Return the change of the network's update for a rollout with other entries there."""
 
         def mixed(old, new):
             return np.where(where.reshape(where.shape + (1,) * (np.ndim(old) - 3)), new, old).astype(old.dtype)
@@ -194,7 +194,7 @@ def test_opponents_are_drawn_from_the_recent_part(recent, possible):
 
 @functools.cache
 def expected(board, own_turn, opponent):
-    """Return the mean result for one who marks the lowest free cell; `board` is as the mover sees it."""
+    """Return the mean result of marking the lowest free cell; `board` is from the mover's view."""
     if lost(board):
         return -1.0 if own_turn else 1.0
     if not (cells := free(board)):

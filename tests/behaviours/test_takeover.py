@@ -1,4 +1,4 @@
-"""A person who takes over: the scripted one, one of a user's own, what a run keeps of them, and what is refused."""
+"""A person who takes over: the scripted one, a user's own, a run's record of them, and refusals."""
 
 import json
 from typing import ClassVar

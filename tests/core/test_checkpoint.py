@@ -1,4 +1,4 @@
-"""Checkpoints: whole or refused, whatever happened to the file."""
+"""Checkpoints: whole or refused, after any damage to the file."""
 
 import builtins
 import errno
@@ -54,7 +54,7 @@ def test_what_was_saved_is_loaded_bit_for_bit(path, tree):
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float8_e4m3fn", "int4"])
 def test_numbers_of_few_bits_are_kept(tmp_path, dtype):
-    """Also those that NumPy does not know by itself, and where most are zero."""
+    """Including types unknown to NumPy itself, and arrays of mostly zeros."""
     tree = {"one": jnp.asarray(3, dtype), "few": jnp.arange(-3, 4).astype(dtype), "zeros": jnp.zeros(200_000, dtype)}
     checkpoint.save(tmp_path / "1.npz", tree, {})
     loaded = checkpoint.load(tmp_path / "1.npz", tree)[0]
@@ -105,7 +105,7 @@ def test_a_truncated_file_is_refused_at_every_length(path, tree):
 
 
 def test_a_damaged_file_is_refused_or_harmless(path, tree):
-    """Whatever byte is flipped: a `ForageError`, or the same numbers where the byte did not matter."""
+    """Any flipped bit gives a `ForageError`, or the same numbers if the bit does not matter."""
     data, draw, refused = path.read_bytes(), random.Random(0), 0
     for _ in range(400):
         damaged = bytearray(data)
@@ -202,7 +202,7 @@ def entry(descr, shape, data=b""):
 
 
 def test_what_is_read_is_bounded_by_what_is_expected(tmp_path, monkeypatch):
-    """A header of petabytes, blocks of zeros that a few bytes stand for, and what is compressed ten thousandfold."""
+    """A header of petabytes, blocks of zeros in a few bytes, and data compressed ten thousandfold."""
     monkeypatch.setattr(checkpoint, "MOST_JSON", 1 << 20)
     path, tree = tmp_path / "1.npz", {"a": jnp.zeros(3), "b": jnp.arange(4)}
     zeros = {"filled0": entry("|b1", (1 << 18,), bytes(1 << 18)), "bytes0": entry("|u1", (5,), bytes(5))}

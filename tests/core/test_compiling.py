@@ -1,4 +1,4 @@
-"""Which runs share what is compiled: those that differ in numbers alone."""
+"""Runs that differ in numbers alone share a compiled program."""
 
 import copy
 import os
@@ -48,7 +48,7 @@ def test_options_of_one_program_do_not_reach_those_of_others(monkeypatch):
 
 
 class Traced(PPO):
-    """Says when it is traced."""
+    """Records each trace."""
 
     def learn(self, state, batch, clock, key):
         traced.append(self)
@@ -56,7 +56,7 @@ class Traced(PPO):
 
 
 def weights(runner, learning_rate=1e-3):
-    """What two iterations make of the agent, and how often it was traced."""
+    """Return the agent's weights after two iterations, and the number of its traces."""
     agent = Traced(
         num_envs=2, rollout_length=4, minibatches=1, epochs=1, hidden_sizes=(4,), learning_rate=learning_rate
     )
@@ -86,7 +86,7 @@ def test_another_number_is_not_traced_again_and_counts(runner, no_programs):
 @pytest.mark.parametrize("runner", gated(["device", "host"], ["device"]))
 @pytest.mark.thorough
 def test_a_class_whose_code_was_replaced_is_traced_again(runner, monkeypatch):
-    """As a notebook does when a file was edited."""
+    """As in a notebook after a file was edited."""
     before, _ = weights(runner)
 
     def lazy(self, state, batch, clock, key):
@@ -150,7 +150,7 @@ def test_an_option_that_xla_does_not_know_is_left_out(monkeypatch):
 
 
 def test_unoptimised_code_is_shorter():
-    """Loops are not unrolled nor vectorised, which is what compiling well takes its time for."""
+    """Loops are neither unrolled nor vectorised, the slow part of compiling well."""
     own = np.float32(np.random.default_rng().random())  # compiled anew: a program out of the cache tells no size
 
     def function(x):

@@ -1,4 +1,4 @@
-"""Data of another scale than its environment, which convert and train say once."""
+"""Data of another scale than its environment; convert and train warn of it once."""
 
 import types
 
@@ -18,7 +18,7 @@ SPEC = Spec("Room", spaces.Box(np.array([-1, -9], np.float32), np.array([1, 9], 
 
 
 def seen(outside):
-    """A hundred observations, so many of which have 5 where the bound is 1."""
+    """Return a hundred observations; `outside` of them have 5 beyond a bound of 1."""
     rows = np.zeros((100, 2), np.float32)
     rows[:outside, 0] = 5
     return rows

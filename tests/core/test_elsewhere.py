@@ -1,4 +1,4 @@
-"""Names of other libraries are answered with parts that exist here, and never shadow one of ours."""
+"""Names of other libraries are answered with existing parts of Forage, and never shadow one of them."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The host: what adapters must return. Beside the libraries they open: `test_conformance.py`."""
+"""The host: checks of adapters' results. See `test_conformance.py` for the libraries themselves."""
 
 import importlib.util
 import sys
@@ -50,7 +50,7 @@ def assert_equal(left, right):
 
 
 class Scripted(HostEnvironment):
-    """Returns well-formed steps, except for what a test spoils."""
+    """Returns well-formed steps, except for the parts that a test spoils."""
 
     def __init__(self, spoil=None):
         super().__init__("scripted", spaces.Box(-1, 1, (3,), np.float32), spaces.Discrete(2), 2)

@@ -1,4 +1,4 @@
-"""Values as bytes and back: what they are stays, and nothing is called that the bytes name."""
+"""Values as bytes and back: their types stay, and no name in the bytes is called."""
 
 import collections
 import enum

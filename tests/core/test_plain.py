@@ -1,4 +1,4 @@
-"""Numbers of NumPy and JAX in JSON, and where options are taken."""
+"""Numbers of NumPy and JAX in JSON, and in options."""
 
 import json
 

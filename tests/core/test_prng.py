@@ -1,4 +1,4 @@
-"""The generator is the one that its authors published, whatever shape is asked for."""
+"""The generator equals its authors' published one, for any shape."""
 
 import re
 
@@ -56,7 +56,7 @@ def test_a_key_survives_as_plain_numbers():
 
 
 def test_streams_that_are_to_differ_do():
-    """Each is a key of its own, or what a key is folded with; two that are one would draw the same numbers."""
+    """Each is a key of its own, or a number folded into a key; two equal ones would draw the same numbers."""
     assert len(set(prng.STREAMS)) == len(prng.STREAMS) and max(prng.STREAMS) < 2**31
     named = {value for name, value in vars(prng).items() if name.isupper() and isinstance(value, int)}
     assert named - {prng.PARITY} == set(prng.STREAMS)
@@ -77,7 +77,7 @@ def drawn(key):
 
 
 def test_a_key_and_a_draw_from_it_compile_in_time(optimised):
-    """Together in one loop they have 2^40 paths, each of which LLVM follows from jaxlib 0.11.1 on."""
+    """Together in one loop they have 2^40 paths, and from jaxlib 0.11.1 on LLVM follows each of them."""
     work = Background(jax.jit(drawn).lower(prng.key(7)).compile)
     if not work.ended.wait(60):
         compiling.Background.left.add(work)  # nobody waits for it at the end

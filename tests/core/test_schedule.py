@@ -1,4 +1,4 @@
-"""Schedules: what they say at each moment, which are refused, and that a run follows them."""
+"""Schedules: their values, invalid ones, and runs that follow them."""
 
 import json
 
@@ -24,7 +24,7 @@ MOMENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def falling(fraction):
-    """A schedule of one's own, found again as `test_schedule:falling`."""
+    """A user's own schedule, imported as `test_schedule:falling`."""
     return optax.linear_schedule(1e-3, 0.0, 1)(fraction)
 
 
@@ -189,7 +189,7 @@ SCHEDULED = {
 @pytest.mark.parametrize("case", SCHEDULED)
 @pytest.mark.thorough
 def test_stopped_and_resumed_is_the_same(tmp_path, case):
-    """In the middle of a fall, bit for bit, and by what the configuration keeps."""
+    """In the middle of a fall, bit for bit, and from the stored configuration."""
     environment, given, parts = SCHEDULED[case]
     name = case.partition(",")[0].partition(" ")[0]
     setup = make_setup(name, environment, agent_options=given, steps=96, seeds=2, **parts)
@@ -243,7 +243,7 @@ class Told(Starts):
 @pytest.mark.thorough
 @pytest.mark.parametrize("environment", ["CartPole-v1", "gymnasium:CartPole-v1"])
 def test_starts_follow_a_schedule(environment):
-    """An episode that begins in a rollout has the number of the moment when that rollout began."""
+    """An episode that begins in a rollout gets the schedule's value at the rollout's start."""
     options = {"num_envs": 4, "rollout_length": 32, "hidden_sizes": (8,), "minibatches": 2, "epochs": 1}
     setup = make_setup("ppo", environment, agent_options=options, starts=Told("linear:0,1"), steps=512, seeds=1)
     runner = setup.runner()

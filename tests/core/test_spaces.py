@@ -199,7 +199,7 @@ def test_small_maps_of_bytes_are_read_by_what_was_seen():
 
 
 class Mixed(Environment):
-    """Five leaves each carry a sign that can be told in that leaf alone; what is right depends on all of them.
+    """Each of five leaves has a sign that only it shows; the right action depends on all of them.
 
     Discrete actions: 1 for a positive sum, else 0; the reward is whether that is right. Whoever misses one leaf is
     right in 13 of 16 cases. Continuous actions: the reward is 1 - (a - sum / 5)^2; missing one leaf costs 0.04.
@@ -338,7 +338,7 @@ PLANES[..., 0] = 1
     ],
 )
 def test_each_whole_number_is_read_by_its_own_bounds(space, shown, read, before):
-    """By hand; `before` is how runs of older versions read it, which they go on doing."""
+    """By hand; `before` is the reading of older versions' runs, which stays the same."""
     inside = travelling(space)
     for kept, wanted in ((inside, read), (from_json(to_json(inside)), read), (with_one_factor(inside), before)):
         reader = encoder(prng.key(0), kept, None)

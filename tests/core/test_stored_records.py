@@ -1,4 +1,4 @@
-"""What a run has written is read back, or one sentence says what is wrong with it."""
+"""A run's files can be read back, or one sentence reports the damage."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Environments with many agents: what the loop makes of the agent axis, by hand."""
+"""Environments with many agents: the loop's treatment of the agent axis, by hand."""
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ from forage.tasks.same import Same
 
 
 class Countdown(Environment):
-    """Lasts 2, 3 or 4 steps, drawn at its start; shows how many are left and pays them. By the clock after 3."""
+    """Lasts 2, 3 or 4 steps, drawn at its start; the steps left are observation and reward. By the clock after 3."""
 
     @property
     def observation_space(self):
@@ -52,7 +52,7 @@ class Countdown(Environment):
 
 
 class Numbered(Own):
-    """Tells itself the number of the stream."""
+    """Keeps the number of the stream in its own information."""
 
     def act(self, state, hidden, observation, moment):
         return super().act(state, hidden, observation, moment)._replace(memo=moment.who)
@@ -148,7 +148,7 @@ def test_an_episode_ends_when_all_have(terminated, truncated, want):
 
 @pytest.mark.thorough
 def test_both_runners_see_the_same_world():
-    """`OnHost` resets an environment only when all its agents are done."""
+    """`OnHost` resets an environment only after all its agents are done."""
     host = OnHost(Together(Countdown(), 2), 6)
     observation = host.reset(0)
     assert host.spec.num_agents == 2
@@ -164,7 +164,7 @@ def test_both_runners_see_the_same_world():
 
 
 def learn_from(agent, spec, source, action_shift=0.0):
-    """One PPO update from a rollout of noise in which `source` says who acted."""
+    """Return one PPO update from a rollout of noise with these sources."""
     key = jax.random.key(1)
     state = small.at_once(lambda: agent.init(key, spec))
     shape = source.shape
@@ -254,7 +254,7 @@ def test_bad_input():
 @pytest.mark.parametrize("environment", [Countdown(), Together(Countdown(), 3)], ids=["one", "many"])
 @pytest.mark.thorough
 def test_large_starts_are_handed_out_as_small_ones_are(environment, monkeypatch):
-    """One by one or all at once: the same starts begin the same episodes, and the pool is used up alike."""
+    """One by one or all at once: the same starts begin the same episodes, and use up the same number of the pool."""
     small_ones = rollout_of(environment)
     monkeypatch.setattr("forage.loop.device.loop.LARGE", 0)
     large_ones = rollout_of(environment)

@@ -1,4 +1,4 @@
-"""Tokenizers by hand, their files, what they make of dialogues, and what they refuse."""
+"""Tokenizers by hand, their files, their templates of dialogues, and refusals."""
 
 import itertools
 import json
@@ -81,7 +81,7 @@ def test_files_are_what_the_package_of_tokenizers_reads(tmp_path):
 
 
 def test_all_tokens_end_a_text_that_the_models_files_name(tmp_path):
-    """The tokenizer's own comes first; `config.json` is asked where there is no `generation_config.json`."""
+    """The tokenizer's own comes first; `config.json` is read if there is no `generation_config.json`."""
     directory = BytePairs(special=("<a>", "<b>")).save(tmp_path)
     assert BytePairs().ends == Tokenizer.load(directory).ends == (1,)
     for name, named, ends in (("config", [2, 1], (1, 2)), ("generation_config", [3, 10**6], (1, 3))):

@@ -1,4 +1,4 @@
-"""Data sets of others: every format round trip, how ends are told apart, what is refused at which row, memory maps."""
+"""Foreign data sets: every format round trip, kinds of ends, refusals with their row, memory maps."""
 
 import itertools
 import json
@@ -116,7 +116,7 @@ def test_minari_of_others_is_read(tmp_path):
 
 
 def minari_of(folder, observation_space, action_space, episodes=1):
-    """A Minari data set of others, of samples of its spaces: the folder, and what each episode holds."""
+    """Return a foreign Minari data set of samples of its spaces: the folder, and the contents of each episode."""
     need("minari")
     from minari.data_collector.episode_buffer import EpisodeBuffer
     from minari.dataset.minari_storage import MinariStorage
@@ -230,7 +230,7 @@ def test_ends_are_asked_for_where_a_file_cannot_tell(tmp_path):
 
 
 def test_an_end_that_ran_out_of_time_is_never_a_termination(tmp_path):
-    """Runs A and B end in rows 3 and 7, and in row 3 time ran out: what is said is of row 7 alone."""
+    """Runs A and B end in rows 3 and 7, and row 3 is a time limit: the option applies to row 7 alone."""
     path = csv_of(tmp_path / "log.csv", words=TOML.replace("terminated", "truncated"))
 
     def ends(said):
@@ -557,7 +557,7 @@ def test_an_estimator_that_needs_probabilities_says_so(tmp_path):
 @pytest.mark.thorough
 @pytest.mark.parametrize("agent", ["iql", "bc"])
 def test_a_memory_map_gives_the_run_that_memory_gives(agent, pendulum, tmp_path):
-    """From the same batches, so but for rounding in another program; and resumed as if never stopped."""
+    """From the same batches, so up to rounding in another program; and resumed as if never stopped."""
     forage.data.convert(pendulum, tmp_path / "large")
 
     def begun(data):

@@ -1,4 +1,4 @@
-"""Data sets and runs that learn from them: what a file holds, what is refused, stop and resume, the page's commands."""
+"""Data sets and runs that learn from them: a file's contents, refusals, stop and resume, the page's commands."""
 
 import dataclasses
 import json
@@ -72,7 +72,7 @@ def test_batches_are_rows_of_the_file(tmp_path):
 
 
 def test_demonstrations_are_drawn_from_the_first_row_to_the_last():
-    """Row i of twenty pays i: rows are 0 to 19, and segments of 4 begin at 0 to 16."""
+    """Row i of twenty has reward i: rows are 0 to 19, and segments of 4 begin at 0 to 16."""
     paid = jnp.arange(20.0)
     data = Experience(paid, paid, paid, paid + 1, paid < 0, paid < 0, paid < 0, ())
     part = dataclasses.replace(Demonstrations("twenty"), data=data)
@@ -190,7 +190,7 @@ def test_the_expectile_error_by_hand():
 
 
 def test_iql_moves_as_its_equations_say(tmp_path):
-    """Weights are clipped, and the critics' target is r + discount V(s') with the new V, 0 where it terminated."""
+    """Weights are clipped, and the critics' target is r + discount V(s') with the new V, 0 after termination."""
     spec = make_setup("ppo", "Pendulum-v1", seeds=1).spec
     agent = IQL(**SMALL, discount=0.5)
     state = small.at_once(lambda: agent.init(jax.random.key(0), spec))

@@ -1,4 +1,4 @@
-"""Logs whose episodes take turns: rows by episode and time, by hand, and what cannot be told."""
+"""Logs with interleaved episodes: rows by episode and time, by hand, and ambiguous ones."""
 
 from pathlib import Path
 
@@ -43,14 +43,14 @@ def read(rows, names="shop,x,end", spec=SPEC, kind="csv", folder=None, **words):
 
 
 def found(data):
-    """The observations of each episode, and of which one the last is a termination."""
+    """Return the observations of each episode, and of all terminations."""
     seen = data.observation.reshape(-1).astype(int)
     parts = [seen[data.numbers == number].tolist() for number in range(data.episodes)]
     return parts, seen[data.terminated].tolist()
 
 
 def test_rows_of_an_episode_are_put_together(tmp_path):
-    """Two shops take turns by date; without a next observation the last row of the one that stays open is left out."""
+    """Two shops alternate by date; without a next observation the last row of the open one is left out."""
     turns = [("A", 1, 0), ("B", 11, 0), ("A", 2, 0), ("B", 12, 0), ("A", 3, 1), ("B", 13, 0), ("B", 14, 0)]
     data = read(turns, folder=tmp_path)
     assert found(data) == ([[1, 2, 3], [11, 12, 13]], [3])
@@ -94,7 +94,7 @@ def test_a_time_that_begins_anew_is_another_episode(tmp_path):
 
 
 def test_next_observations_tell_whether_an_episode_goes_on(tmp_path):
-    """A goes on where its next observation says so; B's name is taken again by another episode."""
+    """A continues if its next observation matches; B's name is reused by another episode."""
     rows = [("A", 1, 2, 0), ("B", 11, 12, 0), ("A", 2, 3, 0), ("B", 50, 51, 1), ("A", 3, 4, 1)]
     data = read(rows, "shop,x,x2,end", folder=tmp_path, next_observation="x2")
     assert found(data) == ([[1, 2, 3], [11], [50]], [3, 50])

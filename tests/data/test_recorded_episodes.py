@@ -1,4 +1,4 @@
-"""Episodes that a recording cut, by hand: nobody who ranks or averages counts them as whole ones."""
+"""Episodes that a recording cut, by hand: they do not count as whole ones in ranks or averages."""
 
 import dataclasses
 from pathlib import Path
@@ -23,7 +23,7 @@ SPEC = Spec("Costly", spaces.Box(-9, 9, (1,), np.float32), spaces.Discrete(2), h
 
 
 def costly(*lengths, ends, reward=-1.0, cut=None):
-    """Episodes that pay -1 a step; `ends` has T (terminated) or U (truncated) for each."""
+    """Return episodes with a reward of -1 a step; `ends` has T (terminated) or U (truncated) for each."""
     last = np.cumsum(lengths) - 1
     count = int(last[-1]) + 1
     terminated, truncated = np.zeros(count, bool), np.zeros(count, bool)
@@ -69,7 +69,7 @@ def test_an_episode_that_was_cut_is_not_among_the_best(tmp_path):
 
 
 def test_mean_returns_are_those_of_whole_episodes(tmp_path):
-    """A, B and D have -4 on average; joined with one of -2, of which one is cut, -3.5."""
+    """A, B and D have -4 on average; joined with two episodes, of return -2 and cut, -3.5."""
     first, second = tmp_path / "a.npz", tmp_path / "b.npz"
     header = formats.about(MIXED, SPEC, first, "csv")
     assert header["mean_return"] == -4

@@ -1,4 +1,4 @@
-"""Shapes of arrays are compared with those of the spaces, never only how many numbers there are."""
+"""Shapes of arrays are compared with those of the spaces, rather than only their sizes."""
 
 import numpy as np
 import pytest

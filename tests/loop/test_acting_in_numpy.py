@@ -1,4 +1,4 @@
-"""Greedy actions in NumPy are those of the compiled program; what only JAX can do, it does."""
+"""Greedy actions in NumPy equal those of the compiled program; policies that need JAX are compiled."""
 
 import jax
 import numpy as np
@@ -24,7 +24,7 @@ COMPILED = {"q-learning": "draws at random", "ucbvi": "operation gather"}
 
 
 def pair(kind: str) -> tuple[Policy, Policy]:
-    """Return the same untrained policy twice: as it is, and one that acts by compiled programs alone."""
+    """Return the same untrained policy twice: once as usual, and once with compiled programs only."""
     name, environment, options = MASKED if kind == "masked" else small.AGENTS[kind]
     agent, made = registry.build("agent", name, options), make(environment)
     spec = spec_of(made, environment)
@@ -35,7 +35,7 @@ def pair(kind: str) -> tuple[Policy, Policy]:
 
 
 def drawn(policy: Policy, seed: int, *batch: int):
-    """Draw an observation, or a batch: numbers about 0, and of what counts and masks, 0 and 1."""
+    """Draw an observation, or a batch: numbers around 0, and 0 or 1 for counts and masks."""
     random = np.random.default_rng(seed)
 
     def one(like):

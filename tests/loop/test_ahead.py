@@ -1,4 +1,4 @@
-"""Workers that act by themselves: what they collect depends on how far ahead they are, and on nothing else."""
+"""Workers that act asynchronously: their rollouts depend only on the policy lag."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def copied(tree: Any) -> Any:
 
 
 def collected_late(runner: HostRunner, lag: int, rollouts: int) -> tuple[Any, list[Any]]:
-    """Return the learner's state and the rollouts of a loop without workers, whose policy is `lag` updates old."""
+    """Return the learner's state and the rollouts of a loop without workers, with a policy `lag` updates old."""
     loop = runner.loops[0]
     loop.begin()
     loop.count, loop.total, loop.length, loop.infos = 0, np.zeros(()), 0, {}
@@ -116,7 +116,7 @@ def collected_late(runner: HostRunner, lag: int, rollouts: int) -> tuple[Any, li
 
 
 def alike(one: Any, other: Any) -> None:
-    """Compare what batches of other sizes made: a product of matrices is added up in another order on some machines."""
+    """Compare results of batches of different sizes: some machines add up a product of matrices in another order."""
 
     def compare(found: Any, wanted: Any) -> None:
         found, wanted = np.asarray(found), np.asarray(wanted)
@@ -127,7 +127,7 @@ def alike(one: Any, other: Any) -> None:
 
 
 def watched(runner: HostRunner) -> list[Any]:
-    """Return a list that every rollout comes into when it is learned from."""
+    """Return a list that collects every rollout as it is learned from."""
     loop, seen = runner.loops[0], []
     learn = loop.learn
     loop.learn = lambda rollout, clock: seen.append(rollout) or learn(rollout, clock)  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""Behaviours that remember, on both runners, with several environments and agents, go on bit for bit once stopped."""
+"""Behaviours with memory, on both runners, with several environments and agents, resume bit for bit."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The runner on the device: what an advance does not do again, and how devices share members."""
+"""The runner on the device: an advance without retracing, and the assignment of members to devices."""
 
 import jax
 import numpy as np
@@ -47,7 +47,7 @@ def numbers(tree):
 
 @pytest.mark.thorough
 def test_members_in_places_left_over_are_seen_by_nobody(monkeypatch, tmp_path):
-    """Three members on two devices, where one runs twice, are the first three of four."""
+    """Three members on two devices, with one of them run twice, equal the first three of four."""
     name, environment, options = small.AGENTS["ppo"]
 
     def runner_of(rates, devices):

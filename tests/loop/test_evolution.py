@@ -1,4 +1,4 @@
-"""The loop of agents that evolve: what it counts, and that it goes on as if never stopped."""
+"""The loop of agents that evolve: its count of steps, and resuming as if never stopped."""
 
 import jax
 import jax.numpy as jnp

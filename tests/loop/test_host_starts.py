@@ -48,7 +48,7 @@ def sea(num_envs):
     ],
 )
 def test_a_state_is_gone_back_to_in_any_environment(make):
-    """Two environments put into one state see what was seen there, and with the same actions go the same way."""
+    """Two environments put into one state give its observation, and with the same actions stay equal."""
     environment = make()
     assert environment.returns
     observation = environment.reset(1)
@@ -78,7 +78,7 @@ def test_chance_is_drawn_anew_after_going_back():
 
 
 def rollout_of(steps, actions, first):
-    """What a batch of environments brought."""
+    """Return the experience of a batch of environments."""
     before = [first, *(s.observation for s in steps[:-1])]
     told = jax.tree.map(lambda *x: np.stack(x), *(s.step for s in steps))
     source = np.zeros(told.terminated.shape, np.int32)
@@ -87,7 +87,7 @@ def rollout_of(steps, actions, first):
 
 
 class Heard(Reset):
-    """Cuts episodes after four steps, and keeps what `report` hears of the last rollout."""
+    """Cuts episodes after four steps, and keeps the visited states that `report` gets of the last rollout."""
 
     every_state = cuts = True
 
@@ -124,7 +124,7 @@ def test_where_an_episode_was_cut_can_be_gone_back_to(depth):
 
 @pytest.mark.thorough
 def test_after_a_failure_new_episodes_have_nothing_behind_them():
-    """Every state that is kept was reached in as many steps as it lies deep, although the first episodes were lost."""
+    """Every kept state was reached in as many steps as its depth, although the first episodes were lost."""
     starts = GoExplore(capacity=64, probability=0.5, burst=3)
     setup = make_setup("ppo", sea, steps=1000, seeds=[0], agent_options=PPO | {"rollout_length": 4}, starts=starts)
     runner = setup.runner()
@@ -143,7 +143,7 @@ def test_after_a_failure_new_episodes_have_nothing_behind_them():
 
 
 def test_no_picture_is_kept_twice():
-    """The simulator's own state has what was seen: on the host parts keep tickets alone."""
+    """The simulator's own state contains the observation: on the host parts keep tickets alone."""
     spec = sea(1).spec
     for part in (Archive(capacity=8), GoExplore(capacity=8)):
         leaves = jax.tree.leaves(part.init(jax.random.key(0), Hosted(spec), spec, 1))

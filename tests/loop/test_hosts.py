@@ -1,4 +1,4 @@
-"""Several hosts that share a run: two processes of this machine train as one, stop as one, and say what is wrong."""
+"""Several hosts that share a run: two processes of this machine train as one, stop as one, and report errors."""
 
 import contextlib
 import signal
@@ -55,12 +55,12 @@ def both(*words: str):
 
 
 def said_by(process: subprocess.Popen[str]) -> str:
-    """Return what a process prints until it ends."""
+    """Return the output of a process until it ends."""
     return "".join(process.communicate(timeout=PATIENCE))
 
 
 def finish(*words: str) -> list[str]:
-    """Run a command on two hosts to its end. Return what each printed."""
+    """Run a command on two hosts to its end. Return the output of each."""
     with both(*words) as begun:
         said = [said_by(process) for process in begun]
         assert [process.returncode for process in begun] == [0, 0], said

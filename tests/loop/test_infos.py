@@ -1,4 +1,4 @@
-"""Numbers that a native environment says itself: reported, remembered and handed to rewards by both runners."""
+"""Numbers from a native environment itself: reported, stored and given to rewards by both runners."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class MeterState(NamedTuple):
 
 
 class Meter(Environment):
-    """Episodes of one to four steps, as is drawn. The cost of step t is t / 2; the last of an even number pays 1.
+    """Episodes of one to four steps, drawn at random. The cost of step t is t / 2; the last of an even number has
+    reward 1.
 
     So a number of another step, or of another episode's end, is another number than the right one.
     """
@@ -94,7 +95,7 @@ class Meter(Environment):
 
 
 class Costly(Rewards):
-    """The reward less the cost, and whether each cost stands beside what its own step showed, before any reset."""
+    """The reward less the cost, and a check that each cost belongs to its own step's observation, before any reset."""
 
     def relabel(self, state, experience):
         return experience._replace(reward=experience.reward - experience.info["cost"])
@@ -142,7 +143,7 @@ def test_the_last_steps_are_reported(runner, agents, tmp_path):
 
 
 def test_the_device_reports_the_last_steps_of_each_episode():
-    """What `test_the_last_steps_are_reported` asks of a run, of one rollout and one evaluation."""
+    """The same as `test_the_last_steps_are_reported`, for one rollout and one evaluation in place of a run."""
     agent = PPO(num_envs=2, rollout_length=12, hidden_sizes=(4,), minibatches=1, epochs=1)
     learner = Learner(agent, Own(), EnvironmentReward(), default_memory(agent), spec_of(Meter(), "Meter"))
     loop, clock = DeviceLoop(learner, Meter(), Same(), Reset()), Clock(jnp.int32(0), jnp.float32(100))

@@ -1,4 +1,4 @@
-"""A behaviour that intervenes on the host: what is taken, remembered and learned from, and what it may not answer."""
+"""A behaviour that intervenes on the host: its actions in memory and learning, and invalid answers."""
 
 from typing import Any, ClassVar
 
@@ -33,7 +33,7 @@ CLOCK = Clock(np.int32(0), np.float32(100))
 
 
 class Copies(Own):
-    """Takes over everywhere, or nowhere, with what the agent has chosen."""
+    """Takes over everywhere, or nowhere, with the agent's own action."""
 
     on_host: ClassVar[bool] = True
     everywhere: bool = equinox.field(static=True, default=True)
@@ -43,7 +43,7 @@ class Copies(Own):
 
 
 class Second(Own):
-    """Takes over every second step of an episode, with action 1; remembers how old each episode is."""
+    """Takes over every second step of an episode, with action 1; remembers the age of each episode."""
 
     on_host: ClassVar[bool] = True
 
@@ -75,7 +75,7 @@ POLICY_GRADIENT = {"ppo", "ppo-gru", "ppo-continuous", "reinforce", "ppo-lagrang
 @pytest.mark.parametrize("agent", [a for a in small.AGENTS if a != "open-es"])
 @pytest.mark.thorough
 def test_every_agent_learns_from_a_persons_steps_as_it_should(agent):
-    """A person who does what the agent does: values are learned as ever, and policy gradients have nothing to say."""
+    """A person with the agent's own actions: values are learned as usual, and policy gradients are zero."""
     more = {"entropy_coefficient": 0.0} if agent in POLICY_GRADIENT else {}
     states = []
     for behaviour in (Copies(everywhere=False), Copies(everywhere=True)):
@@ -158,7 +158,7 @@ def test_it_is_refused_where_it_cannot_be_asked():
 
 
 class Answers(Own):
-    """Answers what it is told to."""
+    """Gives its `answer`."""
 
     on_host: ClassVar[bool] = True
     answer: Any = equinox.field(static=True, default=None)

@@ -1,4 +1,4 @@
-"""Joint agents: what a team experienced together stays together, from the environment to what is learned from."""
+"""Joint agents: a team's transitions stay together, from the environment to the batch."""
 
 import functools
 
@@ -34,7 +34,7 @@ MEMORIES = [UniformReplay, PrioritisedReplay]
 
 
 class Marked(Environment):
-    """Shows member i: a number drawn for the episode, the time, i, and what every member did before."""
+    """Observations of member i: a number drawn for the episode, the time, i, and every member's last action."""
 
     members: int = MEMBERS
 
@@ -86,7 +86,7 @@ def draw(memory, state, clock, key, size, length):
 
 
 def check_joint(experience):
-    """Hold segments (leaves `time batch agent ...`) against what the environment's marks say."""
+    """Compare segments (leaves `time batch agent ...`) with the environment's marks."""
     e = jax.device_get(experience)
     time, batch = e.terminated.shape[:2]
     assert e.observation.shape == (time, batch, MEMBERS, 3 + MEMBERS) and e.reward.shape == (time, batch, MEMBERS)
@@ -106,7 +106,7 @@ def check_joint(experience):
 @pytest.mark.parametrize("Memory", MEMORIES)
 @pytest.mark.thorough
 def test_a_transition_stays_joint_in_memory(Memory):
-    """Of every rollout, beyond the ring's seam; drawn segments are those that were lived through, each of them."""
+    """In every rollout, also across the ring's seam, drawn segments are exactly the collected ones."""
     learner = learner_of(Memory(capacity=3 * ENVS * LENGTH))
     loop = DeviceLoop(learner, Marked(), Same(), Reset())
     state = jax.jit(loop.init)(jax.random.key(0))

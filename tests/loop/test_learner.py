@@ -1,4 +1,4 @@
-"""What the learner carries from rollout to rollout."""
+"""The learner's state between rollouts."""
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,7 @@ class Before(Own):
 
 
 def test_an_on_policy_run_carries_no_rollout():
-    """Its last one would be as large as the agent, in every state and checkpoint, and nobody reads it again."""
+    """Its last one would be as large as the agent, in every state and checkpoint, and it is never read again."""
     setup = make_setup("ppo", "CartPole-v1", steps=100, seeds=1, agent_options=OPTIONS)
     assert jax.tree.leaves(setup.runner().shapes().learner.memory) == []
 
@@ -73,7 +73,7 @@ class Rated(LastRollout):
 
 
 def test_a_memory_is_told_of_each_agent_and_starts_of_their_mean():
-    """Both of rewards as the agent learns from them, which here depend on the rollout itself."""
+    """Both estimates are of rewards as the agent learns from them, which here depend on the rollout itself."""
     environment = small.Pair()
     agent = PPO(num_envs=3, rollout_length=4, epochs=1, minibatches=1, hidden_sizes=(8,))
     learner = Learner(agent, Own(), NormaliseReturn(), Rated(), spec_of(environment, "Pair"))

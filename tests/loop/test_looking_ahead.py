@@ -1,4 +1,4 @@
-"""Agents that look ahead: which world they get, and where there is none for them."""
+"""Agents that look ahead: the world that they get, and refusals without one."""
 
 import dataclasses
 from pathlib import Path
@@ -36,7 +36,7 @@ ACTIONS = 3
 
 
 class Greedy(PPO):
-    """Takes the action that pays most at once, which only the world tells."""
+    """Takes the action with the highest immediate reward, found by asking the world."""
 
     looks_ahead = True
 
@@ -47,7 +47,7 @@ class Greedy(PPO):
 
 
 class Shuffled(Tasks):
-    """Pay for another action in each task."""
+    """Move the reward to another action in each task."""
 
     def next(self, state, environment, key):
         nothing = jax.tree.map(lambda _: None, environment)
@@ -57,7 +57,7 @@ class Shuffled(Tasks):
 
 
 def table() -> Tabular:
-    """Two states that every action leads through in turn; which action pays is the task's."""
+    """Return two states that alternate under every action; the rewarded action is the task's."""
     transition = jnp.broadcast_to(jnp.eye(2)[::-1][:, None], (2, ACTIONS, 2))
     return Tabular(transition, jnp.zeros((2, ACTIONS)), [0.5, 0.5], [False, False], max_steps=5)
 

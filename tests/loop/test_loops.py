@@ -48,7 +48,7 @@ class CountState(NamedTuple):
 
 
 class Count(Environment):
-    """Pays the action, and a part of one that the reset drew; shows the time, which the horizon of 3 cuts."""
+    """Rewards the action, plus a fraction drawn at reset; observations are the time, cut by the horizon of 3."""
 
     observation_space = spaces.Box(0, 10, (1,), np.float32)
     action_space = spaces.Discrete(ACTIONS)
@@ -64,7 +64,7 @@ class Count(Environment):
 
 
 class Timed(Own):
-    """Writes the clock where others say who chose the action, and tells itself the number of the stream."""
+    """Writes the clock into the source of actions, and the number of the stream into its own information."""
 
     def act(self, state, hidden, observation, moment):
         decision = super().act(state, hidden, observation, moment)
@@ -99,7 +99,7 @@ def rollout(runner, run):
 
 @pytest.mark.parametrize("runner", first(1, RUNNERS))
 def test_a_rollout_has_its_own_clock_and_ends(runner):
-    """The clock moves with every step, and what is learned of a cut episode's last step is what that step showed."""
+    """The clock moves with every step, and a cut episode's last next observation is that step's own."""
     found, began = rollout(runner, loop(runner, AGENTS["ppo"][0], Timed()))
     steps = np.asarray(found.source) - AGENT
     np.testing.assert_array_equal(steps, began + 2 * np.arange(4)[:, None] + np.zeros((4, 2), int))
@@ -176,7 +176,7 @@ ANNEALED = [name for name in registry.parts("agent") if anneals(name)]
 @pytest.mark.parametrize("name", ANNEALED)
 @pytest.mark.thorough
 def test_the_learning_rate_is_annealed(name):
-    """With a rate that falls to 0, weights move at the beginning of a run, and not at all when its time is up."""
+    """With a rate that falls to 0, weights move at the beginning of a run, and no more at its end."""
     agent, environment, options = small.AGENTS[name]
     settings = options | {"final_learning_rate": 0.0}
     parts = {"rewards": Weighted(("reward",), (1.0,))} if name == "ppo-lagrangian" else {}

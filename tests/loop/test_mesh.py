@@ -1,4 +1,4 @@
-"""Seeds and environments on a mesh of devices: which it has, and that the numbers are those of one device.
+"""Seeds and environments on a mesh of devices: its shape, and numbers equal to those of one device.
 
 The devices are four virtual ones of the CPU, in a process of its own: JAX settles on its devices at their first use.
 `python tests/loop/test_mesh.py` prints the table of docs/devices.md.
@@ -60,13 +60,13 @@ def relatively_apart(one: Any, other: Any) -> float:
 
 
 def on(tree: Any) -> list[int]:
-    """Return how many devices each leaf that has entries lies on, and in how many different parts."""
+    """Return the numbers of devices and of different parts of each non-empty leaf."""
     leaves = [x for x in jax.tree.leaves(tree) if x.size]
     return sorted({(len(x.sharding.device_set), len({str(s.index) for s in x.addressable_shards})) for x in leaves})
 
 
 def collectives(runner: Any) -> list[tuple[str, int]]:
-    """Return what the devices tell each other in the loop: operations, and how many numbers the largest part has."""
+    """Return the communication in the loop: operations, and the size of the largest part."""
     found = []
     for line in runner._loop().result().as_text().splitlines():
         if said := re.search(r"= (.*?) (all-gather|all-reduce|all-to-all|reduce-scatter)(?:-start)?\(", line):
@@ -76,7 +76,7 @@ def collectives(runner: Any) -> list[tuple[str, int]]:
 
 
 def trained(agent: str, seeds: int, compared: bool) -> dict[str, Any]:
-    """Train on all devices, and on one of them; return what there is to say of both."""
+    """Train on all devices, and on one of them; return measurements of both."""
     setup = setup_of(agent, seeds)
     runner = setup.runner()
     runner.begin()
@@ -110,7 +110,7 @@ def trained(agent: str, seeds: int, compared: bool) -> dict[str, Any]:
 
 
 def moved(agent: str) -> dict[str, Any]:
-    """Train one seed on eight devices, go on with two and then with one, and compare with one all along."""
+    """Train one seed on eight devices, continue with two and then with one, and compare with one throughout."""
     setup = setup_of(agent, 1, num_envs=8, **({} if agent == "ppo" else {"learning_starts": 64}))
     alone = setup.runner(1)
     alone.begin()
@@ -131,7 +131,7 @@ def moved(agent: str) -> dict[str, Any]:
 
 
 def in_process(code: str, devices: int = 4) -> Any:
-    """Return what code prints as JSON in a process with so many devices."""
+    """Return the JSON that code prints in a process with `devices` devices."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     environment = {name: value for name, value in os.environ.items() if name != "JAX_NUM_CPU_DEVICES"}
     places = [str(Path(__file__).parent), str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]

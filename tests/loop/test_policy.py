@@ -1,4 +1,4 @@
-"""A trained agent acts: as it was trained, without what trained it."""
+"""A trained agent acts the same after training, without its loop."""
 
 import json
 import pickle

@@ -24,7 +24,7 @@ OTHERS = ("ppo-gru", "dqn-gru", "sac-discrete", "langevin-dqn", "open-es", "vdn"
 
 
 def policy_of(kind: str, **more) -> Policy:
-    """An agent of `small.AGENTS` that has learned nothing."""
+    """Return an untrained agent of `small.AGENTS`."""
     name, environment, options = small.AGENTS[kind]
     agent, made = registry.build("agent", name, options | more), make(environment)
     spec = spec_of(made, environment)

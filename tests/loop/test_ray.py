@@ -23,7 +23,7 @@ CARTPOLE = HostFactory("gymnasium:CartPole-v1")
 
 @pytest.fixture(scope="module")
 def cluster() -> Any:
-    """Start a cluster of two nodes on this machine, one of which is lost by the last test that has it."""
+    """Start a cluster of two nodes on this machine; the last test with it loses one of them."""
     pytest.importorskip("ray")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     import ray
@@ -39,7 +39,7 @@ def cluster() -> Any:
 
 
 def played(pool: Pool, steps: int, seed: int = 0) -> list[Any]:
-    """Return what a batch shows in so many steps of actions that depend on the step alone."""
+    """Return a batch's observations in `steps` steps of actions that depend on the step alone."""
     shown = [pool.reset(seed)]
     for number in range(steps):
         shown.append(pool.step(np.array([number % 2, 1, 0, (number + 1) % 2], np.int32)))

@@ -1,4 +1,4 @@
-"""Slots: environments that are told and heard one by one, each at its own pace."""
+"""Slots: environments stepped one by one, each at its own pace."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Moody(Refusing):
 
 
 def until(pool: Slots, count: int) -> dict[int, Arrived]:
-    """Return the next so many that show something, by their first row."""
+    """Return the next `count` arrivals, by their first row."""
     found: dict[int, Arrived] = {}
     while len(found) < count:
         found |= {one.rows.start: one for one in pool.hear()}

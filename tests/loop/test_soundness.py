@@ -1,4 +1,4 @@
-"""What is not finite is named, and never saved over what is."""
+"""Non-finite numbers are reported by name, and never overwrite finite ones."""
 
 import jax.numpy as jnp
 import numpy as np

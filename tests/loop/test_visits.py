@@ -1,4 +1,4 @@
-"""Where an agent goes: counted exactly, without a trace in the run, and across a stop."""
+"""Visited places: exact counts, without an effect on the run, and across a stop."""
 
 import dataclasses
 

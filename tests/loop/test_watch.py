@@ -1,4 +1,4 @@
-"""Where the time of a run went: counted by name, added up over seeds, said in shares, and true of slow environments."""
+"""Times of a run's parts: measured by name, summed over seeds, reported as shares, and right for slow environments."""
 
 import json
 import time

@@ -51,7 +51,7 @@ CARTPOLE = HostFactory("gymnasium:CartPole-v1")
 
 
 class Counting(gymnasium.Env):
-    """Shows how many steps its episode has taken, beside a number of its own; five steps are an episode."""
+    """Observations are the steps of the episode, and a number of its own; an episode has five steps."""
 
     observation_space = gymnasium.spaces.Dict(
         {"count": gymnasium.spaces.Box(0, 9, (1,)), "own": gymnasium.spaces.Box(0, 1, ())}
@@ -296,7 +296,7 @@ def test_what_workers_cannot_do_is_said() -> None:
 
 
 class Mortal(Worker):
-    """A worker in this process that dies whenever `fate` says so of what it is asked."""
+    """A worker in this process that dies if its `fate` is true for the question."""
 
     fate: ClassVar[Callable[[Mortal, str], bool]] = lambda worker, asked: False
     begun: ClassVar[int] = 0
@@ -359,7 +359,7 @@ class MortalSlots(Slots):
 
 
 def dies_once_of(question: str, of: int = 0) -> Callable[[Mortal, str], bool]:
-    """Return a fate: the worker whose first environment is number `of` dies when it is first asked this."""
+    """Return a fate: the worker with first environment `of` dies the first time it gets this question."""
     left = [True]
     return lambda one, asked: asked == question and one.lanes[0].first == of and bool(left and left.pop())
 
@@ -609,7 +609,7 @@ def test_too_little_memory_or_too_few_files_are_a_sentence(monkeypatch: pytest.M
 
 
 class Quitting(Counting):
-    """Calls `sys.exit` at an action, as programs with a window do when that is closed."""
+    """Calls `sys.exit` at an action, as programs do if their window is closed."""
 
     def step(self, action: Any) -> Any:
         if action == 2:

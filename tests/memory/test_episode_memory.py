@@ -1,4 +1,4 @@
-"""Replay of whole histories: which segments are drawn, and how often, against all that may be, counted in NumPy."""
+"""Replay of whole histories: drawn segments and their frequencies, against all possible ones, counted in NumPy."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ STEPS, CAPACITY, LENGTH = 14, 10, 3  # per environment; rollouts are of two step
 
 
 def lived():
-    """All that happened: observations count steps, and every second end is a time limit's."""
+    """Return all transitions: observations count steps, and every second end is a time limit's."""
     time = np.arange(STEPS)[:, None] + np.zeros((1, 2), int)
     ended = np.array([[t in ENDS[env] for env in (0, 1)] for t in range(STEPS)])
     numbers = jnp.asarray(time, jnp.float32)

@@ -1,4 +1,4 @@
-"""Hindsight replay against a plain Python reimplementation; bit flipping, which is learned by it and not without."""
+"""Hindsight replay against a plain Python reimplementation; bit flipping, which only hindsight solves."""
 
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ KEY = jax.random.key(0)
 
 
 def goals(on_success="end", radius=0.5, reward="penalty"):
-    """An environment for its reward; what is remembered is of other making."""
+    """Return an environment for its reward; its stored observations are artificial."""
     return GoalConditioned(
         Entries(Pendulum(), (0, 1), (-1.0, -1.0), (1.0, 1.0)), radius, reward, on_success, scale=jnp.array([1.0, 2.0])
     )
@@ -72,7 +72,7 @@ CASES = {
 
 
 def stream(case: Case, steps: int) -> Experience:
-    """Transitions in which what was achieved is when and where, in whole numbers, and own goals are no whole numbers.
+    """Return transitions with time and place, in whole numbers, as achieved goals; own goals are no whole numbers.
 
     Some of these are reached, and end episodes.
     """
@@ -95,7 +95,7 @@ def stream(case: Case, steps: int) -> Experience:
 
 
 class Plain:
-    """What the memory does, from the whole stream and without a ring."""
+    """A reimplementation of the memory, from the whole stream and without a ring."""
 
     def __init__(self, lived: Experience, lost: list[int], rows: int, case: Case):
         self.lived, self.rows, self.case = lived, rows, case
@@ -193,7 +193,7 @@ def moment(clock, key):
 
 @pytest.mark.parametrize("replay_k", gated([0.0, 1.0, 4.0], [4.0]))
 def test_so_many_goals_are_replaced_and_alike_often(replay_k):
-    """In one episode of 12 steps, of which the ring has 8."""
+    """In one episode of 12 steps, with the last 8 in the ring."""
     case = Case(num_envs=1, rollout_length=4, capacity=8, on_success="stay")
     lived = stream(case, 12)
     no = np.zeros((12, 1), bool)

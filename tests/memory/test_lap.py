@@ -1,4 +1,4 @@
-"""Loss-adjusted prioritised replay: how often segments are drawn, by errors worked by hand."""
+"""Loss-adjusted prioritised replay: frequencies of segments, by errors worked by hand."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Replay memories: the ring, its seam, and how often what is drawn."""
+"""Replay memories: the ring, its seam, and frequencies of draws."""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ SPEC = Spec("x", spaces.Box(-np.inf, np.inf, (2,), np.float32), spaces.Discrete(
 
 
 def transitions(time, num_envs):
-    """Each transition says when and where it happened."""
+    """Return transitions that encode their time and environment."""
     time = jnp.broadcast_to(np.asarray(time)[:, None], (len(time), num_envs))
     no = np.zeros(time.shape, bool)
     env = jnp.broadcast_to(np.arange(num_envs), time.shape)
@@ -161,7 +161,7 @@ def test_new_transitions_get_the_highest_priority_so_far():
 
 
 def test_of_copies_of_one_segment_the_largest_error_counts():
-    """Whatever order a device writes them in; what was there before counts no more."""
+    """The result does not depend on a device's order of writes; the earlier value does not count."""
     tree = assign(empty_tree(100), jnp.arange(100), jnp.full(100, 9.0))
     for order in ([0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]):
         leaf, value = np.array([7, 40, 7, 7])[order], np.array([2.0, 5.0, 3.0, 1.0], np.float32)[order]

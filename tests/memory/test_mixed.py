@@ -1,4 +1,4 @@
-"""Mixed replay: how much of a batch is from data, what is refused, and stop and resume on both runners."""
+"""Mixed replay: the data's share of a batch, refusals, and stop and resume on both runners."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ SMALL = {"hidden_sizes": (8,), "batch_size": 4, "learning_starts": 16, "num_envs
 
 
 def written(path, environment="Pendulum-v1", count=30, first=0.0):
-    """Write transitions whose rewards count from `first` on."""
+    """Write transitions with rewards that count from `first` on."""
     setup, random = make_setup("ppo", environment, seeds=1), np.random.default_rng(0)
     seen = random.normal(size=(count + 1, *setup.spec.observation_space.shape)).astype(np.float32)
     box = setup.spec.action_space.shape
@@ -34,7 +34,7 @@ def written(path, environment="Pendulum-v1", count=30, first=0.0):
 
 
 def drawn(memory, spec, size, seeds):
-    """Return batches of a memory whose own replay holds eight transitions that are all zero but for their source."""
+    """Return batches of a memory with eight own transitions that are all zero except for their source."""
     agent = SAC(**SMALL)
     learner = make_setup(agent, "Pendulum-v1", seeds=1, steps=100).learner(learns=False)
     state = jax.eval_shape(lambda: learner.init(jax.random.key(0)))

@@ -1,4 +1,4 @@
-"""A queue of rollouts: which policy acted, and which learns, held against a simulation without a queue."""
+"""A queue of rollouts: the acting and the learning policy, against a simulation without a queue."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The recording beside a memory: the run is the same, every transition is there, and a resumed run goes on with it."""
+"""The recording around a memory: the run is the same, every transition is there, and a resumed run continues it."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""Returns of what a run experiences: known once an episode is over, and drawn not before."""
+"""Returns of a run's own experience: known once an episode is over, and drawn only after that."""
 
 import jax
 import jax.numpy as jnp

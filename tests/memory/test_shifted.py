@@ -1,4 +1,4 @@
-"""Shifted pictures: by hand, in segments, and what is refused."""
+"""Shifted pictures: by hand, in segments, and refusals."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Transformers with random weights far from their first ones, drawn in NumPy: nothing is compiled for them."""
+"""Transformers with random weights far from their initial ones, drawn in NumPy without compiling."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ from forage.nn.transformer import Transformer
 
 
 def drawn(architecture, dtype=jnp.float32, seed=0):
-    """A transformer whose norms and biases count."""
+    """Return a transformer with random norms and biases."""
     like = jax.eval_shape(lambda: Transformer(jax.random.key(0), architecture, dtype))
     generator = np.random.default_rng(seed)
 

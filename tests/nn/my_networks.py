@@ -1,4 +1,4 @@
-"""What a person writes in a file of their own: an encoder, an activation and an optimiser, for tests and the page."""
+"""A user's own file: an encoder, an activation and an optimiser, for tests and the page."""
 
 import equinox
 import jax
@@ -23,7 +23,7 @@ class Sines(equinox.Module):
 
 
 class Short(Sines):
-    """Gives fewer features than it says."""
+    """Gives fewer features than it declares."""
 
     def __call__(self, observation):
         return super().__call__(observation)[:3]

@@ -1,4 +1,4 @@
-"""Batch renormalisation by hand: while taught, in acting, and what an optimiser may not move."""
+"""Batch renormalisation by hand: in training, in acting, and parameters that an optimiser may not move."""
 
 import equinox
 import jax

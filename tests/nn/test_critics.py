@@ -1,4 +1,4 @@
-"""What critics are asked together: least values of some, histograms, and what is dropped; by hand."""
+"""Operations on several critics: least values, histograms, and dropout; by hand."""
 
 from typing import NamedTuple
 
@@ -85,7 +85,7 @@ def test_quantiles_settle_where_they_stand():
 
 
 class Plane(NamedTuple):
-    """A critic whose gradient with respect to the action is known."""
+    """A critic with a known gradient with respect to the action."""
 
     slope: Array
 

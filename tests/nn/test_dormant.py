@@ -1,4 +1,4 @@
-"""Dormant units: which they are, what is drawn anew and what an optimiser forgets; by hand."""
+"""Dormant units: their detection, new weights and cleared optimiser state; by hand."""
 
 import equinox
 import jax
@@ -108,7 +108,7 @@ BOX = spaces.Box(-1.0, 1.0, (3,))
 @pytest.mark.parametrize(("space", "silent"), [(BOX, 0), (PICTURE, 0), (PICTURE, 1)], ids=["box", "feature", "dense"])
 @pytest.mark.thorough
 def test_a_recycled_unit_is_heard_by_no_layer(space, silent):
-    """Silencing a unit by hand, recycling changes its weights and nothing that comes out."""
+    """After a unit is silenced by hand, recycling changes its weights and no output."""
     agent = DQN(hidden_sizes=(8,))
     spec = Spec("x", space, spaces.Discrete(2))
     old, fresh = (at_once(lambda key=key: QNetwork(prng.key(key), spec, agent)) for key in (0, 1))

@@ -1,4 +1,4 @@
-"""The transformer beside Hugging Face's, with the same random weights: logits, greedy texts, files read and written.
+"""The transformer against Hugging Face's, with the same random weights: logits, greedy texts, files read and written.
 
 It needs what `make test` does not install: pip install 'forage-rl[test,language,transformers]'.
 """
@@ -61,7 +61,7 @@ CASES = {
 
 
 def theirs(case, dtype=torch.float32):
-    """A model of theirs with random weights, norms and biases among them."""
+    """Return a model of Hugging Face with random weights, norms and biases included."""
     family, more = CASES[case]
     config = transformers.AutoConfig.for_model(family, **(SIZES | more))
     torch.manual_seed(0)

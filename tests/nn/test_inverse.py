@@ -1,4 +1,4 @@
-"""Inverse dynamics: its error by hand, and an embedding that keeps what actions change."""
+"""Inverse dynamics: its error by hand, and an embedding of the features that actions change."""
 
 import gymnasium
 import jax

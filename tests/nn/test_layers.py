@@ -1,4 +1,4 @@
-"""Layers: how their weights begin."""
+"""Layers: their initial weights."""
 
 import jax
 import numpy as np

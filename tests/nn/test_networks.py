@@ -23,7 +23,7 @@ def images(number):
 
 
 def sliced(network, rows):
-    """How many slices the rows come in, 1 where there is no loop."""
+    """Return the number of slices that rows are processed in; 1 without a loop."""
     program = jax.make_jaxpr(lambda network, rows: network.rows(rows))(network, rows)
     loops = [equation for equation in program.eqns if equation.primitive.name == "scan"]
     return loops[0].params["length"] if loops else 1

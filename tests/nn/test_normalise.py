@@ -1,4 +1,4 @@
-"""Running mean and variance by hand: the numbers of all rows that count, whatever batches they came in."""
+"""Running mean and variance by hand: those of all rows that count, in any batches."""
 
 import jax.numpy as jnp
 import numpy as np

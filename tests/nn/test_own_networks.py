@@ -1,4 +1,4 @@
-"""Activations, sizes, normalisation, encoders of one's own and optimisers, as options of agents."""
+"""A user's own encoders, activations, sizes, normalisation and optimisers, as options of agents."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ AGENTS = {
 
 
 def state_of(name, **options):
-    """A new agent's state, and what it does with one observation."""
+    """Return a new agent and its state, after it has acted on one observation."""
     environment, given = AGENTS[name]
     setup = make_setup(name, environment, agent_options=given | options)
     agent, spec = setup.agent, setup.spec
@@ -54,7 +54,7 @@ def test_an_encoder_of_ones_own(name):
 
 @pytest.mark.thorough
 def test_runs_with_ones_own(tmp_path):
-    """All together, on the device and back from the file, and again from what config.json keeps."""
+    """All together, on the device and loaded from the file, and again from config.json."""
     given = PPO | {
         "encoder": f"{FILE}:Sines", "activation": f"{FILE}:swish", "optimiser": f"{FILE}:heavy",
         "value_sizes": (4, 4), "layer_norm": True,

@@ -1,4 +1,4 @@
-"""The language policy's network: logits by NumPy, its cache, what it writes and how that is scored, adapters, files."""
+"""The language policy's network: logits by NumPy, its cache, its answers and their scores, adapters, files."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The causal transformer: one token by hand, cached steps against the full pass, what is seen and what is not."""
+"""The causal transformer: one token by hand, cached steps against the full pass, and visibility."""
 
 import jax
 import jax.numpy as jnp
@@ -16,13 +16,13 @@ SHAPE = Shape(8, 2, 4, key_heads=2)
 
 
 def loud(positions="rotary", shape=SHAPE):
-    """Weights far from zero, so that what is not seen would be noticed."""
+    """Return weights far from zero, so that any leak of invisible tokens would be noticed."""
     network = VectorTransformer(KEY, shape, positions, TOKENS, vocabulary=5)
     return jax.tree.map(lambda x: 20 * x if x.ndim == 2 else x, network)
 
 
 def stepped(network, cache, text, visible=True):
-    """What the network reads, one token after another."""
+    """Return the network's features, one token after another."""
 
     def step(cache, token):
         y, cache = network.step(cache, *token)

@@ -1,4 +1,4 @@
-"""Convolutions by blocks beside XLA's own: what comes out, and the gradients of all that goes in."""
+"""Convolutions by blocks against XLA's own: outputs, and the gradients of all inputs."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""What is done when it is due, for many seeds at once."""
+"""Operations that run only if due, for many seeds at once."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Every operator takes NumPy arrays where it takes JAX's: traced with both, without compiling anything."""
+"""Every operator takes NumPy arrays as well as JAX's: traced with both, without compiling anything."""
 
 import importlib
 import inspect
@@ -28,7 +28,7 @@ APART = {
     "tokens.masks.known": "names",
     "tokens.preferences.preference_loss": "what the loss of that name takes",
 }
-"""Operators, or modules of them, that take more than arrays and numbers: what."""
+"""Operators, or modules of them, that take more than arrays and numbers, with their special argument."""
 
 MORE = {
     "convolution.by_block": {"kernel": 2, "stride": 1, "weight": (4, 3)},
@@ -49,7 +49,7 @@ MORE = {
     "tokens.advantages.group_advantage": {"name": "grpo"},
     "tokens.advantages.advantage_of_those_there": {"name": "grpo"},
 }
-"""Arguments whose annotation does not say a fitting value: the value, or a shape of floats."""
+"""Arguments without a fitting value in their annotation: the value, or a shape of floats."""
 
 
 def operators():

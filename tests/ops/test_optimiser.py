@@ -7,7 +7,7 @@ from forage.ops.optimiser import named, obgd
 
 
 def test_adan_by_hand():
-    """As the authors' adan.py, where the change of the gradient weighs 0.92."""
+    """As in the authors' adan.py, with weight 0.92 of the gradient's change."""
     optimiser, x = named("adan", 0.1), jnp.float32(1.0)
     state, moments, before = optimiser.init(x), np.zeros(3), None
     decay, by_hand = np.array([0.98, 0.92, 0.99]), 1.0

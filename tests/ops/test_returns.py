@@ -45,7 +45,7 @@ ENDINGS = {  # name: (terminated steps, truncated steps)
 
 
 def table(rows):
-    """One test case for each way of ending: `next_value`, `terminated`, `truncated`, and what should come out."""
+    """Return one test case for each way of ending: `next_value`, `terminated`, `truncated`, and the expected result."""
     assert rows.keys() == ENDINGS.keys()
     parameters = []
     for name, expected in rows.items():
@@ -283,7 +283,7 @@ def test_definitions(seed, discount, trace_lambda):
 
 
 def slow_trace(rule, trace_lambda, ratios):
-    """The weights of what is 0, 1, ... steps after a step, from the ratios of the actions since."""
+    """Return the weights of the errors 0, 1, ... steps after a step, from the ratios of the actions since."""
     weights = [1.0]
     for k, ratio in enumerate(ratios, 1):
         weights.append({
@@ -310,7 +310,7 @@ def test_definition_of_trajectory_aware_traces(rule, seed, discount, trace_lambd
 
 
 def test_a_trace_that_was_cut_recovers_and_that_of_retrace_does_not():
-    """Of what follows ratios 1/2 and 4, whose product is 2, Retrace hears a half, the others all that lambda lets."""
+    """After ratios 1/2 and 4, with the product 2, Retrace gives weight 1/2, and the others the most under lambda."""
     ratio, zero, ends = np.log(np.array([1, 0.5, 4], np.float32)), np.zeros(3, np.float32), np.zeros((2, 3), bool)
     last = np.array([0, 0, 1], np.float32)  # the only delta
     found = {

@@ -1,4 +1,4 @@
-"""Rings that keep large observations once: what is read of them is what a plain ring gives, bit for bit."""
+"""Rings that keep large observations once: reads equal those of a plain ring, bit for bit."""
 
 from typing import Any, NamedTuple
 
@@ -56,7 +56,7 @@ CASES = {
 
 
 def stream(case: Case, steps: int) -> Experience:
-    """Transitions with episodes that begin and end in all ways; each action says when and where it was chosen."""
+    """Return transitions with episodes that begin and end in all ways; each action encodes its time and environment."""
     rng = np.random.default_rng(0)
     one = list(case.shape)
     one[case.axis] //= case.frames
@@ -166,7 +166,7 @@ def test_a_segment_that_may_not_be_there_is_refused(monkeypatch):
 
 
 def bytes_of(shape, dtype, capacity, space):
-    """What a replay takes of each of some observations, plain and as it is."""
+    """Return the size of a replay of these observations, plain and actual."""
     observation = jax.ShapeDtypeStruct(shape, dtype)
     one = jax.ShapeDtypeStruct((), np.float32)
     example = Experience(observation, one, one, observation, one, one, one, ())
@@ -218,7 +218,7 @@ def test_stacks_say_so():
 
 
 def test_pictures_are_written_in_place():
-    """As in the training loop: all seeds at once, one clock. No copy of the pictures, which are most of the state."""
+    """As in the training loop: all seeds at once, one clock. No copy of the pictures, the largest part of the state."""
     capacity, seeds, shape = 5_000, 2, (16, 16, 4)
     space = Stacked(np.zeros(shape, np.uint8), np.full(shape, 255, np.uint8), np.uint8, 4)
     zero, no = np.zeros(shape, np.uint8), np.bool_(False)
@@ -246,7 +246,7 @@ def test_pictures_are_written_in_place():
 
 
 def steps_of(source: Any, terminated: Any) -> Experience:
-    """Return steps `time env *agent` that pay 1, 2, ..., and nothing where they are lost, as hosts have them."""
+    """Return steps `time env *agent` with rewards 1, 2, ..., and 0 if lost, in the layout of the host."""
     source, terminated = np.array(source, np.int32), np.array(terminated, bool)
     paid = np.arange(1, len(source) + 1, dtype=np.float32).reshape(-1, *[1] * (source.ndim - 1)) * (source != GONE)
     seen = np.broadcast_to(

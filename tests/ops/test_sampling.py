@@ -1,4 +1,4 @@
-"""Distributions of tokens by hand, what is drawn from them, and their gradients."""
+"""Distributions of tokens by hand, their samples, and their gradients."""
 
 import jax
 import jax.numpy as jnp

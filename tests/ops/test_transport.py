@@ -32,7 +32,7 @@ def test_with_little_blur_it_is_the_linear_programs(shape):
 
 
 def test_two_points_by_hand():
-    """P = [[x, 1/2 - x], [1/2 - x, x]] is least where x / (1/2 - x) = exp(c / blur), c the cost of crossing."""
+    """P = [[x, 1/2 - x], [1/2 - x, x]] is optimal for x / (1/2 - x) = exp(c / blur), with c the cost of crossing."""
     found = plan(np.float32([[0.0, 0.3], [0.3, 0.0]]), *np.full((2, 2), 0.5, np.float32), 0.2)
     x = 0.5 / (1 + np.exp(-0.3 / 0.2))
     np.testing.assert_allclose(found, [[x, 0.5 - x], [0.5 - x, x]], rtol=1e-5)

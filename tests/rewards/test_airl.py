@@ -1,4 +1,4 @@
-"""Adversarial inverse reinforcement learning: its form and what it pays by hand, and the agents that it asks."""
+"""Adversarial inverse reinforcement learning: its form and its rewards by hand, and the supported agents."""
 
 import gymnasium
 import jax.numpy as jnp

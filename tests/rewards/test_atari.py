@@ -1,4 +1,4 @@
-"""Lives end what is learned, rewards are clipped, and what is scored are whole games and their own rewards."""
+"""Lives end episodes of learning, rewards are clipped, and scores are of whole games and their own rewards."""
 
 import dataclasses
 import importlib.util
@@ -59,7 +59,7 @@ RUNS = [
 @pytest.mark.thorough
 @pytest.mark.parametrize(("agent", "options"), gated(RUNS, RUNS[:1]))
 def test_short_runs_of_a_game(agent, options, tmp_path):
-    """With the preset but for sizes: the game's own rewards and ends in the curve and the score."""
+    """With the preset except for sizes: the game's own rewards and ends in the curve and the score."""
     run = forage.train(
         agent,
         "ale:Breakout",

@@ -1,4 +1,4 @@
-"""What all bonuses have in common: weights, schedules, nesting, and agents that hear of them or do not."""
+"""Common features of bonuses: weights, schedules, nesting, and agents with and without a bonus head."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ from forage_papers.rewards.bonuses.episodic_novelty import EpisodicNovelty
 
 
 class Noted(Bonus):
-    """Novelty is what was noted: the time of the step within its rollout, plus one."""
+    """Novelty is the stored note: the time of the step within its rollout, plus one."""
 
     normalise: bool = False
 
@@ -100,7 +100,7 @@ def test_a_normalised_bonus_has_returns_of_unit_spread():
 
 @pytest.mark.parametrize("own_head", [False, True])
 def test_an_agent_gets_the_sum_or_hears_of_the_bonus_by_itself(own_head, monkeypatch):
-    """What PPO is given to learn from, seen by a spy in the place of its `learn`."""
+    """PPO's input for learning, recorded by a spy in place of its `learn`."""
     spec = spec_of(gymnasium.spaces.Box(-1, 1, (2,), np.float32))
     agent = PPO(num_envs=2, rollout_length=4, minibatches=1, hidden_sizes=(8,), bonus_head=own_head)
     learner = Learner(agent, Own(), Noted(10.0), LastRollout(), spec)
@@ -143,7 +143,7 @@ LEARNING = {
 
 @pytest.mark.parametrize("name", gated(LEARNING, list(LEARNING)[:2]))
 def test_nothing_is_learned_from_agents_that_have_left(name):
-    """What the rows of those who left hold is all the same."""
+    """The values in the rows of agents that have left do not matter."""
     rewards, rng = LEARNING[name], np.random.default_rng(0)
     state = small.at_once(lambda: rewards.init(KEY, spec_of(), 6))
     seen, paid = rng.normal(size=(5, 6, 2)).astype(np.float32), rng.normal(size=(5, 6)).astype(np.float32)
@@ -160,7 +160,7 @@ def test_nothing_is_learned_from_agents_that_have_left(name):
         found.append((after, metrics))
 
     def present(leaf):
-        """Of what is kept for each environment, those that are there."""
+        """Return the part of each environment's values for those that are present."""
         return leaf[:3] if leaf.shape[:1] == (6,) else leaf[:, :3] if leaf.shape == (2, 6) else leaf
 
     one, other = (jax.tree.map(present, each) for each in found)

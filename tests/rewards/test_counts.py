@@ -54,7 +54,7 @@ def moves(before, after):
 
 
 def test_once_an_episode():
-    """Two environments: one goes to and fro and ends, the other comes back to where its episode began."""
+    """Two environments: one alternates and ends, the other returns to its episode's beginning."""
     before = np.array([[0, 2], [1, 3], [0, 2], [1, 1], [0, 4]])
     after = np.array([[1, 3], [0, 2], [1, 1], [2, 4], [3, 2]])
     ended = np.array([[0, 0], [0, 0], [0, 0], [1, 0], [0, 0]], bool)

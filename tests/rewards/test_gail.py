@@ -1,4 +1,4 @@
-"""Generative adversarial imitation learning: its update by hand, and that the length of episodes earns nothing."""
+"""Generative adversarial imitation learning: its update by hand, and no reward for the length of episodes."""
 
 import json
 from pathlib import Path
@@ -99,7 +99,7 @@ def test_what_is_paid_by_hand(paid, pays):
 
 
 def undecided(rewards):
-    """The state of a discriminator that takes everything for a demonstration with probability 0.6."""
+    """Return the state of a discriminator with probability 0.6 for every transition."""
     state = begun(rewards)
     last = jax.tree.map(lambda x: jnp.full_like(x, np.log(1.5) * (x.ndim == 1)), state.network.sight.head.layers[-1])
     return state._replace(network=equinox.tree_at(lambda n: n.sight.head.layers[-1], state.network, last))
@@ -108,8 +108,9 @@ def undecided(rewards):
 @pytest.mark.parametrize("paid", ["positive", "negative", "logit"])
 @pytest.mark.parametrize("absorbing", [True, False])
 def test_the_length_of_an_episode_earns_nothing_by_itself(paid, absorbing):
-    """Where all transitions look alike, a short episode is worth as much as a long one; without `absorbing`, the sign
-    of what is paid asks for long ones (positive) or short ones (negative)."""
+    """If all transitions are equal, a short episode is worth as much as a long one; without `absorbing`, the sign
+    of the rewards favours long ones (positive) or short ones (negative).
+    """
     rewards = GAIL(shown(), paid=paid, absorbing=absorbing, discount=0.9, **SMALL)
     state = undecided(rewards)
     worth = {}
@@ -129,7 +130,7 @@ def test_the_length_of_an_episode_earns_nothing_by_itself(paid, absorbing):
 
 @pytest.mark.parametrize("theirs", [True, False])
 def test_an_end_is_worth_what_it_is_worth_to_the_demonstrator(theirs):
-    """The discriminator learns who comes to the absorbing state: demonstrators, or the agent alone."""
+    """The discriminator learns from which side absorbing states are: demonstrators, or the agent alone."""
     rewards = GAIL(shown(32, 1.0, theirs), learning_rate=0.01, transitions_per_update=1, paid="logit", **SMALL)
     state = begun(rewards)
     for key in jax.random.split(KEY, 6):

@@ -1,4 +1,4 @@
-"""Curiosity: the bonus by hand, surprise that wears off, and what it can do with any actions."""
+"""Curiosity: the bonus by hand, surprise that wears off, and any kind of actions."""
 
 import gymnasium
 import jax

@@ -1,4 +1,4 @@
-"""Every bonus with every kind of agent: one turn of the loop, by its shapes, and one that runs."""
+"""Every bonus with every kind of agent: one turn of the loop by its shapes, and one turn run."""
 
 import itertools
 

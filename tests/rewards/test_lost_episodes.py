@@ -1,4 +1,4 @@
-"""Episodes that were lost: a reward hears of it, and judges the next episode as if the last step had truncated them."""
+"""Lost episodes: a reward is notified, and treats the next episode as if the last step had truncated them."""
 
 import gymnasium
 import jax
@@ -60,7 +60,7 @@ def test_a_lost_episode_is_as_one_truncated_at_the_newest_step(name):
 
 
 class Heard(Exception):
-    """The reward within was told."""
+    """The inner reward was notified."""
 
 
 class Within(Scale):

@@ -1,4 +1,4 @@
-"""Rewards: what counts as good."""
+"""Rewards: scaling, normalisation, weights and bonuses."""
 
 import jax
 import jax.numpy as jnp
@@ -117,7 +117,7 @@ def loop_of(rewards, environment):
 
 @jax.jit
 def train(loop):
-    """Four turns of the loop: learner before and after, what happened, the rollouts, rewards and bonuses."""
+    """Return four turns of the loop: learner before and after, totals, the rollouts, rewards and bonuses."""
     clock = Clock(jnp.int32(0), jnp.float32(1e6))
     state = small.at_once(lambda: loop.init(KEY))
 

@@ -1,4 +1,4 @@
-"""Named rewards: which streams an agent gets beside its one number, and what does not fit."""
+"""Named rewards: the streams of an agent next to its one number, and refusals."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -76,7 +76,7 @@ def test_what_there_is_not_cannot_be_taken():
 
 
 def test_several_rewards_are_scored_and_tuned_by_their_weights():
-    """The plain sum prefers the second of two seeds; what is weighed, the reward alone, prefers the first."""
+    """The plain sum prefers the second of two seeds; the weighted one, the reward alone, prefers the first."""
     setup = make_setup("ppo", "Pendulum-cost", seeds=[0, 1], rewards=REWARD)
     returns = np.array([[[-10.0, 1.0], [-20.0, 3.0]], [[-40.0, 70.0], [-40.0, 70.0]]])  # seed, episode, reward
     runner = SimpleNamespace(

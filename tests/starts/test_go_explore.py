@@ -1,4 +1,4 @@
-"""Go-Explore: what enters the archive, what is chosen from it, and how starts move backward."""
+"""Go-Explore: entries of the archive, choices from it, and starts that move backward."""
 
 import functools
 
@@ -70,7 +70,7 @@ def report(starts, state, visited, rollout, clock):
 
 
 def entries(state):
-    """What is kept, by cell: score, steps, visits, the parent's cell."""
+    """Return the kept entries, by cell: score, steps, visits, the parent's cell."""
     kept, found = jax.device_get(state.archive), {}
     for slot in np.flatnonzero(kept.cell != NONE):
         parent, serial = int(kept.parent.slot[slot]), int(kept.parent.serial[slot])
@@ -107,7 +107,7 @@ def test_the_archive_keeps_the_best_way_to_each_cell():
 
 
 def test_what_is_vacant_is_used_oldest_first():
-    """Never used before used, in the order of serial numbers, also where single precision cannot tell them apart."""
+    """Unused slots before used ones, in the order of serial numbers, even beyond single precision."""
     large = 2**30
     serial = jnp.array([5, 0, large + 3, 2, 0, large + 1, 1, large + 2], jnp.int32)
     vacant = jnp.array([1, 1, 1, 0, 1, 1, 1, 1], bool)
@@ -344,7 +344,7 @@ def test_mistakes_are_named(make, words):
 
 @pytest.mark.thorough
 def test_a_sea_too_deep_for_chance_is_found_and_learned():
-    """In the loop: of 2^12 ways down one is paid, and evaluation begins with a reset."""
+    """In the loop: one of 2^12 ways down has a reward, and evaluation begins with a reset."""
     environment = DeepSea(12)
     agent = PPO(num_envs=8, rollout_length=48, epochs=4, minibatches=4, hidden_sizes=(32,), learning_rate=3e-3)
     spec = Spec("DeepSea", environment.observation_space, environment.action_space)

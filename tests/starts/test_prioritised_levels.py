@@ -59,7 +59,7 @@ def test_a_low_temperature_and_one_level_are_no_trouble():
 
 
 def shares(starts, state, number=4000):
-    """How often each level is drawn; five standard errors are at most 0.04."""
+    """Return the frequency of each level; five standard errors are at most 0.04."""
     draw = jax.jit(jax.vmap(lambda state, key: starts.begin(state, POLE, key, jnp.int32(0))[2], (None, 0)))
     return np.bincount(draw(state, jax.random.split(KEY, number)), minlength=starts.number) / number
 
@@ -93,7 +93,7 @@ def test_levels_are_those_of_uniform_sampling():
     ],
 )
 def test_scores_of_episodes_that_span_rollouts(score, of_step):
-    """Beside a plain loop over each environment's steps."""
+    """Against a plain loop over each environment's steps."""
     rng, envs, length, number = np.random.default_rng(3), 3, 5, 4
     starts = PrioritisedLevels(number, score=score)
     state = starts.init(KEY, POLE, None, envs)
@@ -135,7 +135,7 @@ def loop(starts, tasks=None, rewards=None):
 
 
 class Kept(PrioritisedLevels):
-    """Keeps what `report` got."""
+    """Keeps the arguments of `report`."""
 
     def init(self, key, environment, spec, num_envs):
         return super().init(key, environment, spec, num_envs), ()
@@ -149,7 +149,7 @@ class Kept(PrioritisedLevels):
 
 @pytest.mark.thorough
 def test_in_the_loop_the_judgement_is_of_the_network_that_acted():
-    """GAE and TD errors beside a plain loop, of rewards as they are learned from; tasks and marks of every step."""
+    """GAE and TD errors against a plain loop, from the learned rewards; tasks and marks of every step."""
     experiment: Any = loop(Kept(5))
 
     @jax.jit

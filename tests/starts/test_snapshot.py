@@ -1,4 +1,4 @@
-"""Snapshots: what a teacher leaves, how it is classified, and when it is used."""
+"""Snapshots: a teacher's states, their classification, and their use."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Starts: where episodes begin."""
+"""Starts: the beginnings of episodes."""
 
 import equinox
 import jax
@@ -184,7 +184,7 @@ def test_levels_are_a_fixed_number_and_evaluation_plays_others():
 
 
 class Heard(Reset):
-    """Cuts episodes short, and keeps what `report` hears of the last rollout."""
+    """Cuts episodes short, and keeps the visited states that `report` gets of the last rollout."""
 
     every_state = cuts = True
     steps: int = equinox.field(static=True, default=2)

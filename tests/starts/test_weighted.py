@@ -1,4 +1,4 @@
-"""Places drawn by weight: never one without, wherever the share falls."""
+"""Places drawn by weight: never one of weight zero, for any share."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Rules by which numbered problems are chosen, worked by hand, and hints in text."""
+"""Hints in text for numbered problems."""
 
 from typing import Any
 

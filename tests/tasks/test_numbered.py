@@ -1,4 +1,4 @@
-"""Tasks on the host: which numbered problem each episode begins with, what is reported of it, and that runs resume."""
+"""Tasks on the host: the numbered problem of each episode, its report, and resuming."""
 
 import json
 from typing import Any

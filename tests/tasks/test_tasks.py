@@ -1,4 +1,4 @@
-"""Tasks: which environment comes next."""
+"""Tasks: the choice of the next environment."""
 
 import functools
 import json

@@ -57,7 +57,7 @@ def test_table(name, numbers, expected):
     ],
 )
 def test_lost_answers_count_nowhere(name, expected):
-    """The first answer of one group is lost, and two of the other, of which nothing is left to compare."""
+    """The first answer of one group is lost, and two of the other, so that it has no pair to compare."""
     reward, there = np.float32([[np.nan, 3, 1], [5, 0, 9]]), np.array([[0, 1, 1], [1, 0, 0]], bool)
     numbers = {"epsilon": 1e-9} if name in ("grpo", "reinforce++", "reinforce++-baseline", "lite-ppo") else {}
     numbers |= {"k": 2} if name == "max@k" else {}

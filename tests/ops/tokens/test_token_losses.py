@@ -1,4 +1,4 @@
-"""Losses of tokens and their corrections by hand: values, gradients, and none through what the policy did not write."""
+"""Losses of tokens and their corrections by hand: values, gradients, and none through other writers' tokens."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def with_slope(function, x):
 
 
 def one(name, ratio, advantage, **numbers):
-    """The losses of tokens with these ratios, whose old log-probability is -1, and their sum's gradient in log pi."""
+    """Return the losses of tokens with these ratios and old log-probability -1, and their sum's gradient in log pi."""
     now = np.log(np.float32([ratio])) - 1
     rest = np.full_like(now, -1), np.float32([advantage]), np.ones(now.shape, bool)
     loss, slope = with_slope(lambda x: losses.LOSSES[name](x, *rest, **numbers), now)
@@ -79,7 +79,7 @@ def test_table(name, ratio, advantage, loss, slope):
 
 
 def test_geometric_mean_is_of_clipped_ratios():
-    """Logarithms 0.6 and -0.6, good: 0.4 and -0.6, whose mean is -0.1; bad: 0.6 and -0.4, mean 0.1."""
+    """Logarithms 0.6 and -0.6, good: 0.4 and -0.6, with mean -0.1; bad: 0.6 and -0.4, mean 0.1."""
     for sign, mean in ((1.0, -0.1), (-1.0, 0.1)):
         now, old = np.float32([[0.6, -0.6]]), np.zeros((1, 2), np.float32)
         close(losses.gmpo(now, old, np.float32([[sign]]), ALL), -sign * np.exp(np.full((1, 2), mean)))
@@ -106,7 +106,7 @@ def test_aggregation(rule, length, expected):
 
 
 def test_nothing_flows_through_what_the_policy_did_not_write():
-    """Be it infinite or not a number, and in whichever array, it changes no loss and has a gradient of exactly 0."""
+    """An infinite or NaN entry in any array changes no loss and has a gradient of exactly 0."""
     random = np.random.default_rng(0)
     mask = np.array([[True, True, False], [False, False, False]])
     now, old = random.uniform(-2, -0.1, (2, 2, 3)).astype(np.float32)

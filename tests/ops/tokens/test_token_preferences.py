@@ -1,4 +1,4 @@
-"""Losses of preferences and of what is right already, by hand."""
+"""Losses of preferences and of right answers, by hand."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_reference_does_not_learn():
 
 
 def test_fine_tuning_is_cross_entropy():
-    """pi = 1/4, 3/4: -log(3/4); the second token counts for nothing."""
+    """pi = 1/4, 3/4: -log(3/4); the second token does not count."""
     logits = np.log(np.float32([[[1, 3], [1, 1]]]))
     close(supervised.cross_entropy(logits, np.array([[1, 0]]), np.array([[True, False]])), [[0.287682, 0]])
 

@@ -1,4 +1,4 @@
-"""Compute TRL's own numbers on one small batch, and write them beside this file as `trl_numbers.json`.
+"""Compute TRL's own numbers on one small batch, and write them next to this file as `trl_numbers.json`.
 
     python tests/ops/tokens/data/make_trl_numbers.py
 
@@ -64,7 +64,7 @@ T = {name: torch.tensor(value) for name, value in BATCH.items()}
 
 
 def trainer(kind: type, **attributes: Any) -> SimpleNamespace:
-    """Return an object with what TRL's losses read of a trainer that runs alone, and its methods."""
+    """Return an object with the attributes that TRL's losses read of a single trainer, and its methods."""
     accelerator = SimpleNamespace(
         gather=lambda x: x,
         gather_for_metrics=lambda x: x,
@@ -133,7 +133,7 @@ def policy(kind: type = GRPOTrainer, args: dict[str, Any] | None = None, **attri
 
 
 def lines(module: Any, first: str, last: str, names: dict[str, Any]) -> dict[str, Any]:
-    """Run the lines of a module's source from the one that holds `first` to the one that holds `last`."""
+    """Run the lines of a module's source from the one with `first` to the one with `last`."""
     text = inspect.getsource(module).split("\n")
     start = next(i for i, line in enumerate(text) if first in line)
     end = next(i for i in range(start, len(text)) if last in text[i])
@@ -168,7 +168,7 @@ def shifted(values: torch.Tensor) -> torch.Tensor:
 
 
 def model(logits: torch.Tensor) -> Any:
-    """Return a model that says of given labels what TRL asks of one: log-probabilities, 0 where a label is -100."""
+    """Return a model with TRL's outputs for given labels: log-probabilities, 0 for a label of -100."""
 
     def forward(labels: torch.Tensor, **_: Any) -> SimpleNamespace:
         label = labels[:, 1:]
@@ -226,7 +226,7 @@ def contrast(kind: str, beta: float) -> list[float]:
 
 
 def with_likelihood() -> float:
-    """Return CPO's whole loss, of which the likelihood of the chosen answers is a part; here it is their -log pi."""
+    """Return CPO's whole loss, including the likelihood of the chosen answers; here it is their -log pi."""
     self = trainer(CPOTrainer, alpha=0.0, cpo_alpha=0.7, loss_type="sigmoid", beta=0.3, label_smoothing=0.0)
     self.cpo_loss = lambda *pair: CPOTrainer.cpo_loss(self, *pair)
     self.concatenated_forward = lambda *_: (T["chosen"], T["rejected"], T["logits"], T["logits"], -T["chosen"].mean())
@@ -234,7 +234,7 @@ def with_likelihood() -> float:
 
 
 def charged() -> list[float]:
-    """Return rewards from which RLOO has taken the divergence from the reference; here they are the advantages."""
+    """Return rewards after RLOO's penalty for divergence from the reference; here they are the advantages."""
     names = {"self": SimpleNamespace(beta=0.1), "gather": lambda x: x, "rewards": T["advantage"]}
     names |= {"old_per_token_logps": T["old_log_probability"], "ref_per_token_logps": T["reference"]}
     first, last = "per_token_kl = old_per_token_logps - ref_per_token_logps", "rewards = rewards - self.beta * kl"
