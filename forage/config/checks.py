@@ -28,7 +28,7 @@ MOST_SEEDS = 100_000
 
 
 def seed_numbers(asked: int | str | Iterable[int], first: int = 0) -> list[int]:
-    """Return which seeds are meant: as many from `first` on, or these. Raise `ForageError` if they cannot be."""
+    """Return the seeds: this many from `first` on, or the given ones. Raise `ForageError` if they are invalid."""
     given = asked
     try:
         if isinstance(given, str) or not isinstance(given, Iterable):
@@ -47,7 +47,7 @@ def seed_numbers(asked: int | str | Iterable[int], first: int = 0) -> list[int]:
 
 
 def check_collects_nothing(agent: Agent, behaviour: Behaviour, starts: Starts, visits: bool) -> None:
-    """Raise `ForageError` for what is about collecting, in a run from a data set."""
+    """Raise `ForageError` for options on collecting in a run from a data set."""
     for what, named in (
         ("behaviour", type(behaviour) is not type(default_behaviour(agent))),
         ("starts", not isinstance(starts, Reset)),
@@ -144,7 +144,7 @@ def check_networks(agent: Agent, spec: Spec) -> None:
 
 
 def check_encoder(cls: Any, space: Any) -> None:
-    """Raise `ForageError` for a class of one's own that is no encoder of observations of this space."""
+    """Raise `ForageError` for a class of the user that is no encoder of observations of this space."""
     name = getattr(cls, "__qualname__", repr(cls))
     contract = (
         "an encoder is an equinox.Module made by Class(key, observation_space), with size, its number of features"

@@ -1,4 +1,4 @@
-"""What parts and environments declare, read from their source: nothing of theirs is imported, so that help is quick."""
+"""Declarations of parts and environments, read from their source without importing them, so that help is quick."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def parsed(module: str) -> ast.Module:
 
 
 def definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None:
-    """Return where a module defines a class or a function, or the module that it takes it from does."""
+    """Return the definition of a class or a function in a module, or in the module that it is imported from."""
     for node in parsed(module).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
             return node
@@ -81,7 +81,7 @@ def definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None:
 
 
 def origin_of(module: str, name: str) -> str | None:
-    """Return `module:Name` of what a module calls `name`, where that is of Forage."""
+    """Return `module:Name` of the definition that a module calls `name`, if it is Forage's."""
     for node in parsed(module).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
             return f"{module}:{name}"

@@ -1,4 +1,4 @@
-"""What stands at a port when nothing is named, and the settings known to work well in an environment."""
+"""The default parts of the ports, and the settings known to work well in an environment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from forage.tasks.same import Same
 
 
 class Rule(NamedTuple):
-    """Settings for one agent wherever the spec has some property; for environments without a preset."""
+    """Settings for one agent in all environments with some property of the spec but without a preset."""
 
     agent: str
     what: str  # the property, as the start of a run says it
@@ -41,7 +41,7 @@ def is_picture(spec: Spec) -> bool:
 
 
 def reaches(spec: Spec) -> float:
-    """Half of the widest range of a continuous action, in its own units; 0 where no action has two bounds."""
+    """Return half of the widest range of a continuous action, in its own units; 0 if no action has two bounds."""
     box = spec.action_space
     if not isinstance(box, spaces.Box):
         return 0.0
@@ -109,7 +109,7 @@ def rule(agent: str, spec: Spec, native: bool) -> Rule | None:
 
 
 class Chosen(NamedTuple):
-    """Settings to lay under those that a person names, and where they are from."""
+    """Default settings below those that a user names, and their source."""
 
     settings: dict[str, Any]
     parts: dict[str, Any]  # by port
@@ -117,7 +117,7 @@ class Chosen(NamedTuple):
 
 
 def chosen(agent: str, environment: str, spec: Spec, native: bool, given: dict[str, Any]) -> Chosen:
-    """Return the preset's settings where the environment has one, else those of the rule that fits its spec."""
+    """Return the settings of the environment's preset if it has one, else those of the rule that fits its spec."""
     known = preset(agent, environment)
     if known is not None:
         why = f"preset for {known.pattern(environment)} ({known.source})"
@@ -130,9 +130,10 @@ def chosen(agent: str, environment: str, spec: Spec, native: bool, given: dict[s
 
 
 def left_out(agent: Agent, environment: str, spec: Spec, native: bool, given: Collection[str]) -> str:
-    """Say which settings an agent's name brings here and an object lacks; empty if nothing is lacking.
+    """Describe the settings of an agent's name that an object lacks here; empty if it lacks none.
 
-    An object cannot tell what was set from what was not, so it keeps its class's defaults. `given`: ports with a part.
+    An object does not show which options were set explicitly, so it keeps its class's defaults. `given`: ports with a
+    part.
     """
     name = part_name(agent)
     if target_of("agent", name) is None:
@@ -163,7 +164,7 @@ def whole_episodes(agent: str, spec: Spec, given: dict[str, Any]) -> Chosen:
 
 
 def built(parts: dict[str, dict[str, Any]], given: dict[str, Any]) -> dict[str, Any]:
-    """Return the parts that configurations name, by port; what looks ahead does so as far as the agent is told to."""
+    """Return the parts in configurations, by port; those with a discount take the agent's if it is given."""
     ahead = {"discount": given["discount"]} if "discount" in given else {}
     return {port: from_config(c | (ahead if "discount" in c else {})) for port, c in parts.items()}
 
@@ -172,10 +173,10 @@ SHORTEST, MOST = 32, 256  # steps of a rollout of each environment, and minibatc
 
 
 def fitted(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Return a rule's settings of PPO beside what a person names of a rollout.
+    """Return a rule's settings of PPO adapted to a user's rollout options.
 
-    A rollout keeps its number of transitions where other environments are named, and a minibatch its rows, as far as
-    they divide: who steps 2 environments steps each four times as long as 8.
+    A rollout keeps its number of transitions under another number of environments, and a minibatch its rows, as far as
+    they divide: 2 environments are stepped four times as long as 8.
     """
     usual = part_class("agent", "ppo")()
     settings = {name: getattr(usual, name) for name in ("num_envs", "rollout_length", "minibatches")} | settings
@@ -192,7 +193,7 @@ def fitted(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 
 def preset(agent: str, environment: str) -> Preset | None:
-    """Return the first preset whose pattern fits."""
+    """Return the first preset with a matching pattern."""
     return next((one for one in presets_of(agent) if one.pattern(environment)), None)
 
 
@@ -205,7 +206,7 @@ def default_behaviour(agent: Agent) -> Behaviour:
 
 
 def default_starts(agent: Agent) -> Starts:
-    """Return the agent's usual one, in groups as large as it compares; the environment's own where it names none."""
+    """Return the agent's usual starts, in groups of the size that it compares; the environment's own by default."""
     if not agent.usual_starts:
         return Reset()
     size = {"size": agent.group} if agent.group > 1 else {}
@@ -213,12 +214,12 @@ def default_starts(agent: Agent) -> Starts:
 
 
 def default_memory(agent: Agent) -> Memory:
-    """Return the agent's usual one: the last rollout on-policy and uniform replay off-policy where it names none."""
+    """Return the agent's usual memory; by default, the last rollout on-policy and uniform replay off-policy."""
     return part_class("memory", agent.usual_memory or ("rollout" if agent.on_policy else "uniform"))()
 
 
 class Suggestion(NamedTuple):
-    """The agent for environments of some kind where nobody names one."""
+    """The default agent for environments of some kind."""
 
     agent: str
     fits: Callable[[Spec, bool], bool]  # of the spec, and whether the environment is native
@@ -266,13 +267,13 @@ take as long; in InvertedDoublePendulum SAC 617 after 8,000 and PPO 3644 after 5
 
 
 def suggest(spec: Spec, native: bool) -> tuple[str, str]:
-    """Return an agent that suits an environment, and why."""
+    """Return an agent that suits an environment, and the reason."""
     found = next(one for one in SUGGESTIONS if one.fits(spec, native))
     return found.agent, f"{describe(spec.action_space)} actions {found.why}"
 
 
 class Length(NamedTuple):
-    """The length of a run without a preset: so many episodes, but within so many steps of each seed."""
+    """The length of a run without a preset: a number of episodes, within a range of steps of each seed."""
 
     episodes: int
     least: int
@@ -288,7 +289,7 @@ LENGTHS: dict[tuple[str, bool], Length] = {
     ("replayed actors", False): Length(100, 20_000, 40_000),
     ("texts", False): Length(20_000, 20_000, 100_000),
 }
-"""By what an agent learns from, and whether the environment is native.
+"""The length of a run, by the agent's source of data, and whether the environment is native.
 
 Actors learned from replay, as SAC's, make an update at every step: 100 a second over all seeds on two cores (15,000
 steps of Reacher with three seeds take 7 minutes), so that 40,000 steps with three seeds take 15 to 20 minutes. Texts
@@ -306,9 +307,9 @@ def length_for(agent: Agent, spec: Spec, native: bool) -> Length:
 
 
 def default_steps(agent: Agent, environment: str, spec: Spec, native: bool, suggested: bool) -> tuple[int, str]:
-    """Return how long to train when nobody says, and why: the preset's steps, else as `LENGTHS` has it.
+    """Return the default number of steps, and the reason: the preset's steps, else those of `LENGTHS`.
 
-    Where the agent was `suggested`, too, a preset's steps are cut to the most that `LENGTHS` has.
+    If the agent was `suggested` too, a preset's steps are cut to the maximum of `LENGTHS`.
     """
     length, known = length_for(agent, spec, native), preset(part_name(agent), environment)
     if known is not None and not (suggested and known.steps > length.most):
@@ -327,7 +328,7 @@ def make_agent(name: str, environment: str, options: dict[str, Any]) -> Agent:
 
 
 def usual_parts(agent: Agent) -> dict[str, Any]:
-    """Return the parts, by port, that stand beside an agent when nothing is named."""
+    """Return the default parts of an agent, by port."""
     return {
         "behaviour": default_behaviour(agent),
         "rewards": EnvironmentReward(),
@@ -338,7 +339,7 @@ def usual_parts(agent: Agent) -> dict[str, Any]:
 
 
 def upon(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Return what was given, over the preset's parts; but bonuses stand beside what the preset makes of the reward."""
+    """Return the given parts over the preset's; but bonuses are added to the preset's treatment of the reward."""
 
     def beside(part: Rewards) -> Rewards:
         if isinstance(part, Bonus):

@@ -1,4 +1,4 @@
-"""Help about what is named: the options of an agent, of an environment and of the parts at the ports."""
+"""Help on the named agent and environment: their options, and those of the parts at the ports."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def option_line(option: str, default: Any, meaning: str) -> list[str]:
 
 
 def environment_lines(name: str) -> Iterator[str]:
-    """Yield a line for each option of an environment; raise `ForageError` where there is no such environment."""
+    """Yield a line for each option of an environment; raise `ForageError` if there is no such environment."""
     from forage.environments import make
     from forage.environments.registry import maker_of
 
@@ -74,7 +74,7 @@ def argument_meanings(cls: type) -> dict[str, str]:
 
 
 def ports() -> list[str]:
-    """Return the ports at which a run may have another part than the usual one."""
+    """Return the ports of a run whose part can be chosen."""
     return [port for port in registry.PORTS if port != "agent"]
 
 
@@ -100,7 +100,7 @@ def training_help(command: str, positional: list[str], words: options.Words) -> 
 
 
 def port_lines(agent: str, words: options.Words) -> Iterator[str]:
-    """Yield the options of the part at each port: the one that is named, else the one that is used without a word."""
+    """Yield the options of the part at each port: the named one, else the default."""
     from forage.config.defaults import usual_parts
 
     usual = usual_parts(registry.part_class("agent", agent)())
@@ -113,6 +113,6 @@ def port_lines(agent: str, words: options.Words) -> Iterator[str]:
 
 
 def docstrings(module: Any, cls: type) -> str:
-    """Return what a module and its class say of themselves, where the class says more than its own first line."""
+    """Return the docstrings of a module and its class, if the class has one of its own."""
     said = [inspect.cleandoc(text) for text in (module.__doc__, cls.__doc__) if text]
     return "\n\n".join(dict.fromkeys(said))

@@ -1,4 +1,4 @@
-"""From what was given as an environment to the environment, and to its spec."""
+"""The resolution of an environment's name or object to the environment and its spec."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def resolve_environment(
 
 
 def bare(id: str) -> str:
-    """Return `file.py:Class` of problems in text without the prefix of texts, which such classes do not need."""
+    """Return `file.py:Class` of problems in text without the prefix of texts, as such classes do not need it."""
     rest = id.removeprefix("text:")
     return rest if rest != id and ".py:" in rest else id
 
 
 def wrap_on_host(name: str, build: Any, wrap: Sequence[str]) -> Callable[[int], HostEnvironment]:
-    """Return what builds a batch with the named wrappers around each environment of it."""
+    """Return a function that builds a batch with the named wrappers around each environment of it."""
     factory = getattr(build, "__self__", None)
     if not isinstance(factory, HostFactory):
         raise ForageError(
@@ -86,7 +86,7 @@ def wrap_on_host(name: str, build: Any, wrap: Sequence[str]) -> Callable[[int], 
 
 
 def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple[str, Any, dict[str, Any]]:
-    """Return what `resolve_environment` returns for an object, a class or a function."""
+    """Resolve an object, a class or a function as `resolve_environment` does."""
     if isinstance(given, gymnasium.vector.VectorEnv):
         raise ForageError(many_environments(given))
     if isinstance(given, gymnasium.Env):
@@ -122,7 +122,7 @@ def resolve_object(given: Any, options: dict[str, Any], name: str = "") -> tuple
 
 
 class Copies:
-    """Make copies of an environment that a person made, which itself is left as it is.
+    """Make copies of a user's environment, which itself is left unchanged.
 
     A copy has the numbers that the object has now, and its wrappers. Its chance is that of the seed given to `reset`.
     """
@@ -157,7 +157,7 @@ def id_of(given: Any) -> str | None:
 
 
 def many_environments(given: gymnasium.vector.VectorEnv[Any, Any, Any]) -> str:
-    """Say what to give in place of a vector environment, as training and evaluation make as many as they need."""
+    """Return advice against a vector environment, as training and evaluation choose the number of environments."""
     id, cls = id_of(given), type(given.unwrapped).__name__
     one = f", or one of them: '{id}'" if id else ""
     made = f"gymnasium.make_vec('{id.partition(':')[2]}', n, vectorization_mode='sync', ...)" if id else f"{cls}(...)"
@@ -168,12 +168,12 @@ def many_environments(given: gymnasium.vector.VectorEnv[Any, Any, Any]) -> str:
 
 
 def refuses(function: Any, options: dict[str, Any]) -> bool:
-    """Return whether a function of a number of environments does not take some options; `info` is one of ours."""
+    """Return whether a function of a number of environments does not take some options; `info` is Forage's own."""
     return takes_a_number(function) and not options.keys() <= {"info", *named(function)}
 
 
 def name_of_maker(function: Any) -> str:
-    """Return how an environment is called that a function or a class makes."""
+    """Return the name of an environment made by a function or a class."""
     while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, "__name__", type(function).__name__)
@@ -181,7 +181,7 @@ def name_of_maker(function: Any) -> str:
 
 
 def checked(build: Callable[..., Any], name: str, options: dict[str, Any]) -> Callable[[int], HostEnvironment]:
-    """Return the same function. What it returns is looked at before anything else is done with it."""
+    """Return the same function with a check of its result."""
     return functools.partial(build_counted, build, name, options)
 
 

@@ -46,13 +46,13 @@ ABOUT = ("spec", "devices_per_seed", "history", "parent")  # what a run writes o
 
 
 def read_arguments(file: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the arguments of `forage.train` that a file holds. Raise `ForageError` if it says something else."""
+    """Return the arguments of `forage.train` in a file. Raise `ForageError` if it has other content."""
     path = Path(file)
     return arguments_of(str(path), read(path))
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return what a file holds, by its ending: JSON, TOML or YAML."""
+    """Return the content of a file, by its suffix: JSON, TOML or YAML."""
     kind = path.suffix.lower()
     if path.is_dir():
         raise ForageError(f"{path} is a directory; the settings of a run are in its file config.json.")
@@ -116,7 +116,7 @@ def arguments_of(where: str, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def or_of_agent(name: str, config: dict[str, Any], known: list[str]) -> str:
-    """Return the end of a sentence about an unknown setting: that it is the agent's, or which was meant."""
+    """Return the end of a sentence about an unknown setting: that it is the agent's, or a similar name."""
     agent = config.get("agent")
     agent = agent.get("part") if isinstance(agent, dict) else agent
     if agent and registry.target_of("agent", agent):
@@ -170,9 +170,9 @@ def part_of(where: str, port: str, stored: Any) -> Any:
 
 
 def agent_of(where: str, stored: Any) -> dict[str, Any]:
-    """Return the agent's name and options; where all its fields are there, as a run writes them, itself.
+    """Return the agent's name and options; the agent itself if all its fields are present, as in a run's file.
 
-    Under options that are not there come those that suit the environment.
+    Missing options take the defaults that suit the environment.
     """
     name, options = named(where, "agent", stored)
     fields = {field.name for field in registry.fields(registry.part_class("agent", name))}

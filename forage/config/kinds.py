@@ -1,4 +1,4 @@
-"""Checks that what was given is of the type that was declared, in one sentence and before anything is done with it."""
+"""Checks of arguments against their declared types, in one sentence and before any use."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def names_paths(wanted: Any) -> bool:
 
 
 def check_fields(part: Any, name: str) -> None:
-    """Raise `ForageError` for a field of a part, which is called `name`, that is not of its type."""
+    """Raise `ForageError` for a field of a wrong type in a part that messages call `name`."""
     usual = {field.name: field.default for field in dataclasses.fields(part)}
     changed = {field: value for field in usual if (value := getattr(part, field)) is not usual[field]}
     check_kinds(changed, types_of(type(part)), name)
@@ -90,7 +90,7 @@ def fits(value: Any, wanted: Any) -> bool:
 
 
 def words(wanted: Any) -> str:
-    """Say what values are of a type."""
+    """Describe the values of a type."""
     origin, inner = typing.get_origin(wanted), typing.get_args(wanted)
     if origin in (types.UnionType, typing.Union):
         named = [words(one) for one in inner if one is not types.NoneType]
@@ -106,6 +106,6 @@ def words(wanted: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value as a sentence has it: what it is, and its type where that is all that can be told in a line."""
+    """Return a value's text in a sentence, or its type if the text is long."""
     text = repr(value)
     return text if len(text) <= 60 and not text.startswith("<") else f"a {type(value).__name__}"

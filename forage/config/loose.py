@@ -1,4 +1,4 @@
-"""Options of an agent that are given in Python beside a run's own: `forage.train("ppo", ..., learning_rate=1e-3)`."""
+"""Options of an agent among the arguments of a Python call: `forage.train("ppo", ..., learning_rate=1e-3)`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS = (
     "step_timeout", "hosts", "coordinator", "checkpoint_seconds", "display", "track", "callbacks", "stop_at", "keep",
     "keep_every", "start_from", "with_memory",
 )  # fmt: skip
-"""What `forage.train` takes itself."""
+"""The arguments of `forage.train` itself."""
 
 
 def with_loose(
@@ -29,10 +29,10 @@ def with_loose(
     environment: Any,
     parts: Mapping[str, Part | None],
 ) -> dict[str, Any]:
-    """Return the agent's options with those in `loose`, which nothing else has.
+    """Return the agent's options together with those in `loose`.
 
-    Raise `ForageError` for what the agent does not have, or the environment called `name` or one of the `parts` has,
-    too.
+    Raise `ForageError` for an option that the agent lacks, or that the environment called `name` or one of the `parts`
+    has too.
     """
     known = {field.name for field in registry.fields(class_of(agent))}
     shown = registry.short_name(agent) if isinstance(agent, Agent) else agent
@@ -68,5 +68,5 @@ def unknown(word: str, agent: Any, known: Iterable[str]) -> ForageError:
 
 
 def class_of(agent: Agent | str) -> type:
-    """Return the class of an agent, or of the one that a name means."""
+    """Return the class of an agent, given as an object or a name."""
     return registry.part_class("agent", agent) if isinstance(agent, str) else type(agent)

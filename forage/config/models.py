@@ -17,7 +17,7 @@ from forage.nn.language.pretrained import Pretrained, Tree
 from forage.nn.transformer import Transformer
 
 HELD: dict[str, Transformer] = {}
-"""What `taken` has read, by hash, until a run begins with it: large models are not read twice."""
+"""Models read by `taken`, by hash, until a run starts with them: large models are not read twice."""
 
 
 def taken(part: Tree) -> Tree:

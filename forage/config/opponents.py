@@ -20,7 +20,7 @@ RANDOM, PERFECT = "random", "perfect"
 
 
 class Random(Opponent):
-    """A player who moves at random, among the moves that are allowed."""
+    """A player of random legal moves."""
 
     def act(
         self, hidden: PyTree[Array], observation: PyTree[Array], spec: Spec, key: Key[Array, ""]
@@ -29,7 +29,7 @@ class Random(Opponent):
 
 
 class Trained(Opponent):
-    """A trained agent, which plays as it is evaluated."""
+    """A trained agent with its evaluation actions."""
 
     agent: Agent
     agent_state: Any
@@ -46,7 +46,7 @@ class Trained(Opponent):
 
 
 def default_opponent(environment: Any, behaviour: Behaviour) -> str | None:
-    """Return the opponent where nobody names one: `random` where agents play against one another, else none."""
+    """Return the default opponent: `random` if agents play against one another, else `None`."""
     competitive = isinstance(environment, Environment) and environment.competitive
     return RANDOM if competitive or behaviour.opposes else None
 

@@ -1,4 +1,4 @@
-"""Command-line words: options to values, typed by the fields they set, with one sentence for what does not fit."""
+"""Command-line options: their conversion to values by the types of fields, with one sentence for a misfit."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from forage.core.errors import ForageError, did_you_mean, nearest
 Word = str | bool | list[str]
 Words = dict[str, Word]
 DASHES = "\N{HYPHEN}\N{NON-BREAKING HYPHEN}\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}"
-"""What editors and pages turn two hyphens into."""
+"""Characters that editors and pages put in place of two hyphens."""
 LISTED = {
     int: "one or more whole numbers with commas between them, such as 64,64",
     float: "one or more numbers with commas between them, such as 0.0003,0.001",
 }
-"""What a list on the command line is, by the type of what is in it."""
+"""Descriptions of lists on the command line, by the type of their elements."""
 
 
 def split(arguments: list[str], flags: set[str], lists: Collection[str] = ()) -> tuple[list[str], Words]:
@@ -65,7 +65,7 @@ def hyphens(name: str) -> str:
 
 
 def many(words: Words, name: str) -> list[str]:
-    """Return what was given for an option that may be given more than once."""
+    """Return the values of an option that may be repeated."""
     found = words.get(name, [])
     return found if isinstance(found, list) else [str(found)]
 
@@ -124,10 +124,10 @@ def parse(name: str, text: Word, wanted: Any) -> Any:
 
 
 def guess(text: Word) -> Any:
-    """Return what a text means, for options of environments, whose types are not known beforehand.
+    """Return the value of a text for an option of an environment, whose type is unknown at this point.
 
-    A number, a truth value or `none`; `a,b` is a list of these, and what begins with a bracket or a quote is as in
-    Python, so that `'a,b'` and `'none'`, with the quotes, are texts. All else is text.
+    A number, a truth value or `none`; `a,b` is a list of these, and a text that starts with a bracket or a quote is as
+    in Python, so that `'a,b'` and `'none'`, with the quotes, are texts. Any other text is itself.
     """
     text = str(text)
     known = {"true": True, "false": False, "none": None}

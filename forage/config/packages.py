@@ -28,7 +28,7 @@ from forage.core.ranges import Range
 
 GROUP = "forage.parts"
 OWN = "forage-rl"
-"""Forage's own distribution, whose parts keep their names if another package claims them too."""
+"""Forage's own distribution; its parts keep their names if another package claims them too."""
 PORTS = ("agent", "tasks", "starts", "behaviour", "rewards", "memory")
 
 
@@ -139,5 +139,5 @@ def package_of(module: str) -> Package | None:
 
 
 def warn(sentence: str) -> None:
-    """Warn the person who uses the library."""
+    """Warn the user of the library."""
     warnings.warn(sentence, stacklevel=3)

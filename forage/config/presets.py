@@ -28,7 +28,7 @@ class Preset(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Return what it sets, of the agent and then of other ports: `clip 0.1; rewards scale, low -1, high 1`."""
+        """Return its settings, of the agent and then of other ports: `clip 0.1; rewards scale, low -1, high 1`."""
 
         said = {"": self.settings} | {f"{port} {part['part']}, ": part for port, part in self.parts.items()}
         texts = []
@@ -64,17 +64,17 @@ def normalised(discount: float = 0.99) -> dict[str, dict[str, Any]]:
 
 
 def replay(capacity: int) -> dict[str, dict[str, Any]]:
-    """Uniform replay of so many transitions; of a shorter run's, only as many as it has steps are kept in memory."""
+    """Return uniform replay of `capacity` transitions; a shorter run's memory is only as large as its steps."""
     return {"memory": {"part": "uniform", "capacity": capacity}}
 
 
 def adjusted(capacity: int) -> dict[str, dict[str, Any]]:
-    """Loss-adjusted prioritised replay of so many transitions."""
+    """Return loss-adjusted prioritised replay of `capacity` transitions."""
     return {"memory": {"part": "lap", "capacity": capacity}}
 
 
 def held(interval: int) -> dict[str, dict[str, Any]]:
-    """Noise drawn anew every so many steps: what gSDE acts with."""
+    """Return gSDE's noise, redrawn every `interval` steps."""
     return {"behaviour": {"part": "held-noise", "interval": interval}}
 
 
@@ -84,7 +84,7 @@ def greedy(end: float, fraction: float) -> dict[str, dict[str, Any]]:
 
 
 def rollouts(num_envs: int, length: int, batch: int) -> dict[str, int]:
-    """PPO's rollout, cut into minibatches of `batch` transitions; one, where there are no more than that."""
+    """Return PPO's rollout, cut into minibatches of `batch` transitions; a single one if there are no more."""
     return {"num_envs": num_envs, "rollout_length": length, "minibatches": max(num_envs * length // batch, 1)}
 
 

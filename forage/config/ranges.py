@@ -1,4 +1,4 @@
-"""Ranges of hyper-parameters: by their field-standard names, or as the part says itself in its `ranges`."""
+"""Ranges of hyper-parameters: by their field-standard names, or declared in a part's `ranges`."""
 
 from __future__ import annotations
 
@@ -108,14 +108,15 @@ ABOVE = {
     "clip_rho",
     "epsilon",
 }
-"""Names that are never their least number: nothing would be learned by it, its logarithm is taken, or it divides."""
+"""Names that exclude their lower bound: it would stop learning, or it is divided by or has no logarithm."""
 BELOW = {"norm_discount", "rms_decay", "learning_rate", "weight", "entropy_coefficient", "value_coefficient"}
-"""Names that are never their greatest number: sums across the ends of episodes would have no bound, nothing new would
-count, or one update would ruin the agent."""
+"""Names that exclude their upper bound: sums across the ends of episodes would diverge, new data would not count, or
+one update would ruin the agent.
+"""
 
 
 def range_of(cls: type, field: str) -> Range | None:
-    """Return what numbers a part's field may hold: as the class says, else as all parts share it; `None` if neither."""
+    """Return the range of a part's field: the class's own, else the shared one; `None` if neither exists."""
     if (found := declared(cls, field)) is not None:
         return found
     if field in RANGES:
@@ -125,13 +126,13 @@ def range_of(cls: type, field: str) -> Range | None:
 
 
 def range_words(cls: type, field: str) -> str:
-    """Say what numbers a part's field may hold; empty if it has no range."""
+    """Describe the range of a part's field; empty if it has none."""
     found = range_of(cls, field)
     return found.words() if found else ""
 
 
 def check_ranges(part: Any, name: str) -> None:
-    """Raise `ForageError` for a hyper-parameter of `part`, or of a part within it, that cannot be what it is."""
+    """Raise `ForageError` for a hyper-parameter out of its range in `part`, or in a part within it."""
     check_fields(part, name)
     for field in dataclasses.fields(part):
         value = getattr(part, field.name)
@@ -142,14 +143,14 @@ def check_ranges(part: Any, name: str) -> None:
 
 
 def check_number(cls: type, field: str, number: float, name: str) -> None:
-    """Raise `ForageError` when a number cannot be the field of a part of this class, which is called `name`."""
+    """Raise `ForageError` if a number is out of range for the field of this class; messages call the part `name`."""
     wanted = range_of(cls, field) or Range()
     if not wanted.fits(number):
         raise ForageError(f"{field.replace('_', '-')} of {name} is {wanted.words()}, not {number:g}.")
 
 
 def numbers(value: Any) -> Iterator[float]:
-    """Yield the plain numbers in a field; of a schedule, those between which it moves."""
+    """Yield the plain numbers in a field; of a schedule, its end points."""
     if isinstance(value, Schedule):
         yield from value.values()
     elif isinstance(value, (int, float)) and not isinstance(value, bool):

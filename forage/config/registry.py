@@ -1,7 +1,7 @@
-"""Parts by name: what `forage list` shows, what options and configuration files may say.
+"""Parts by name, for `forage list`, options and configuration files.
 
-A part is named by its port's table here, or by `module:Class` when it is a user's own.
-Nothing is imported before it is named.
+A part is named by its port's table here, or by `module:Class` when it is a user's own. No part is imported before it is
+named.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ INNER = {
         for name in ("Fixed", "Uniform", "LogUniform", "Normal", "Choice", "Linear")
     ),
 }
-"""`module:Class` of what other parts have within them, and no port has a name for."""
+"""`module:Class` of parts that only other parts contain, which no port names."""
 
 WRAPPERS: dict[str, str] = {
     "frame-stack": "forage.environments.wrappers.images:FrameStack",
@@ -102,7 +102,7 @@ WRAPPERS: dict[str, str] = {
     "missing": "forage.environments.wrappers.randomness.missing:Missing",
     "drift": "forage.environments.wrappers.randomness.drift:Drift",
 }
-"""What can go around an environment, by name."""
+"""Wrappers of environments, by name."""
 
 
 def load(target: str) -> type:
@@ -177,7 +177,7 @@ def check_wrapper(name: str) -> None:
 
 
 def wrapper_fields(cls: type) -> list[Field]:
-    """Return the options of a wrapper: its fields, but for the environment that it is put around."""
+    """Return the options of a wrapper: its fields without the wrapped environment."""
     return [field for field in fields(cls) if field.name not in ("environment", "inside")]
 
 
@@ -251,9 +251,9 @@ def meaning_of(option: str, module: str) -> str:
 
 @functools.cache
 def explained(cls: type) -> dict[str, str]:
-    """Return the comment behind each field of a class, with the lines it wraps onto; nothing without a source.
+    """Return the comment on each field of a class, with its continuation lines; empty without a source.
 
-    Reading a source takes milliseconds, and what an agent has in common with others is asked for with each of them.
+    Reading a source takes milliseconds, and the fields that agents share are looked up for each of them.
     """
     try:
         return explained_in(inspect.getsource(cls))
@@ -339,7 +339,7 @@ def made(cls: Any, options: dict[str, Any]) -> Any:
 
 
 def from_config(config: dict[str, Any]) -> Any:
-    """Return the inverse of `to_config`. Raise `PythonObject` for what only a description was kept of."""
+    """Return the inverse of `to_config`. Raise `PythonObject` for an object stored only as a description."""
     name = config["part"]
     target = next((table[name] for table in PORTS.values() if name in table), None)
     target = target or next(filter(None, (target_of(port, name) for port in PORTS)), None)
@@ -372,4 +372,4 @@ def rebuilt(value: Any, what: str) -> Any:
 
 
 class PythonObject(ForageError):
-    """A part holds something that a configuration file cannot."""
+    """An error for a part that holds an object that a configuration file cannot."""

@@ -1,4 +1,4 @@
-"""From a run's files back to what acts."""
+"""The loading of policies from a run's files."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ KEPT = "kept"  # the folder of the agents that a run keeps beside its newest
 
 
 NEEDED = ("agent", "environment", "steps", "seeds", "sweep", "spec")
-"""What the configuration of every run has."""
+"""The keys that every run's configuration has."""
 
 
 def read_config(directory: Path) -> dict[str, Any]:
-    """Return a run's configuration. Raise `ForageError` if there is none, or one of something else."""
+    """Return a run's configuration. Raise `ForageError` if there is none, or one of another kind."""
     path = directory / "config.json"
     try:
         config = records.parse(path.read_text(encoding="utf-8"))
@@ -46,7 +46,7 @@ def read_config(directory: Path) -> dict[str, Any]:
 
 
 def read_evaluation(directory: Path) -> dict[str, Any] | None:
-    """Return a run's evaluation; `None` before there is one, also where a crash of the machine left its file empty."""
+    """Return a run's evaluation; `None` before there is one, or if a crash of the machine left its file empty."""
     path = directory / "evaluation.json"
     if not path.exists() or not path.stat().st_size:
         return None
@@ -61,13 +61,13 @@ def load_policy(
     checkpoint: str | int | None = None,
     **settings: float,
 ) -> Policy:
-    """Return the agent of the best member in evaluation (the first, if there was none), which `member` then names.
+    """Return the agent of the best member in evaluation (the first without one); its `member` is set.
 
-    Of a sweep it is the best seed of the setting with the best score.
+    In a sweep it is the best seed of the setting with the best score.
 
-    `seed`, and `settings` of a sweep such as `learning_rate=0.001`, say among which members.
-    `actions`: `greedy` or `sampled`; unless said, as the run was told or, with `auto`, as its evaluation chose.
-    `checkpoint`: `best`, or the step of one that the run has kept (`--keep best`, `--keep-every N`); else the newest.
+    `seed`, and `settings` of a sweep such as `learning_rate=0.001`, restrict the members. `actions`: `greedy` or
+    `sampled`; by default as configured or, with `auto`, as its evaluation chose. `checkpoint`: `best`, or the step of a
+    kept one (`--keep best`, `--keep-every N`); by default the newest.
     """
     check_precision()
     check_kinds({"directory": directory, "seed": seed}, {"directory": str | os.PathLike[str], "seed": int | None})
@@ -124,17 +124,17 @@ def agent_file(directory: Path, checkpoint: str | int | None = None) -> Path:
 
 
 BY_ENTRY = "entry"
-"""What `scales` says in the spec of a run whose networks see each whole number over its own bound."""
+"""The entry `scales` in the spec of a run that scales each whole number by its own bound."""
 
 
 def as_trained(config: dict[str, Any], space: Any) -> Any:
-    """Return the space of a run's observations, whose whole numbers are read as when the run began."""
+    """Return the space of a run's observations, with whole numbers scaled as at the start of the run."""
     told = config["spec"].get("scales") == BY_ENTRY
     return space if told or not spaces.reads_by_entry(space) else spaces.with_one_factor(space)
 
 
 def spec_from_config(config: dict[str, Any]) -> Spec:
-    """Return what the agent knew of its environment, from a run's configuration."""
+    """Return the agent's spec of its environment, from a run's configuration."""
     stored = config["spec"]
     return Spec(
         stored["name"],

@@ -86,7 +86,7 @@ UPDATES = 50_000  # of a run from a data set where nobody says how many: minutes
 
 @dataclasses.dataclass
 class Setup:
-    """Everything that decides what a run does."""
+    """All settings of a run."""
 
     name: str  # of the environment
     environment: Environment | Callable[[int], HostEnvironment]
@@ -120,17 +120,17 @@ class Setup:
 
     @property
     def members(self) -> list[dict[str, Any]]:
-        """Return what sets each member of the run apart: its seed, and its settings where there is a sweep."""
+        """Return the seed of each member of the run, and its settings in a sweep."""
         return members_of(self.sweep, self.seeds)
 
     @property
     def settings(self) -> int:
-        """Return how many settings a sweep has; without one, 1."""
+        """Return the number of settings of a sweep; without one, 1."""
         return len(settings_of(self.sweep))
 
     @property
     def scored(self) -> str | None:
-        """Return which reward a score is of, where the environment has several: `1 treasure + 0.1 time`."""
+        """Return the reward of a score, if the environment has several: `1 treasure + 0.1 time`."""
         names = self.spec.reward_names
         if not names:
             return None
@@ -140,7 +140,7 @@ class Setup:
         return " + ".join(f"{weight:g} {name}" for weight, name in zip(weights, names, strict=True) if weight) or "0"
 
     def learner(self, learns: bool = True) -> Learner:
-        """Return what remembers and learns. Raise `ForageError` if its parts do not fit.
+        """Build the learner with its memory. Raise `ForageError` if its parts do not fit.
 
         Without `learns` it only acts, and neither data sets nor demonstrations are read.
         """
@@ -162,7 +162,9 @@ class Setup:
         return learner
 
     def prepared(self, memory: Memory) -> Memory:
-        """Return what the agent learns from: of a data set its best episodes, or the returns of the rewards it gets."""
+        """Return the memory with the agent's training data: the best episodes of a data set, or the rewards'
+        returns.
+        """
         agent, rewards = settled(self.agent), self.rewards
         told = agent.returns or agent.contexts
         if not (told or agent.best_episodes < 1):
@@ -209,11 +211,11 @@ class Setup:
     def runner(
         self, devices: Devices = None, learns: bool = True, workers: Workers = NO_WORKERS, hosts: int = 1
     ) -> Runner:
-        """Build what runs the loop for every member. Raise `ForageError` if the parts do not fit.
+        """Build the runner for every member. Raise `ForageError` if the parts do not fit.
 
-        On CPU, `devices` asks for so many of them instead of one for each member; JAX must not be in use yet.
-        `XLA_FLAGS=--xla_force_host_platform_device_count=N` asks for N. Without `learns` it only evaluates. `workers`
-        step environments on the host. Of several `hosts`, which are connected, `devices` are those of all.
+        On the CPU, `devices` makes as many devices instead of one for each member; JAX must not be in use yet.
+        `XLA_FLAGS=--xla_force_host_platform_device_count=N` makes N. Without `learns` it only evaluates. `workers` step
+        environments on the host. With several connected `hosts`, `devices` are those of all.
         """
         members = self.members
         numbers = {f"learner.agent.{name}": [member[name] for member in members] for name in self.sweep}
@@ -228,7 +230,7 @@ class Setup:
         workers: Workers = NO_WORKERS,
         hosts: int = 1,
     ) -> Runner:
-        """Build what runs the loop for these seeds, each with its own numbers; see `runner`."""
+        """Build the runner for these seeds, each with its own numbers; see `runner`."""
         if isinstance(self.environment, Environment):
             if workers.count:
                 raise ForageError(f"{self.name} is stepped on the device, where no workers are needed; leave them out.")
@@ -249,7 +251,7 @@ class Setup:
         return HostRunner(learners, self.environment, list(seeds), self.steps, self.way, workers)
 
     def only_data_on_host(self) -> str:
-        """Return a sentence on what works in place of learning from a data set alone on the host."""
+        """Return a sentence on alternatives to learning from a data set alone on the host."""
         name = self.name.rpartition(":")[2]
         own = ""
         if name in NATIVE:
@@ -268,7 +270,7 @@ class Setup:
 
     @property
     def way(self) -> Way:
-        """Return what else a run on the host is asked for."""
+        """Return the further options of a run on the host."""
         tasks = None if isinstance(self.tasks, Same) else self.tasks
         plain = isinstance(self.starts, Reset) and tasks is None
         return Way(None if plain else self.starts, self.visits, tasks)
@@ -314,7 +316,7 @@ class Setup:
             batch.close()
 
     def check_evolver(self) -> None:
-        """Raise `ForageError` for what an agent that learns from whole returns has no use for."""
+        """Raise `ForageError` for options without use for an agent that learns from whole returns."""
         name = registry.part_name(self.agent)
         if not self.native:
             raise ForageError(
@@ -332,7 +334,7 @@ class Setup:
             raise ForageError(f"{name} keeps returns alone, so its visits cannot be counted; leave visits out.")
 
     def config(self) -> dict[str, Any]:
-        """Plain data from which `from_config` makes the same setup."""
+        """Return plain data from which `from_config` makes the same setup."""
         return {
             "environment": self.environment_config,
             **{port: registry.to_config(getattr(self, port)) for port in ("agent", *PORTS)},
@@ -372,17 +374,17 @@ def make_setup(
     data: str | os.PathLike[str] | None = None,
     **parts: Any,
 ) -> Setup:
-    """Fill in what was not said. `parts` are by port, each a part or its name; `wrap` names wrappers, first innermost.
+    """Return the setup with defaults for all unset options. `parts` are by port, each a part or its name.
 
-    What else is among `parts` are options of the agent, such as `learning_rate`, as in `agent_options`.
-    `evaluation_actions`: `greedy`, the agent's best guess, `sampled`, drawn from its policy as in training, or `auto`,
-    which of the two did better in episodes played for that; see `forage.runs.scoring.choose`.
-    `visits`: where the agent goes is counted, on the environment's map.
-    `opponent`: who plays every seat but the agent's own in evaluation: `random` (the default where agents play against
-    one another), `perfect`, or the directory of a run.
-    `data`: the file or folder of a data set, short for `memory=DataSet(file)`; `steps` are then updates.
+    `wrap` names wrappers, the first innermost. Other entries of `parts` are options of the agent, such as
+    `learning_rate`, as in `agent_options`. `evaluation_actions`: `greedy`, the agent's most likely action, `sampled`,
+    drawn from its policy as in training, or `auto`, the better of the two in separate episodes; see
+    `forage.runs.scoring.choose`. `visits`: count the visits to each cell of the environment's map. `opponent`: the
+    player of every seat but the agent's own in evaluation: `random` (the default if agents play against one another),
+    `perfect`, or the directory of a run. `data`: the file or folder of a data set, short for `memory=DataSet(file)`;
+    `steps` are then updates.
 
-    Raises `ForageError` for what cannot be.
+    Raise `ForageError` for invalid options.
     """
     if data is not None:
         if parts.get("memory") is not None:
@@ -507,13 +509,13 @@ def make_setup(
 
 
 def completed(agent: Agent, behaviour: Behaviour) -> Agent:
-    """Return the agent with the options that go with a behaviour, where it leaves them at `None`."""
+    """Return the agent with the options that go with a behaviour, for those that it leaves at `None`."""
     told = {name: value for name, value in behaviour.completes(agent).items() if getattr(agent, name) is None}
     return dataclasses.replace(agent, **told) if told else agent
 
 
 def shortened(memory: Memory, agent: Agent, streams: int, transitions: int) -> Memory:
-    """Return the same memory with no more places than a run of so many transitions can fill, in whole rollouts."""
+    """Return the same memory with no more places than a run of this many transitions can fill, in whole rollouts."""
     if isinstance(memory, Around):
         memory = memory.around(shortened(memory.inner, agent, streams, transitions))
     capacity = getattr(memory, "capacity", None)
@@ -532,11 +534,11 @@ def from_config(
     where: str | os.PathLike[str] | None = "This configuration",
     **given: Any,
 ) -> Setup:
-    """Return the setup that `Setup.config` wrote. What was a Python object must be given again.
+    """Return the setup that `Setup.config` wrote. Python objects must be given again.
 
-    `given` are parts by port, `evaluation_actions` and `opponent`, where they are not to be the run's own (or `None`).
-    `data`: where the run's data set lies now. `where`: the run's directory. Raise `ForageError` if it names code
-    that is not known here; `where=None` does not ask.
+    `given` are parts by port, `evaluation_actions` and `opponent`, if they are to replace the run's own (or `None`).
+    `data`: the present path of the run's data set. `where`: the run's directory. Raise `ForageError` if it names code
+    that is not known here; `where=None` does not check.
     """
     if where is not None:
         named = list(of_environment(environment)) if isinstance(environment, str) else []

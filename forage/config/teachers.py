@@ -37,7 +37,7 @@ def taught(starts: Starts, environment: Environment) -> Starts:
 
 
 def sealed(behaviour: Behaviour) -> Behaviour:
-    """Return the behaviour with the hash of its expert's agents, where that is a run and has none yet."""
+    """Return the behaviour with the hash of its expert's agents, if that is a run and has none yet."""
     if not isinstance(behaviour, DAgger) or not isinstance(behaviour.expert, str) or behaviour.sha256:
         return behaviour  # what was sealed before may be gone where a run is only evaluated
     path = Path(behaviour.expert).expanduser().absolute()
@@ -48,7 +48,7 @@ def sealed(behaviour: Behaviour) -> Behaviour:
 def taken(part: Tree) -> Tree:
     """Return a part with the agent, and its hash, of each run whose policy it, or a part within it, acts with.
 
-    What was taken before stays, as the run may be gone where this one is only evaluated.
+    Agents taken earlier stay, as their run may be gone when this one is only evaluated.
     """
 
     def one(policy: Frozen) -> Frozen:
@@ -62,7 +62,7 @@ def taken(part: Tree) -> Tree:
 
 
 def with_weights(part: Tree, spec: Spec) -> Tree:
-    """Return a part with the weights of each run whose policy it, or a part within it, acts with.
+    """Return a part with the weights of each run that it, or a part within it, takes its policy from.
 
     Raise `ForageError` if such a run is gone, has learned more since, or is of another environment.
     """
@@ -82,7 +82,7 @@ def with_weights(part: Tree, spec: Spec) -> Tree:
 
 
 def check_plays(plays: Spec, spec: Spec, path: str, what: str) -> None:
-    """Raise `ForageError` if a run's agent sees or does other things than there are in an environment."""
+    """Raise `ForageError` if a run's agent has other observations or actions than an environment."""
     have, wanted = ([spaces.to_json(x.observation_space), spaces.to_json(x.action_space)] for x in (plays, spec))
     if have != wanted:
         raise ForageError(

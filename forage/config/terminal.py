@@ -1,4 +1,4 @@
-"""Words in as many columns as the terminal has. Loads nothing large."""
+"""Text in as many columns as the terminal has. Loads no large module."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import textwrap
 
 
 def columns() -> int:
-    """Return how many columns to fill: the terminal's, 120 at most."""
+    """Return the number of columns to fill: the terminal's, 120 at most."""
     return min(120, shutil.get_terminal_size((100, 24)).columns)
 
 

@@ -1,4 +1,4 @@
-"""What a stored configuration names beside Forage's own tables: code of a person's own, and addresses."""
+"""The user's code and the addresses that a stored configuration names, apart from Forage's own tables."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from forage.environments.catalogue import NATIVE, SUITES
 FILE = re.compile(r".+\.py:\S+", re.DOTALL)
 """Text that names a class or function in a file."""
 IMPORTING = ("gymnasium", "pettingzoo", "mo-gymnasium", "robotics")
-"""Suites whose ids may name a module that is imported."""
+"""Suites with ids that may name a module to import."""
 
 
 def code_in(config: dict[str, Any]) -> list[str]:
-    """Return all the code that a configuration names, as `file.py:Name` or `module:Name`, and nothing of Forage's."""
+    """Return all foreign code that a configuration names, as `file.py:Name` or `module:Name`."""
     stored = config.get("environment")
     stored = {"id": stored} if isinstance(stored, str) else stored if isinstance(stored, dict) else {}
     found = [*of_environment(str(stored.get("id", "")))]
@@ -81,7 +81,7 @@ def is_schedule(words: str) -> bool:
 
 
 def entries_in(config: dict[str, Any]) -> list[core.Entry]:
-    """Return what a person would have to know to act with a configuration."""
+    """Return the code and the addresses that a user must trust to act with a configuration."""
     found = addresses_in(config)
     for name in code_in(config):
         for path in core.files_of(core.source_of(name)):
@@ -90,7 +90,7 @@ def entries_in(config: dict[str, Any]) -> list[core.Entry]:
 
 
 def stored(where: str | os.PathLike[str], config: dict[str, Any], *given: Any) -> Any:
-    """Guard what is imported within for a configuration that was read from `where`; see `core.trust.stored`."""
+    """Guard imports for a configuration that was read from `where`; see `core.trust.stored`."""
     return core.stored(where, unknown_in(config), given)
 
 
@@ -106,14 +106,14 @@ def check(where: str | os.PathLike[str], config: dict[str, Any]) -> None:
 
 
 def unknown_in(config: dict[str, Any]) -> list[core.Entry]:
-    """Return what of a configuration is not known here."""
+    """Return the unknown entries of a configuration."""
     return [entry for entry in entries_in(config) if not core.is_known(entry)]
 
 
 def keep_own(config: dict[str, Any], but: dict[str, Any] | None = None) -> None:
-    """Keep that this person trained with what a configuration names: its code, with later edits, and addresses.
+    """Record that this user trained with a configuration, and so trusts its code, with later edits, and its addresses.
 
-    `but`: a configuration whose code the person did not name, such as a parent's.
+    `but`: a configuration whose code the user did not name, such as a parent's.
     """
     theirs = set() if but is None else set(code_in(but))
     files = {

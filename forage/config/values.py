@@ -1,4 +1,4 @@
-"""From what a person gives for an option to what it stands for: schedules, and functions and classes of one's own."""
+"""The conversion of option values: schedules, and the user's own functions and classes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ OWN = ("activation", "encoder", "optimiser", "augmentation", "progress")
 """Options that may hold a function or a class, in words `module:Name` or `file.py:Name`."""
 
 FOLLOWS = ("Agent", "Behaviour", "Rewards", "Memory", "Tasks", "Starts")
-"""Ports whose parts have numbers that may follow a schedule."""
+"""Ports with parts whose numbers may follow a schedule."""
 
 FIXED = {"start", "end", "fraction", "importance_exponent"}
 """Numbers that are part of a schedule already."""
 AT_FIRST = ("initial_", "final_", "prior")
-"""How the names of numbers begin that count once, or are part of a schedule already."""
+"""Prefixes of the names of numbers that are used once, or are part of a schedule already."""
 
 
 def takes_schedule(cls: type, name: str) -> bool:
@@ -37,7 +37,7 @@ def takes_schedule(cls: type, name: str) -> bool:
 
 
 def is_distribution(cls: type) -> bool:
-    """Return whether a class is one of `forage.tasks.distributions`, by which tasks choose numbers."""
+    """Return whether a class is one of `forage.tasks.distributions`, from which tasks draw numbers."""
     from forage.tasks.distributions import Distribution
 
     return issubclass(cls, Distribution)
@@ -52,7 +52,7 @@ def understood(cls: type, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def meant(cls: type, name: str, value: Any) -> Any:
-    """Return what a value stands for that is given for a field of a part."""
+    """Return the value for a field of a part, with names replaced by the functions, classes or schedules they mean."""
     if name in OWN and isinstance(value, str) and ":" in value:
         from forage.core.loading import load_named
 
@@ -91,7 +91,9 @@ def schedule_of(value: Any) -> Any:
 
 
 def looks_own(text: str) -> bool:
-    """Return whether text names a function in a module, and is no misspelt schedule, whose numbers follow."""
+    """Return whether text names a function in a module, unlike a misspelt schedule, which has numbers after the
+    colon.
+    """
     return text.rpartition(":")[2].isidentifier()
 
 
@@ -129,7 +131,7 @@ def at_last(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def named(value: Any) -> str | None:
-    """Return the `module:Name` by which a function or class is found again in any process, if there is one."""
+    """Return the `module:Name` that finds a function or class again in any process, if there is one."""
     from forage.core.loading import name_of, whole
 
     if not callable(value) or not hasattr(value, "__qualname__"):
@@ -139,7 +141,7 @@ def named(value: Any) -> str | None:
 
 
 def plain_name(value: Any) -> str | None:
-    """Return the name of a function of `jax.nn` or Optax, by which it can be given, too."""
+    """Return the name of a function of `jax.nn` or Optax; options accept it too."""
     import jax
     import optax
 
@@ -148,9 +150,9 @@ def plain_name(value: Any) -> str | None:
 
 
 def with_one_schedule(agent: Any, given: dict[str, Any]) -> Any:
-    """Return an agent whose learning rate, where it has a schedule, follows that alone.
+    """Return an agent whose learning rate follows only its schedule, if it has one.
 
-    Raises `ForageError` if a final learning rate is `given`, too.
+    Raise `ForageError` if a final learning rate is `given` too.
     """
     from forage.core.schedule import is_schedule
 

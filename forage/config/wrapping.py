@@ -55,9 +55,9 @@ def arguments(words: str) -> dict[str, Any]:
 
 
 def innermost(environment: Environment, given: Sequence[str]) -> Environment:
-    """Put wrappers around the environment within all wrappers that are there, where the world itself changes.
+    """Put wrappers directly around the environment, within all wrappers that it has, to change the world itself.
 
-    What is seen and done must stay as it was. Raise `ForageError` if a wrapper changes that.
+    Observations and actions must keep their spaces. Raise `ForageError` if a wrapper changes them.
     """
     from forage.environments.wrappers.base import Wrapper
 
