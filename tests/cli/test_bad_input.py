@@ -1,4 +1,4 @@
-"""Bad input is answered in one sentence that names what would have worked; a run never loses what it has learned."""
+"""Bad input is answered in one sentence with a remedy; a run never loses its learned state."""
 
 import json
 import re
@@ -304,7 +304,7 @@ def test_from_python(arguments, said, tmp_path):
 @pytest.mark.parametrize("environment", ["CartPole-v1", "gymnasium:CartPole-v1"])
 @pytest.mark.parametrize(("everywhere", "here"), [(True, True), (True, False), (False, True)])
 def test_64_bits_are_refused_before_anybody_is_blamed(environment, everywhere, here, tmp_path, capsys):
-    """Also where this thread alone has them, or has them not: programs compile in another."""
+    """This holds for settings of this thread alone too, with or without 64 bits: programs compile in another."""
     said = "32 bits, and JAX is set to 64 here; unset JAX_ENABLE_X64, or in Python call jax.config.update"
     jax.config.update("jax_enable_x64", everywhere)
     try:
@@ -393,7 +393,7 @@ def test_a_place_that_cannot_be_made(tmp_path):
 
 
 def test_a_learning_rate_that_ruins_the_agent(tmp_path):
-    """Says between which steps; what was saved before is there and whole."""
+    """The error names the steps in between; the last checkpoint is there and whole."""
     with pytest.raises(
         ForageError, match=r"parameters became \w+ between steps \d+ and \d+ with seed 3, in \w+\..*kept as of"
     ):
@@ -513,7 +513,7 @@ class NativeRaises(CartPole):
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory):
-    """A file with somebody's environments, each wrong in its own way."""
+    """A file with a user's environments, each wrong in its own way."""
     path = tmp_path_factory.mktemp("own") / "environments.py"
     path.write_text(OWN)
     return path
@@ -531,7 +531,7 @@ FAILURES = [
 
 @pytest.mark.parametrize(("name", "said"), gated(FAILURES, FAILURES[:1]))
 def test_an_environment_that_fails_in_the_middle(own, tmp_path, name, said):
-    """The step is named, the run is saved, and what was learned can be loaded."""
+    """The step is named, the run is saved, and its learned state can be loaded."""
     with pytest.raises(ForageError, match=said) as caught:
         small.train(tmp_path / "run", environment=f"{own}:{name}", seeds=[3], steps=3200)
     assert "\n" not in str(caught.value)

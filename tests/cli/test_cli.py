@@ -1,4 +1,4 @@
-"""The command line, from typed words to what is printed."""
+"""The command line, from typed words to printed output."""
 
 import importlib
 import inspect
@@ -26,7 +26,7 @@ TINY = [*small.words(small.PPO), "--seeds", "2", "--steps", "64", "--evaluation-
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A run that the command line made, and what it printed as JSON."""
+    """A run made by the command line, and its printed JSON."""
     directory = tmp_path_factory.mktemp("runs") / "finished"
     result = small.forage("train", "ppo", "CartPole-v1", *TINY, "--directory", directory, "--json")
     assert (result.returncode, result.stderr) == (0, "")

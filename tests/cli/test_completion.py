@@ -77,7 +77,7 @@ def test_no_jax_is_loaded():
 
 @pytest.fixture
 def path(tmp_path):
-    """A search path on which `forage` is this one."""
+    """A search path with this checkout as `forage`."""
     script = tmp_path / "bin" / "forage"
     script.parent.mkdir()
     script.write_text(f'#!/bin/sh\nexec {sys.executable} -m forage "$@"\n')
@@ -103,7 +103,7 @@ def ran(shell, script, path):
     [("forage train ppo CartPole-m", ["CartPole-masked"]), ("forage train ppo minatar:Brea", ["Breakout"])],
 )
 def test_bash_completes(line, wanted, path):
-    """Bash divides words at a colon, so what it gets begins behind it."""
+    """Bash divides words at a colon, so its candidates begin after it."""
     script = f"eval \"$(forage completion bash)\"; COMP_LINE='{line}'; COMP_POINT={len(line)}; _forage; "
     assert ran("bash", script + "printf '%s\\n' \"${COMPREPLY[@]}\"", path) == wanted
 
@@ -116,7 +116,7 @@ def test_fish_completes(path):
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
 def test_zsh_reads_its_script(path):
-    """What it would offer is caught before it is shown: a terminal is needed for that."""
+    """The candidates are caught before display: a terminal is needed for that."""
     script = 'eval "$(forage completion zsh)"; _describe() { print -rl ${(P)2} }; '
     script += "words=(forage train ppo minatar:Brea); CURRENT=4; _forage"
     (found,) = ran("zsh", script, path)

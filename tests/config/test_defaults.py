@@ -1,4 +1,4 @@
-"""What stands at a port when nothing is named."""
+"""The default parts of ports that are not named."""
 
 import math
 from dataclasses import replace
@@ -51,7 +51,7 @@ def test_presets_are_laid_under_what_is_named():
 
 
 def test_an_object_says_which_settings_it_lacks():
-    """An object cannot tell what was set: a preset is not laid under it, and the start of a run says so."""
+    """An object does not record its explicit options: no preset applies to it, and the start of a run mentions it."""
     setup = make_setup(PPO(hidden_sizes=(128, 128)), "CartPole-v1")
     (said,) = [line for line in introduction(setup, Path("runs/x"), 1000) if "object" in line]
     assert said.startswith("ppo as an object keeps its class's defaults, without the preset for CartPole*")
@@ -99,7 +99,7 @@ def test_sizes_of_layers_are_refused_where_nothing_has_them():
 
 @pytest.mark.parametrize(("steps", "learns"), [(992, False), (993, True)])
 def test_a_run_that_is_over_before_the_agent_learns_is_refused(steps, learns):
-    """Whole rollouts are lived, of 16 steps here; who is told to learn at no step that there can be, may."""
+    """Only whole rollouts are collected, of 16 steps here; an explicit start of learning after the end is allowed."""
     options = {"num_envs": 2, "rollout_length": 8, "learning_starts": 1000}
     setup = make_setup("dqn", "CartPole-v1", steps=steps, agent_options=options)
     if not learns:
@@ -112,7 +112,7 @@ def test_a_run_that_is_over_before_the_agent_learns_is_refused(steps, learns):
 
 
 def test_numbers_at_the_ends_of_their_ranges():
-    """Without an end nothing is clipped, and a bonus may fall to nothing by a straight line."""
+    """An infinite limit does not clip, and a bonus may fall to zero by a straight line."""
     options = {"max_gradient_norm": math.inf, "bonus_discount": 1.0, "discount": 0.0}
     setup = make_setup("ppo", "CartPole-v1", agent_options=options, rewards=RND(schedule="linear", final_weight=0.0))
     setup.learner()
@@ -120,7 +120,7 @@ def test_numbers_at_the_ends_of_their_ranges():
 
 
 def test_without_a_preset_the_spec_decides():
-    """And what a person names of a rollout is kept, with minibatches that divide it."""
+    """A user's options of a rollout are kept, with minibatches that divide it."""
     for environment, options, shape, rate in (
         ("MountainCar-v0", {}, (8, 256, 32), 3e-4),  # a vector
         ("MountainCar-v0", {"num_envs": 3}, (3, 682, 31), 3e-4),

@@ -1,4 +1,4 @@
-"""Settings from a file: what a run wrote, or the same words in TOML and YAML, with options over them."""
+"""Settings from a file: a run's own file, or the same words in TOML and YAML, with options over them."""
 
 import json
 

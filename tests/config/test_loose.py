@@ -1,4 +1,4 @@
-"""Options of an agent beside those of a run, whole numbers in Python, and names that other libraries have."""
+"""Options of an agent among those of a run, whole numbers in Python, and names from other libraries."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A pretrained model of a directory is read once for a run, and refused where it has changed since."""
+"""A pretrained model of a directory is read once for a run, and refused if it has changed since."""
 
 import jax
 import pytest

@@ -19,14 +19,14 @@ def options_of(port, name):
 
 
 def is_number(kind):
-    """Whether an option holds a number, or several, or nothing in place of one."""
+    """Return whether an option holds a number, or several, or None in place of one."""
     inner = [kind for kind in typing.get_args(kind) if kind is not Ellipsis]
     return kind in (int, float) or any(map(is_number, inner))
 
 
 @pytest.mark.parametrize(("port", "name"), PARTS)
 def test_every_option_has_a_meaning(port, name):
-    """One that can be read alone: it names a thing, and does not go on with the option's name."""
+    """Its sentence can be read alone: it begins with a noun, and does not continue the option's name."""
     for option in options_of(port, name):
         first, *more = option.help.split()
         assert more, f"{name} has no sentence of what {option.name} means; write it as a comment behind the field"
@@ -41,7 +41,7 @@ def test_every_option_of_a_wrapper_has_a_meaning(name):
 
 @pytest.mark.parametrize(("port", "name"), gated(PARTS, PARTS[::5]))
 def test_every_number_has_a_range(port, name):
-    """And its default lies in it; so does what is around a part that one must give."""
+    """Its default is in the range; so are the defaults of a part with required options."""
     cls = registry.part_class(port, name)
     for option in options_of(port, name):
         if is_number(option.type):

@@ -1,4 +1,4 @@
-"""The table of presets: every one can be built, in an environment that it is for, and says what its source does."""
+"""The table of presets: every one can be built, in an environment of its own, and agrees with its source."""
 
 import math
 
@@ -207,7 +207,7 @@ def test_noise_begins_as_large_as_it_is_asked_to():
 
 
 def test_steps_fit_the_environment():
-    """A preset's where there is one, cut where nobody asked for the agent; else by the length of episodes."""
+    """They are the preset's, cut for an agent chosen by default; without a preset they depend on the episode length."""
 
     def steps(agent, environment, horizon=None, native=False, suggested=False):
         observation, action, _ = REAL[environment]

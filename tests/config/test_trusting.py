@@ -158,7 +158,7 @@ def test_a_run_of_ones_own_is_not_asked_for(config, evil):
 
 
 def test_no_file_of_a_run_makes_its_code_known(config, evil, monkeypatch):
-    """Nor one that is damaged, nor one in another place than the person's own."""
+    """Neither a damaged file nor one outside the user's own place does."""
     entry = trust.entry_of(evil)
     for place in (evil.parent / "trusted.jsonl", evil.parent / "forage" / "trusted.jsonl"):
         place.parent.mkdir(exist_ok=True)
@@ -225,7 +225,7 @@ def test_nothing_is_sent_to_an_address_that_a_run_names(config, home, tmp_path):
 
 
 def test_a_run_that_begins_with_anothers_weights_asks_for_its_code(config, evil):
-    """The environment and options of the parent become arguments, which would be imported as a person's own words."""
+    """The parent's environment and options become arguments, and their import would run as if the user named them."""
     run = evil.parent / "run"
     run.mkdir()
     for at, value in PLACES:
@@ -241,5 +241,5 @@ def test_a_run_that_begins_with_anothers_weights_asks_for_its_code(config, evil)
 
 
 def test_a_file_of_settings_that_a_person_names_is_theirs(config, evil):
-    """`train --config FILE` says what to do, as the command line does."""
+    """A file given to `train --config FILE` counts as the user's words, as the command line does."""
     assert arguments_of("mine.json", changed(config, ("environment", "id"), f"{evil}:Env"))

@@ -1,4 +1,4 @@
-"""What a comparison with a reference found: tests assert that it is small, `docs/make/parity.py` prints how small."""
+"""Differences between our results and a reference, asserted small by tests and printed by `docs/make/parity.py`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import jax
 import numpy as np
 
 Beside = Mapping[str, tuple[Any, Any]]
-"""Ours and theirs, trees of arrays of the same shapes, by what they are."""
+"""Our arrays and the reference's, trees of the same shapes, by name."""
 
 
 def differences(found: Beside) -> dict[str, float]:
-    """The largest difference of each part; what is no number differs by 1 or not at all."""
+    """Return the largest difference of each part; non-numeric values differ by 1 or not at all."""
     return {name: largest(ours, theirs, name) for name, (ours, theirs) in found.items()}
 
 
@@ -33,6 +33,6 @@ def largest(ours: Any, theirs: Any, what: str) -> float:
 
 
 def assert_beside(found: Beside, **tolerances: float) -> None:
-    """Raises where a part differs by more than its tolerance, 0 where it has none."""
+    """Raise if a part differs by more than its tolerance, 0 by default."""
     too_far = {name: far for name, far in differences(found).items() if far > tolerances.get(name, 0.0)}
     assert not too_far, too_far

@@ -1,9 +1,9 @@
-"""Does an adapter say what the library says? One row for each environment that is compared, one function a check.
+"""Conformance of adapters with their libraries: one row for each compared environment, one function a check.
 
-A row's library is driven directly by a driver (`conformance_libraries.py`, `conformance_host_libraries.py`), action for
-action and key for key or seed for seed beside the adapter, to each of its ends. How both are played is the runner's:
-`conformance_device.py`, `conformance_host.py`. A check returns nothing where it holds, a reason where it does not
-apply, and raises where it fails. `test_conformance.py` runs them; `docs/make/conformance.py` prints the table.
+A row's library is driven directly by a driver (`conformance_libraries.py`, `conformance_host_libraries.py`), with the
+same actions and the same keys or seeds as the adapter, to each of its ends. The runner decides how both are played:
+`conformance_device.py`, `conformance_host.py`. A check returns nothing if it holds, a reason if it does not apply, and
+raises if it fails. `test_conformance.py` runs them; `docs/make/conformance.py` prints the table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from forage.environments.catalogue import SUITES
 
 
 class Seen(NamedTuple):
-    """What a library said of one step; with many agents, leaves `agent ...` as `together` makes them."""
+    """A library's result of one step; with many agents, leaves `agent ...` as `together` makes them."""
 
     observation: Any
     mask: Any = None
@@ -103,7 +103,7 @@ class Case(abc.ABC):
 
     @functools.cached_property
     def natural(self) -> Played:
-        """An episode that terminates (or, where none does, the beginning of one)."""
+        """Play an episode to its termination (or, without terminations, the beginning of one)."""
         return self.play(None, 20 if self.row.terminates else self.row.within, self.row.act)
 
     @functools.cached_property
@@ -131,23 +131,23 @@ class Case(abc.ABC):
 
     @abc.abstractmethod
     def horizon(self, limit: int | None) -> int | None:
-        """The horizon that the environment says it has."""
+        """Return the environment's declared horizon."""
 
     @abc.abstractmethod
     def contract(self) -> None:
-        """Raises where shapes and dtypes are not what a check before a run wants."""
+        """Raise if shapes and dtypes fail the check before a run."""
 
     @abc.abstractmethod
     def goes_on(self, played: Played) -> None:
-        """Raises where what comes after an end is not what should come."""
+        """Raise if the step after an end is wrong."""
 
     @abc.abstractmethod
     def batch(self) -> None:
-        """Raises where a batch does not bring what one brings."""
+        """Raise if a batch differs from a single environment."""
 
     @abc.abstractmethod
     def saved(self) -> str | None:
-        """Raises where a state that was saved and loaded does not go on; why it cannot be saved."""
+        """Raise if a saved and loaded state does not continue the same way. Return the reason if it cannot be saved."""
 
     @abc.abstractmethod
     def pictures(self) -> Sequence[Any]:
@@ -170,7 +170,7 @@ def here(row: Row) -> bool:
 
 
 def together(shown: Sequence[Any], differ: bool) -> tuple[Any, Any]:
-    """What agents see, padded with zeros to the largest and numbered where they differ; and all of it side by side."""
+    """Return the agents' observations, padded to the largest and numbered if they `differ`, and the central state."""
     widest = max(x.shape[-1] for x in shown)
     padded = [jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, widest - x.shape[-1])]) for x in map(jnp.asarray, shown)]
     return numbered(padded) if differ else jnp.stack(padded), numbered([jnp.concatenate(padded, -1)] * len(padded))
@@ -188,7 +188,7 @@ def over(told: Any) -> bool:
 
 
 def same(ours: Any, theirs: Any, tolerance: float, what: str) -> None:
-    """Raises where two trees of numbers differ; the adapter may have changed dtypes and names of the structure."""
+    """Raise if two trees of numbers differ; the adapter may have changed dtypes and names of the structure."""
     ours, theirs = ([np.asarray(leaf) for leaf in jax.tree.leaves(tree)] for tree in (ours, theirs))
     assert len(ours) == len(theirs), f"{what}: {len(ours)} arrays for the library's {len(theirs)}"
     for a, b in zip(ours, theirs, strict=True):
@@ -199,7 +199,7 @@ def same(ours: Any, theirs: Any, tolerance: float, what: str) -> None:
 
 
 def told(step: Any, seen: Seen, left: Any, tolerance: float, what: str) -> Any:
-    """Raises where Forage's step is not the library's. Takes and returns who has left; they stay so, without reward."""
+    """Raise if Forage's step differs from the library's. Return the agents that have left, for the next step."""
     same(spaces.split_mask(step.observation)[0], seen.observation, tolerance, f"observation of {what}")
     reward = np.where(left, 0, seen.reward) if np.any(left) else seen.reward
     same(step.reward, reward, tolerance, f"reward of {what}")

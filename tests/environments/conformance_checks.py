@@ -1,4 +1,4 @@
-"""The checks of an adapter beside its library: see `conformance.py`. Their docstrings are printed above the table."""
+"""The checks of an adapter against its library: see `conformance.py`. Their docstrings are printed above the table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from forage.environments import canonical_id
 
 
 def episode(case: Case) -> str | None:
-    """The same actions and keys bring the same observations, rewards and ends, to the end of an episode."""
+    """The same actions and keys give the same observations, rewards and ends, to the end of an episode."""
     for played in case.episodes:
         ours, theirs = played.first
         same(spaces.split_mask(ours)[0], theirs.observation, case.row.tolerance, "first observation")
@@ -28,7 +28,7 @@ def episode(case: Case) -> str | None:
 
 
 def terminated(case: Case) -> str | None:
-    """An episode that ends by itself is terminated and not truncated, also where the time is up at that step."""
+    """An episode that ends by itself is terminated and not truncated, even at the step of the time limit."""
     if case.row.terminates:
         assert not any(np.any(step.terminated) for played in case.episodes for step, _ in played.steps)
         return case.row.terminates
@@ -40,7 +40,7 @@ def terminated(case: Case) -> str | None:
 
 
 def truncated(case: Case) -> str | None:
-    """An episode that the time limit ends is truncated and not terminated, at that step; `horizon` says when."""
+    """An episode that the time limit ends is truncated and not terminated, at the step given by `horizon`."""
     if not case.row.limit:
         assert case.horizon(None) is None
         return "no time limit"
@@ -52,7 +52,7 @@ def truncated(case: Case) -> str | None:
 
 
 def final(case: Case) -> str | None:
-    """The observation at an end is of the state that the step led to; a new episode begins only after it."""
+    """The observation at an end is of the state after the step; a new episode begins only after it."""
     played = case.cut if case.row.limit else case.natural
     last, seen = played.steps[-1]
     same(spaces.split_mask(last.observation)[0], seen.observation, case.row.tolerance, "final observation")
@@ -61,7 +61,7 @@ def final(case: Case) -> str | None:
 
 
 def mask(case: Case) -> str | None:
-    """Which actions are allowed is what the library says."""
+    """The mask of allowed actions is the library's."""
     if case.natural.first[1].mask is None:
         assert spaces.split_mask(case.natural.first[0])[1] is None
         return "the library has none"
@@ -76,7 +76,7 @@ def mask(case: Case) -> str | None:
 
 
 def agents(case: Case) -> str | None:
-    """Who acts, waits or has left is what the library says, and a central critic sees what all agents see."""
+    """Acting, waiting and absent agents are the library's, and a central critic sees the observations of all agents."""
     if case.spec.num_agents == 1:
         assert all(spaces.present(ours) is None for ours, _ in shown(case))
         return "one agent"
@@ -87,7 +87,7 @@ def agents(case: Case) -> str | None:
 
 
 def contained(case: Case) -> str | None:
-    """Spaces contain what comes, and their shapes and dtypes are what a check before a run wants."""
+    """Spaces contain all observations, and their shapes and dtypes pass the check before a run."""
     case.contract()
     number = case.spec.num_agents
     for observation, _ in shown(case):
@@ -98,18 +98,18 @@ def contained(case: Case) -> str | None:
 
 
 def batch(case: Case) -> str | None:
-    """A batch brings what one brings: under `vmap` and `scan`, strongly typed; on the host side by side, ends apart."""
+    """A batch equals single environments: under `vmap` and `scan`, strongly typed; on the host with separate ends."""
     case.batch()
     return None
 
 
 def saved(case: Case) -> str | None:
-    """A state that was saved and loaded goes on bit for bit."""
+    """A saved and loaded state continues bit for bit."""
     return case.saved()
 
 
 def drawn(case: Case) -> str | None:
-    """A picture `uint8[height, width, 3]`, or one sentence that says why there is none."""
+    """A picture is `uint8[height, width, 3]`, or one sentence explains its absence."""
     try:
         first, later = case.pictures()
     except NotImplementedError:
@@ -159,7 +159,7 @@ CHECKS: dict[str, Callable[[Case], str | None]] = {
 
 
 def shown(case: Case) -> list[tuple[Any, Any]]:
-    """Every observation that Forage showed, and what the library said with it."""
+    """Return every observation of Forage with the library's result."""
     return [
         pair
         for played in case.episodes
@@ -168,7 +168,7 @@ def shown(case: Case) -> list[tuple[Any, Any]]:
 
 
 def outside(space: gymnasium.Space[Any], value: Any, what: str) -> None:
-    """Raises where a value is not in a space."""
+    """Raise if a value is not in a space."""
     if isinstance(space, gymnasium.spaces.Dict):
         assert sorted(space.spaces) == sorted(value), f"{what} has {sorted(value)}, not {sorted(space.spaces)}"
         for name, inner in space.spaces.items():

@@ -1,4 +1,4 @@
-"""The device's adapters beside their libraries: one environment, jitted, with the same keys. See `conformance.py`."""
+"""The device's adapters against their libraries: one environment, jitted, with the same keys. See `conformance.py`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Driver:
         raise NotImplementedError
 
     def key(self, key: Any) -> Any:
-        """The key that the library uses inside when it is given `key`: what Forage's step is handed."""
+        """Return the key that the library uses inside for `key`, to be passed to Forage's step."""
         return key
 
     def reset(self, key: Any) -> tuple[Any, Seen]:
@@ -95,7 +95,7 @@ class DeviceCase(Case):
         check_environment(self.environment, self.row.id)
 
     def goes_on(self, played: Played) -> None:
-        """Another step goes on from the end: had it been a reset, it would bring what `reset` brings."""
+        """Another step continues from the end: a reset would give the state of `reset`."""
         environment = self.limited(self.row.cut if self.row.limit else None)
         observation = played.steps[-1][0].observation
         state, _ = self.step(environment, played.more[-1], self.action(0, observation, None), prng.key(77))

@@ -1,5 +1,6 @@
-"""The host's adapters beside their libraries: two environments side by side, each beside one of the library's own with
-the same seed. See `conformance.py`."""
+"""The host's adapters against their libraries: two environments, each compared with one of the library's own of the
+same seed. See `conformance.py`.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class HostDriver:
         raise NotImplementedError
 
     def seed(self, seed: int, index: int) -> int:
-        """What the library is given for environment `index` of a batch that is reset with `seed`."""
+        """Return the library's seed for environment `index` of a batch that is reset with `seed`."""
         return seeds(seed, BESIDE)[index]
 
     def reset(self, seed: int | None) -> Seen:
@@ -38,7 +39,7 @@ class HostDriver:
 
 
 class Trail(NamedTuple):
-    """What one of the environments side by side brought, over its ends."""
+    """The results of one environment of a batch, across its ends."""
 
     first: tuple[Any, Seen]
     steps: list[tuple[Any, Seen]]
@@ -46,7 +47,7 @@ class Trail(NamedTuple):
 
 
 class HostCase(Case):
-    """`Played` is of environment 0; `more` are the trails of all, which go on after its end."""
+    """`Played` is of environment 0; `more` are the trails of all, beyond its end."""
 
     def __init__(self, row: Row):
         super().__init__(row)
@@ -96,7 +97,7 @@ class HostCase(Case):
         """Shapes and dtypes are looked at in every step (`host.Check`)."""
 
     def goes_on(self, played: Played) -> None:
-        """What to act on next is the first observation of the library's next episode."""
+        """The next observation to act on is the first one of the library's next episode."""
         last, _ = played.steps[-1]
         next, fresh = played.more[0].following[len(played.steps) - 1]
         same(spaces.split_mask(next)[0], fresh.observation, self.row.tolerance, "observation after an end")

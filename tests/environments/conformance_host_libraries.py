@@ -31,7 +31,7 @@ class Gymnasium(HostDriver):
 
 
 class Atari(Gymnasium):
-    """The emulator's own frames; the adapter is told not to prepare them."""
+    """The emulator's own frames; the adapter's preprocessing is off."""
 
     def make(self, id: str, options: dict[str, Any]) -> Any:
         import ale_py
@@ -59,7 +59,7 @@ class Robotics(Gymnasium):
 
 
 class EnvPool(HostDriver):
-    """A pool of one. It starts anew in the step after an end, whatever the action."""
+    """A pool of one. It resets in the step after an end and ignores the action."""
 
     def __init__(self, id: str, **options: Any):
         self.id, self.options = id, {name: value for name, value in options.items() if name != "flatten"}
@@ -92,7 +92,7 @@ class EnvPoolAtari(EnvPool):
 
 
 class ALEVector(HostDriver):
-    """A vector environment of one game, which starts anew in the step after an end; frames are stacked in front."""
+    """A vector environment of one game that resets in the step after an end; frames are stacked in front."""
 
     def __init__(self, id: str, **options: Any):
         from ale_py.vector_env import AtariVectorEnv
@@ -151,7 +151,7 @@ class PettingZoo(HostDriver):
 
 
 class PettingZooTurns(PettingZoo):
-    """One agent after another, with masks. Whoever is done takes one more step, without an action."""
+    """One agent after another, with masks. An agent that is done takes one more step, without an action."""
 
     make = "env"
 

@@ -11,7 +11,7 @@ from conformance_device import Driver
 
 
 class Gymnax(Driver):
-    """`step` starts anew by itself and keeps what the episode ended with in `info`."""
+    """`step` resets by itself and keeps the last observation in `info`."""
 
     def __init__(self, id: str, **options: Any):
         import gymnax
@@ -32,7 +32,7 @@ class Gymnax(Driver):
 
 
 class Craftax(Driver):
-    """`done` does not say why, but the step's number does."""
+    """`done` does not tell the two kinds of end apart, but the step's number does."""
 
     def __init__(self, id: str, **options: Any):
         from craftax.craftax_env import make_craftax_env_from_name
@@ -55,7 +55,7 @@ class Craftax(Driver):
 
 
 class Brax(Driver):
-    """Brax's own wrapper keeps the time and says that it was the time."""
+    """Brax's own wrapper keeps the time and reports the time limit."""
 
     def __init__(self, id: str, episode_length: int = 1000, **options: Any):
         from brax import envs
@@ -83,7 +83,7 @@ class Playground(Brax):
 
 
 class Jumanji(Driver):
-    """A discount of 0 ends most episodes, also those that the time ends; the step's number says which."""
+    """A discount of 0 ends most episodes, even at the time limit; the step's number distinguishes the two."""
 
     def __init__(self, id: str, **options: Any):
         import jumanji
@@ -120,7 +120,7 @@ class Jumanji(Driver):
 
 
 class Navix(Driver):
-    """`step` starts anew one step after an end, so up to there it may be used as it is."""
+    """`step` resets one step after an end, so up to there it may be used unchanged."""
 
     def __init__(self, id: str, **options: Any):
         import navix
@@ -138,7 +138,7 @@ class Navix(Driver):
 
 
 class XLand(Driver):
-    """The discount says whether the goal was reached."""
+    """The discount shows whether the goal was reached."""
 
     def __init__(self, id: str, **options: Any):
         import xminigrid
@@ -156,7 +156,7 @@ class XLand(Driver):
 
 
 class JaxMARL(Driver):
-    """`step_env` is `step` without a new start. `done` does not say why; for particles it is always the time."""
+    """`step_env` is `step` without a reset. `done` covers both kinds of end; for particles it is always the time."""
 
     def __init__(self, id: str, **options: Any):
         import jaxmarl
@@ -203,7 +203,7 @@ class JaxMARL(Driver):
         return None if len(set(self.sizes)) == 1 else jnp.arange(most) < jnp.asarray(self.sizes)[:, None]
 
     def ends(self, state: Any, done: Any, over: Any, reward: Any) -> tuple[Any, Any]:
-        """Who has terminated and who has run out of time."""
+        """Return the flags of agents that have terminated and that have run out of time."""
         return jnp.zeros_like(over), over
 
     def present(self, state: Any, out: Any) -> Any:
@@ -223,7 +223,7 @@ class Overcooked(JaxMARL):
 
 
 class SMAX(JaxMARL):
-    """An episode is over when a team is dead, or by the time. Who is done before has fallen; its team plays on."""
+    """An episode ends with the death of a team, or by the time limit. Agents done earlier have fallen."""
 
     def name(self, id: str, options: dict[str, Any]) -> tuple[str]:
         from jaxmarl.environments.smax import map_name_to_scenario
@@ -244,7 +244,7 @@ class SMAX(JaxMARL):
 
 
 class Hanabi(JaxMARL):
-    """The cards end it. The one whose turn it is acts; the other's only legal move is none."""
+    """The cards end it. The agent in turn acts; the other's only legal move is none."""
 
     def mask(self, state: Any) -> Any:
         return self.stacked(self.library.get_legal_moves(state))

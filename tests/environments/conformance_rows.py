@@ -1,5 +1,6 @@
-"""What is compared. A new adapter joins by a row here and a driver: a `Driver` in `conformance_libraries.py`, or on the
-host a `HostDriver` in `conformance_host_libraries.py`."""
+"""The rows to compare. A new adapter joins by a row here and a driver: a `Driver` in `conformance_libraries.py`, or on
+the host a `HostDriver` in `conformance_host_libraries.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The `minigrid` package's environments beside ours: its state as ours, and play recorded for comparison.
+"""The `minigrid` package's environments as a reference: its state converted to Forage's, and recorded play.
 
-Also levels of ours, drawn in bulk.
+It also draws Forage's levels in bulk.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def plain_byte(triple: tuple[int, int, int]) -> int:
 
 
 def state_of(env: Any, num_places: int) -> GridState:
-    """The package's state as ours, its rules' references among it."""
+    """Convert the package's state to our own, including the places that its rules refer to."""
     grid = np.array([byte_of(thing) for thing in env.grid.grid], np.uint8).reshape(env.height, env.width)
     target, places = 0, []
     if hasattr(env, "obj"):
@@ -91,7 +91,7 @@ def where(env: Any, thing: Any) -> tuple[int, int]:
 
 
 class Recorder:
-    """Notes, for each ball that DynamicObstacles moves, which of its free neighbours it went to."""
+    """Records, for each moved ball of DynamicObstacles, the index of its new cell among the free neighbours."""
 
     def __init__(self, env: Any):
         self.env, self.place, self.uniforms = env, env.place_obj, []
@@ -110,7 +110,7 @@ class Recorder:
 
 
 class Player:
-    """Plays at random, or by a plan from which it strays to meddle with what it meets: a way for each episode."""
+    """Plays at random, or by a plan with random detours to interact with objects: one of the two for each episode."""
 
     def __init__(self, environment: GridWorld, seed: int):
         self.environment, self.random = environment, np.random.RandomState(seed)
@@ -174,7 +174,7 @@ def record(id: str, environment: GridWorld, steps: int, seed: int, **options: An
 
 
 def event(action: int, held: Any, holds: Any, before: np.ndarray, after: np.ndarray) -> str:
-    """What happened, so that a test can see that it did."""
+    """Return the kind of event in a step, so that a test can check that it occurred."""
     if held is not holds:
         return "pickup" if holds is not None else "drop"
     if action == 5 and not np.array_equal(before, after):
@@ -184,7 +184,7 @@ def event(action: int, held: Any, holds: Any, before: np.ndarray, after: np.ndar
 
 
 def full(env: Any) -> np.ndarray:
-    """What the package's FullyObsWrapper shows."""
+    """Return the image of the package's FullyObsWrapper."""
     grid = env.grid.encode()
     grid[env.agent_pos[0]][env.agent_pos[1]] = np.array([10, 0, env.agent_dir])
     return grid

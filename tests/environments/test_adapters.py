@@ -1,4 +1,4 @@
-"""What the adapters to JAX libraries add to them: parameters as fields, numbered combinations, flat observations."""
+"""Additions of the adapters to JAX libraries: parameters as fields, numbered combinations, flat observations."""
 
 import importlib.util
 

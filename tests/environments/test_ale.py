@@ -1,4 +1,4 @@
-"""ale-py's vector environment as an adapter, beside Gymnasium's own preprocessing of the same games."""
+"""ale-py's vector environment as an adapter, compared with Gymnasium's own preprocessing of the same games."""
 
 import importlib.util
 import sys
@@ -45,7 +45,7 @@ def test_steps_are_those_of_gymnasiums_preprocessing():
 
 @needs_ale
 def test_steps_are_those_of_forages_preprocessing():
-    """But for how frames before the first are filled; the pictures are the same up to a grey level where they round."""
+    """Steps agree, apart from the frames before the first; pictures agree up to one grey level of rounding."""
     ale = opened(noop_max=0, use_fire_reset=False)
     own = make("gymnasium:ALE/Breakout-v5", noop_max=0, repeat_action_probability=0.0).build(1)
     ale.reset(5), own.reset(5)
@@ -63,7 +63,7 @@ def test_steps_are_those_of_forages_preprocessing():
 
 @needs_ale
 def test_a_lost_life_ends_an_episode_and_the_game_plays_on():
-    """ale-py leaves its last observation unwritten there, which nobody may see."""
+    """ale-py leaves its last observation unwritten there, and it must not be shown."""
     on, through = opened(2, life_loss_info=True), opened(2)
     np.testing.assert_array_equal(on.reset(1), through.reset(1))
     rng, lives, games = np.random.default_rng(0), 0, 0

@@ -1,4 +1,4 @@
-"""The classic control tasks beside Gymnasium's: the same state and action must give the same step."""
+"""The classic control tasks against Gymnasium's: the same state and action must give the same step."""
 
 import dataclasses
 import functools
@@ -230,7 +230,7 @@ def test_short_rollouts_equal_gymnasium(name):
 
 @each
 def test_terminated_wins_on_the_last_step(name):
-    """Where the goal and the time limit coincide, Gymnasium sets both flags, Forage only `terminated`."""
+    """If the goal and the time limit coincide, Gymnasium sets both flags, Forage only `terminated`."""
     before, times, actions, _, _, _, terminated, _ = transitions(name)
     pair = PAIRS[name]
     environment = equinox.tree_at(lambda e: e.max_steps, pair.environment, 1)
@@ -344,7 +344,7 @@ def test_physics_fields_mean_what_gymnasiums_mean(name, field, attribute, value)
 @each
 @pytest.mark.thorough
 def test_one_field_can_be_batched_alone(name):
-    """A batch of environments carries only what differs: `in_axes` is None for every other field."""
+    """A batch of environments carries only the differing fields: `in_axes` is None for every other field."""
     pair = PAIRS[name]
     field, _, value = PHYSICS[name][0]
     original = getattr(pair.environment, field)

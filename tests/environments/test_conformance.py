@@ -1,4 +1,4 @@
-"""Every adapter beside the library that it opens, driven directly: see `conformance.py`."""
+"""Every adapter against its library, driven directly: see `conformance.py`."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What every environment owes the loop. A new environment joins by one line in ENVIRONMENTS."""
+"""The contract between environments and the loop. A new environment joins by one line in ENVIRONMENTS."""
 
 import functools
 
@@ -104,7 +104,7 @@ NUM_ENVS, STEPS = 32, 15
 
 @functools.cache
 def play(name):
-    """Random play that never resets: first states and observations, then all that came, leaves `[time, env, ...]`."""
+    """Play at random without resets: return the first states and observations, then all results, `[time, env, ...]`."""
     environment = ENVIRONMENTS[name]
 
     @jax.jit
@@ -170,7 +170,7 @@ def test_dtypes_and_shapes(name):
 
 @each
 def test_outputs_are_strongly_typed(name):
-    """A weakly typed leaf changes type when the loop selects or stores it, which compiles everything twice."""
+    """A weakly typed leaf changes type when the loop selects or stores it, and so all programs would compile twice."""
     environment = ENVIRONMENTS[name]
     key = jax.random.key(0)
     state, observation = jax.eval_shape(environment.reset, key)

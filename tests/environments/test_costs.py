@@ -1,4 +1,4 @@
-"""Environments with a cost beside the reward: what costs, what ends, and that the reward is as it was."""
+"""Environments with a cost in addition to the reward: costs, ends, and an unchanged reward."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""What an environment shows, pays, allows and takes keeps its own meaning, or is refused in one sentence."""
+"""Observations, rewards, masks and actions of an environment keep their meaning, or are refused in one sentence."""
 
 import gymnasium
 import jax
@@ -161,7 +161,7 @@ def test_whole_numbers_travel_where_they_fit():
 
 
 class Shows(gymnasium.Env):
-    """Shows and pays what it is told to from its second step on."""
+    """An environment that returns given observations and rewards from its second step on."""
 
     action_space = spaces.Discrete(2)
     cases = {
@@ -262,7 +262,7 @@ def test_where_nothing_is_allowed_what_is_drawn_is_what_is_booked():
 
 
 class Masks(gymnasium.Env):
-    """Says in one of many places which of its actions are allowed."""
+    """An environment that puts its mask of allowed actions in one of many places."""
 
     observation_space = spaces.Box(0, 1, (1,))
 
@@ -315,7 +315,7 @@ def test_a_mask_beside_an_observation_has_an_entry_for_each_choice():
 
 
 class Level(gymnasium.Env):
-    """A level whose spaces are drawn when it is made, or with `later` at its third reset."""
+    """A level with spaces drawn at its making, or with `later` at its third reset."""
 
     made = 0
 

@@ -29,7 +29,7 @@ needs_pettingzoo = pytest.mark.skipif(importlib.util.find_spec("pettingzoo") is 
 
 
 class Talk(Environment):
-    """Nested observations, an info, a continuous action, and ends of both kinds, which depend on random numbers."""
+    """Nested observations, an info, a continuous action, and random ends of both kinds."""
 
     @property
     def observation_space(self):

@@ -1,4 +1,4 @@
-"""Goal-conditioned views: what is seen, what it pays, and what reaching the goal does."""
+"""Goal-conditioned environments: their observations, rewards, and the effects of reaching the goal."""
 
 import gymnasium
 import jax
@@ -72,7 +72,7 @@ def test_rewards_are_functions_of_what_was_achieved_and_desired(reward):
 
 
 def test_a_steps_reward_can_be_worked_out_again_and_relabelled():
-    """What hindsight does: the reward under the goal that was desired before the step, and under another."""
+    """Hindsight needs both: the reward under the goal desired before the step, and under another."""
     env = GoalConditioned(point_mass("Open"), reward="sparse", on_success="renew")
 
     def ride(key):
@@ -124,7 +124,7 @@ def test_numbers_inside_can_be_set():
 
 @pytest.mark.parametrize("on_success", ["stay", "renew"])
 def test_wrappers_that_remember_may_be_inside(on_success):
-    """A limit that is not reached changes nothing, whether the goals are the environment's own or of entries."""
+    """A limit that is not reached has no effect, for the environment's own goals and for goals of entries."""
     entries = Entries(CartPole(), (0,), (-1.0,), (1.0,))
     for environment, action in ((point_mass("Open"), jnp.ones(2)), (entries, jnp.int32(1))):
         plain = GoalConditioned(environment, 0.45, on_success=on_success)

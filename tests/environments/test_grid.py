@@ -61,12 +61,12 @@ def package() -> None:
 
 
 def beside_the_package(test: Any) -> Any:
-    """Marks a test that needs the package, whose older ids warn that they are old."""
+    """Mark a test that needs the package; warnings about its older ids are ignored."""
     return pytest.mark.usefixtures("package")(pytest.mark.filterwarnings("ignore:.*out of date")(test))
 
 
 def beside(name: str) -> tuple[dict[str, Any], Beside]:
-    """Episodes of the package and ours from its starts, with its random numbers."""
+    """Return episodes of the package and our own from its starts, with its random numbers."""
     id, steps = f"grid:{name}", CASES[name][0]
     env = make(id, observe=EVERYTHING, max_steps=steps // 5)
     played = record(id, env, steps, 7, max_steps=steps // 5)
@@ -122,7 +122,7 @@ def test_every_id_is_the_packages_environment(name: str) -> None:
 
 @beside_the_package
 def test_what_walls_hide_is_what_the_package_hides() -> None:
-    """Random clutter shows what no level does."""
+    """Random clutter shows cases that no level has."""
     from minigrid.core.grid import Grid
     from minigrid.core.world_object import Door, Key, Wall
 

@@ -1,4 +1,4 @@
-"""What the grid worlds' generators draw: by the rules, solvable, and distributed as the `minigrid` package's."""
+"""Levels of the grid worlds' generators: by the rules, solvable, and distributed as the `minigrid` package's."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_levels_are_distributed_as_the_packages(name: str) -> None:
     assert theirs.grid.shape[1:] == ours.grid.shape[1:]
 
     def features(levels: Any) -> np.ndarray:
-        """How often each object is in each cell, each colour is used, and the agent stands and looks where."""
+        """Return indicators of each object per cell, each colour, and the agent's position, direction and target."""
         kinds = (WALL, CLOSED_DOOR, LOCKED_DOOR, KEY, BALL, BOX, GOAL, 9)
         held = np.where(levels.grid & HOLDS, BOX, levels.grid & 15)
         rows = [(held == kind).reshape(len(held), -1) for kind in kinds]

@@ -74,7 +74,7 @@ def test_a_batch_of_levels_is_one_vmap() -> None:
 
 
 class Replay(Tasks):
-    """Levels of a list, drawn evenly: what a curriculum does with levels, at its simplest."""
+    """Levels of a list, drawn evenly: the simplest curriculum."""
 
     levels: Level
 
@@ -184,7 +184,7 @@ def test_bad_levels_are_refused(make_level, words: str) -> None:
 
 
 def test_what_lies_behind_things_in_the_way_is_found() -> None:
-    """A corridor with two balls in it, of which one hides in a box: both must be carried out of the way."""
+    """A corridor with two balls in it, one of them in a box: both must be carried out of the way."""
     row = [WALL_CELL] * 3 + [EMPTY] * 3 + [cell(BALL, RED), cell(BOX, GREEN), cell(LOCKED_DOOR, RED), GOAL_CELL]
     grid = np.full((7, 11), WALL_CELL, np.uint8)
     grid[3, :10] = row

@@ -1,4 +1,4 @@
-"""Gymnasium's nested observations and actions: kept, flattened, converted at the door, and what cannot be."""
+"""Gymnasium's nested observations and actions: kept, flattened, converted, or refused."""
 
 import copy
 
@@ -36,7 +36,7 @@ def here(monkeypatch):
 
 
 class Nested(gymnasium.Env):
-    """Shows a random element of its space, drawn anew at every step."""
+    """Shows a new random element of its space at every step."""
 
     observation_space = NESTED
     action_space = spaces.Tuple((spaces.Discrete(3, start=5), spaces.Dict({"m": spaces.MultiBinary((2, 2))})))
@@ -311,7 +311,7 @@ class Loose(gymnasium.Env):
 
 
 class Arms(gymnasium.Env):
-    """Ends at its third step; both parts of the action must be what they say."""
+    """Ends at its third step; both parts of the action must be within their spaces."""
 
     observation_space = spaces.Box(0, 1, (1,), np.float32)
     action_space = spaces.Dict({"left": spaces.Box(-1, 1, (2,)), "right": spaces.Box(-1, 1, (1,))})

@@ -12,7 +12,7 @@ from forage.environments.adapters.gymnasium.wrapping import BY_NAME
 
 
 class Counter(gymnasium.Env):
-    """Shows how many steps were taken and the last action; pays the action; 20 steps."""
+    """Shows the number of steps and the last action; the reward is the action; 20 steps."""
 
     observation_space = Box(0, 100, (2,), np.float32)
     action_space = Discrete(5)
@@ -45,7 +45,7 @@ def made(cls, *wrap, num_envs=1, **options):
 
 
 def played(batch, actions, seed=0):
-    """The observations, rewards and ends that actions bring, the first observation too."""
+    """Return the observations (the first included), rewards and ends of these actions."""
     seen = [batch.reset(seed)]
     results = [batch.step(np.array([action] * batch.num_envs)) for action in actions]
     seen += [result.step.observation for result in results]

@@ -1,4 +1,4 @@
-"""What is particular about JaxMARL. That the adapter says what the library says: `test_conformance.py`."""
+"""Peculiarities of JaxMARL. Conformance with the library: `test_conformance.py`."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ jaxmarl = pytest.importorskip("jaxmarl", reason="jaxmarl is not installed")
 
 
 def pick(environment, observation, key):
-    """Random actions, allowed ones where not all are."""
+    """Draw random actions, among the allowed ones if there is a mask."""
     mask = spaces.split_mask(observation)[1]
     keys = jax.random.split(key, environment.num_agents)
     if mask is None:

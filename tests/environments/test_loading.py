@@ -1,4 +1,4 @@
-"""What people name and hand over: modules, classes, functions, options; and what their processes say."""
+"""Environments by users: modules, classes, functions and options, and the errors of their processes."""
 
 import functools
 import importlib.util
@@ -132,7 +132,7 @@ gymnasium.register("own/Toy-v1", entry_point=Named)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with a module of one's own, and one that it imports."""
+    """A folder with a user's module, and another module that it imports."""
     path = tmp_path_factory.mktemp("own")
     (path / "my_helper.py").write_text(HELPER)
     (path / "late_my_helper.py").write_text("")
@@ -351,7 +351,7 @@ def test_processes_say_what_went_wrong_and_are_ended():
     assert rewards(make("my_package.py:Licence")) == [3.0]
 
     class Own(Exception):
-        """Which no other process can read."""
+        """An error that no other process can unpickle."""
 
     assert repr(sendable(Own("the wheel came off"))) == "RuntimeError('Own: the wheel came off')"
     assert isinstance(sendable(ZeroDivisionError("by zero")), ZeroDivisionError)
@@ -378,7 +378,7 @@ def test_options_and_infos_are_the_same_in_processes():
 
 
 def test_what_the_environment_says_of_episodes_is_kept(tmp_path, capsys):
-    """With one licence, which the evaluation needs as well."""
+    """There is one licence, and the evaluation needs it as well."""
     run = forage.train(
         "ppo",
         "my_package.py:Licence",
@@ -401,7 +401,7 @@ def test_what_the_environment_says_of_episodes_is_kept(tmp_path, capsys):
 
 
 class Still:
-    """Counts how it is used, in place of a batch."""
+    """Counts its calls, in place of a batch."""
 
     def __init__(self, num_envs):
         self.num_envs, self.seeds, self.open = num_envs, [], True
@@ -488,7 +488,7 @@ def test_films_are_what_the_environment_draws(tmp_path, monkeypatch):
 
 @pytest.mark.thorough
 def test_json_is_alone_on_standard_output(folder, tmp_path):
-    """Whatever an environment prints, and the processes it starts."""
+    """Output of an environment, and of processes that it starts, goes elsewhere."""
     (folder / "my_loud.py").write_text(
         "from my_package import *\nimport os\nprint('hello')\nclass Loud(Base):\n"
         "    def reset(self, seed=None, options=None):\n        os.system('echo loud')\n"

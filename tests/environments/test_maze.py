@@ -1,4 +1,4 @@
-"""Mazes: the ball moves as in MuJoCo where it is free, never enters a wall, and can reach every goal."""
+"""Mazes: the free ball moves as in MuJoCo, never enters a wall, and can reach every goal."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from forage.environments.maze.point import PointMass, PointMassState, point_mass
 
 KEY = jax.random.key(0)
 ROOM = np.array([[1, 1, 1, 1, 1], [1, 0, 0, 0, 1], [1, 0, 1, 0, 1], [1, 0, 0, 0, 1], [1, 1, 1, 1, 1]], bool)
-"""A ring around one block, which fills [-1/2, 1/2] in x and y."""
+"""A ring around one block over [-1/2, 1/2] in x and y."""
 
 move = jax.jit(lambda position, velocity, walls, time=1.0: slide(position, velocity, time, walls, 0.1))
 
@@ -96,7 +96,7 @@ def test_looking_only_nearby_changes_nothing():
 
 
 def motion_beside(steps: int = 80) -> Beside:
-    """A ball that is pushed about where it is free, ours and MuJoCo's."""
+    """Return the motion of a ball pushed about in free space, our own and MuJoCo's."""
     import mujoco
 
     model = mujoco.MjModel.from_xml_string(
@@ -154,7 +154,7 @@ def way_home(env, goal_cell):
 @pytest.mark.parametrize("layout", ["UMaze", "Medium", "Large", "Corridor"])
 @pytest.mark.thorough
 def test_best_return_is_reached(layout):
-    """A controller that follows the shortest way from cell to cell earns the 1 that `end` can pay, from anywhere."""
+    """A controller on the shortest way from cell to cell earns the largest return with `end`, 1, from any start."""
     env = make(f"maze:{layout}", on_success="end")
     mass = env.environment
     rows, columns = mass.walls.shape

@@ -45,7 +45,7 @@ def play(env, policy, state, observation, memory, steps, key=KEY):
 
 
 def tmaze_memory(env):
-    """Reads the sign, walks to the junction, turns as the sign said."""
+    """Reads the sign, walks to the junction, and turns by the sign."""
 
     def policy(sign, observation, time):
         sign = jnp.where((observation[0] == 0) & (observation[1] != 0), observation[1].astype(jnp.int32), sign)
@@ -210,7 +210,7 @@ def test_memory_chain_shows_and_asks_once():
 
 
 def test_memory_chain_best_returns():
-    """At the last decision all pairs of bits look alike for a given question: whatever is answered, half are right."""
+    """At the last decision all pairs of bits look the same for a given question: half of the answers are right."""
     env = MemoryChain(memory_length=3, num_bits=2)
     decisions, rewards = {}, {}
     for bits in itertools.product((0, 1), repeat=2):
@@ -227,7 +227,7 @@ def test_memory_chain_best_returns():
 
 
 def test_umbrella_pays_the_first_choice_at_the_end():
-    """With the forecast as the first choice the last reward is 1, whatever is done later; with none a coin decides."""
+    """With the forecast as the first choice the last reward is 1, for any later actions; otherwise a coin decides."""
 
     def last(chain_length, heed, key):
         env = Umbrella(chain_length=chain_length, num_distractors=2)

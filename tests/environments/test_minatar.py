@@ -43,7 +43,7 @@ RAMPING = {"asterix", "seaquest", "space_invaders"}
 
 
 class Recorder:
-    """Stands where the package keeps its random numbers, and remembers what it gave out."""
+    """A random generator in place of the package's own, with a record of the numbers it gave out."""
 
     def __init__(self, seed: int):
         self.random = np.random.RandomState(seed)
@@ -222,7 +222,7 @@ def due(name: str, game: Any) -> Any:
 
 
 def disturb(name: str, game: Any, random: np.random.RandomState) -> None:
-    """Puts the package's game where random play hardly ever comes."""
+    """Put the package's game into states that random play hardly ever reaches."""
     if name == "asterix":
         game.spawn_speed, game.move_speed = random.randint(1, 5), random.randint(1, 4)
         game.ramp_timer, game.ramp_index = random.randint(-1, 2), random.randint(10)
@@ -268,7 +268,7 @@ def stack(rows: list[Any]) -> Any:
 
 
 def record(name: str, env: MinAtar, ramping: bool, steps: int, seed: int, disturbed: bool) -> Recording:
-    """Plays the package. A disturbed game also goes on after its end, to get on to states that few games reach."""
+    """Play the package. A disturbed game continues after its end, to reach states that are rare in games."""
     reference = minatar.Environment(name, difficulty_ramping=ramping)
     recorder = reference.random = reference.env.random = Recorder(seed)
     random = np.random.RandomState(seed + 1)
@@ -308,7 +308,7 @@ def record(name: str, env: MinAtar, ramping: bool, steps: int, seed: int, distur
 
 
 def canonical(state: Any) -> Any:
-    """Makes states that mean the same equal: what is absent is zero, and Seaquest's enemies are sorted."""
+    """Make states of the same meaning equal: absent entities are zero, and Seaquest's enemies are sorted."""
     state = jax.tree.map(np.asarray, state)
     if isinstance(state, AsterixState):
         cleared = {field: np.where(state.present, getattr(state, field), 0) for field in ("x", "right", "gold")}
@@ -357,7 +357,7 @@ def steps_beside(name: str, ramping: bool, steps: int = 3000) -> tuple[Recording
 
 
 def episodes_beside(name: str, ramping: bool, steps: int = 2600) -> tuple[Recording, Beside]:
-    """Whole episodes, in which our state is never set to the package's again."""
+    """Return whole episodes, without setting our state to the package's again."""
     env = make(name, ramping)
     recording = record(name, env, ramping, steps, seed=5, disturbed=False)
 

@@ -1,4 +1,4 @@
-"""What is particular about MO-Gymnasium and Gymnasium-Robotics. Beside the libraries: `test_conformance.py`."""
+"""Peculiarities of MO-Gymnasium and Gymnasium-Robotics. Conformance with the libraries: `test_conformance.py`."""
 
 import importlib.util
 import sys

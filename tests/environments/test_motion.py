@@ -1,4 +1,4 @@
-"""Following a motion: the clip, how near it one is, where episodes begin and end, and what is refused."""
+"""Following a motion: the clip, the tracking error, starts and ends of episodes, and refusals."""
 
 import functools
 

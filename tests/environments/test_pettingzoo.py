@@ -1,4 +1,4 @@
-"""The adapter to PettingZoo: who comes and leaves, turns. Beside PettingZoo driven directly: `test_conformance.py`."""
+"""The adapter to PettingZoo: agents that come and leave, turns. Conformance with PettingZoo: `test_conformance.py`."""
 
 import re
 
@@ -89,7 +89,7 @@ def test_agents_come_and_leave(lights):
 
 
 def test_in_turns_only_one_acts_and_both_hear_the_end():
-    """Tic-tac-toe in which the first player fills the first row."""
+    """Tic-tac-toe: the first player fills the first row."""
     pytest.importorskip("pygame")
     environment = make("pettingzoo:classic/tictactoe_v3").build(1)
     observation = environment.reset(0)

@@ -1,4 +1,4 @@
-"""Maps: where a state is, for environments that know."""
+"""Maps: the positions of states, for environments that have them."""
 
 from typing import Any
 

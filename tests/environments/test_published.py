@@ -1,6 +1,6 @@
-"""Environments of bsuite, POPGym and MO-Gymnasium that are written here anew, beside the packages' own.
+"""Our versions of environments of bsuite, POPGym and MO-Gymnasium against the packages' own.
 
-What a package drew at random is taken over as our state; then both play the same actions.
+Random draws of a package are copied into our state; then both play the same actions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EPISODES, KEY = 30, jax.random.key(0)
 
 
 class Episode(NamedTuple):
-    """What a package told of one episode; leaves behind the first two are `[time, ...]`."""
+    """A package's record of one episode; leaves after the first two are `[time, ...]`."""
 
     state: Any  # ours, as the package began
     first: Any  # observation
@@ -43,7 +43,7 @@ def episode(state: Any, first: Any, rows: list[Any]) -> Episode:
 
 
 def beside(env: Any, episodes: list[Episode], see: Callable[[Any], Any] = lambda seen: seen) -> Beside:
-    """Our steps from the states in which the package began; `see` brings our observations into its form."""
+    """Return our steps from the package's first states; `see` converts our observations to its form."""
     play = jax.jit(lambda state, actions: jax.lax.scan(lambda s, a: env.step(s, a, KEY), state, actions)[1])
     steps = [jax.device_get(play(one.state, jnp.asarray(one.actions, jnp.int32))) for one in episodes]
     first = [env._observe(one.state, *([KEY] if isinstance(env, Umbrella) else [])) for one in episodes]
@@ -59,7 +59,7 @@ def beside(env: Any, episodes: list[Episode], see: Callable[[Any], Any] = lambda
 
 
 def bsuite_episode(reference: Any, state: Callable[[Any], Any], choose: Callable[[int], int]) -> Episode:
-    """Play of one of bsuite's, the beginning of which `state` makes ours."""
+    """Play one of bsuite's environments, with its first state converted by `state`."""
     told, rows = reference.reset(), []
     begun, first = state(reference), told.observation
     while not told.last():
@@ -75,7 +75,7 @@ def bsuite_episodes(reference: Any, state: Callable[[Any], Any]) -> list[Episode
 
 
 def gymnasium_episodes(reference: Any, state: Callable[[list[Any]], Any]) -> list[Episode]:
-    """Random play of one of Gymnasium's kind; `state` gives our beginning from all that was seen."""
+    """Play one of Gymnasium's kind at random; `state` returns our first state from all observations."""
     random, episodes = np.random.default_rng(0), []
     for number in range(EPISODES):
         seen, rows, over = [reference.reset(seed=number)[0]], [], False
@@ -111,7 +111,7 @@ def memory_chain(env: Any) -> Played:
 
 
 def umbrella(env: Any) -> Played:
-    """Without what is tossed anew at each step: the rewards before the last, and the distractors."""
+    """Compare without the coins tossed at each step: the rewards before the last, and the distractors."""
     from bsuite.environments.umbrella_chain import UmbrellaChain
 
     reference = UmbrellaChain(env.chain_length, env.num_distractors, seed=0)

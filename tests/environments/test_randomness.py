@@ -1,4 +1,4 @@
-"""The five kinds of randomness: nothing at strength 0, their formula above it, and a strength that may be a context."""
+"""The five kinds of randomness: none at strength 0, their formula above it, and a strength that may be a context."""
 
 import functools
 
@@ -66,7 +66,7 @@ NOTHING = {
 
 
 def by_hand(environment, space):
-    """Some steps, one operation after the other: a compiler may round what it fuses in another way."""
+    """Take some steps, one operation after the other: a compiler may round fused operations in another way."""
     reset_key, *keys = jax.random.split(KEY, 13)
     state, observation = environment.reset(reset_key)
     found = [observation]
@@ -91,7 +91,7 @@ def stochastic():
     + [(bare, kind) for bare in (Breakout, DeepSeaTreasure, stochastic) for kind in list(NOTHING)[:4]],
 )
 def test_strength_0_is_the_bare_environment_bit_for_bit(bare, kind):
-    """Also where the environment has chance of its own: it gets the keys that it would get without."""
+    """This holds for environments with chance of their own too: they get the same keys as without."""
     wrapped = NOTHING[kind](bare())
     assert wrapped.observation_space == bare().observation_space
     assert wrapped.action_space == bare().action_space
@@ -103,7 +103,7 @@ def test_strength_0_is_the_bare_environment_bit_for_bit(bare, kind):
 
 @pytest.mark.parametrize("bare", [CartPole, Pendulum])
 def test_strength_0_compiled(bare):
-    """Episodes begin anew where they end: in a pole that falls on and on, what is rounded grows without bound."""
+    """Episodes restart at their ends: in an endlessly falling pole, rounding errors grow without bound."""
     space = bare().action_space
 
     @jax.jit
@@ -123,7 +123,7 @@ def test_strength_0_compiled(bare):
 
 
 class Echo(CartPole):
-    """Pays the action that was taken."""
+    """The reward is the executed action."""
 
     def step(self, state, action, key):
         state, step = super().step(state, action, key)
@@ -138,7 +138,7 @@ def test_action_noise():
 
 
 def test_two_layers_of_noise_are_independent():
-    """Were their random numbers the same, the second layer would change nothing that the first has not."""
+    """With the same random numbers, the second layer would only repeat the first one's changes."""
     key = KEY
     inner = ActionNoise(Echo(), 0.5)
     outer = ActionNoise(inner, 0.5)
@@ -262,7 +262,7 @@ def test_a_picture_without_channels_is_there_or_missing_as_a_whole():
 
 
 class Gravity(CartPole):
-    """Pays its gravity."""
+    """The reward is the environment's gravity."""
 
     def step(self, state, action, key):
         state, step = super().step(state, action, key)

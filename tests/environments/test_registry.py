@@ -25,7 +25,7 @@ FIRST = {id.partition(":")[0]: id for id in reversed(NATIVE_IDS)}.values()  # of
 
 
 def undeclared(environment):
-    """Numbers of a native environment of which nothing says what they may be."""
+    """Return the numeric fields of a native environment without a declared range."""
     while hasattr(environment, "environment"):
         environment = environment.environment
     numbers = [name for name, value in vars(environment).items() if type(value) in (int, float)]

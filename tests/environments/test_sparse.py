@@ -1,4 +1,4 @@
-"""Problems whose reward is rare: swing-ups, the valley paid at its goal, and a television that means nothing."""
+"""Problems with rare rewards: swing-ups, the valley with a reward at its goal, and a meaningless television."""
 
 import importlib.util
 import itertools

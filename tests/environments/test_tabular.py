@@ -1,4 +1,4 @@
-"""Tabular MDPs: their steps follow their arrays, and what is worked out of them agrees with tables made by hand."""
+"""Tabular MDPs: their steps follow their arrays, and their solutions agree with tables made by hand."""
 
 import gymnasium
 import jax

@@ -1,4 +1,4 @@
-"""The effective horizon of tabular MDPs, against what can be worked out by hand."""
+"""The effective horizon of tabular MDPs, against values worked out by hand."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from forage.environments.tabular.mdp import Tabular
 
 
 def two_ways(last):
-    """Left pays 1 and ends; right, right and right again pays `last`: at random last / 4, with one step planned / 2."""
+    """Left has reward 1 and ends; right three times has reward `last`: at random last / 4, one step planned / 2."""
     transition, reward = np.zeros((4, 2, 4)), np.zeros((4, 2))
     transition[:, :, 3] = 1.0
     for state in (0, 1):

@@ -1,4 +1,4 @@
-"""What agents see, choose and are allowed keeps its own meaning where they share one policy, or is refused."""
+"""Agents' observations, choices and masks keep their meaning under a shared policy, or are refused."""
 
 import sys
 import types

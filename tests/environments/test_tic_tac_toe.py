@@ -16,7 +16,7 @@ KEY = jax.random.key(0)
 
 
 def winner(board):
-    """Return the player of a full line, 1 or 2; 0 where there is none."""
+    """Return the player of a full line, 1 or 2; 0 if there is none."""
     return next((int(board[a]) for a, b, c in LINES if board[a] and board[a] == board[b] == board[c]), 0)
 
 

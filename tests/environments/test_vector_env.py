@@ -1,4 +1,4 @@
-"""A person's own VectorEnv beside the same environments one by one."""
+"""A user's VectorEnv against the same environments one by one."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from forage.loop.cluster.pool import Pool
 
 
 class Counter(gymnasium.Env):
-    """Shows how far it is, as two parts; ends or is cut after as many steps as its seed says."""
+    """Shows its time, as two parts; terminates or truncates after a number of steps given by its seed."""
 
     observation_space = gymnasium.spaces.Dict(
         {"at": gymnasium.spaces.Box(0, 20, (2,), np.float32), "odd": gymnasium.spaces.Discrete(2)}
@@ -47,7 +47,7 @@ class Counter(gymnasium.Env):
 
 
 def made(mode):
-    """What a function of a number becomes."""
+    """Return the environment of a function that takes a number."""
     many = lambda n: SyncVectorEnv([Counter] * n, autoreset_mode=mode)  # noqa: E731
     return resolve_environment(many, {})[1]
 
@@ -222,7 +222,7 @@ def test_parts_masks_and_infos_are_read_as_of_a_single_environment():
 
 
 class Reuses(Sound):
-    """Everything in arrays and dictionaries that are written to again and again, also by a reset; told to reset."""
+    """Reuses all its arrays and dictionaries, even in a reset; it is reset on request."""
 
     metadata = {"autoreset_mode": AutoresetMode.DISABLED}
 
@@ -296,7 +296,7 @@ REUSED = {
     [pytest.param(kind, marks=pytest.mark.thorough if kind in ("processes", "workers") else ()) for kind in REUSED],
 )
 def test_arrays_and_infos_that_are_reused_stay_as_they_were(kind):
-    """What a step led to, paid and said is that of before the reset, and nothing kept from before changes."""
+    """Observation, reward and infos of a step are those before the reset, and no earlier result changes."""
     envs = REUSED[kind]()
     kept = [(jax.tree.leaves(envs.reset(0))[0], 0)]
     for time in range(1, 2 * LENGTH + 1):

@@ -1,4 +1,4 @@
-"""Each wrapper does what its formula says, and what Gymnasium's wrapper of that name does."""
+"""Each wrapper follows its formula, and agrees with Gymnasium's wrapper of that name."""
 
 import copy
 import itertools
@@ -76,7 +76,7 @@ def play(environment, actions):
 
 
 def same_as_gymnasium(ours, other, actions, observed=lambda x: x, first=0):
-    """Whether a wrapper of ours and one of Gymnasium's bring the same, observations from step `first` on."""
+    """Assert that our wrapper and Gymnasium's give the same steps, with observations from step `first` on."""
     observation, steps = play(ours, actions)
     expected, _ = other.reset()
     if first == 0:
@@ -154,7 +154,7 @@ def test_a_limit_is_a_number_that_can_differ():
 
 
 def test_time_aware():
-    """Gymnasium shows the share of the time that is over; ours is 1 - 2 of it (Pardo et al., 2018)."""
+    """Gymnasium shows the elapsed share of the time, Forage 1 - 2 of it (Pardo et al., 2018)."""
     environment = TimeAware(TimeLimit(CartPole(), 8))
     limited = theirs.TimeLimit(Native(CartPole()), 8)
     other = theirs.TimeAwareObservation(limited, normalize_time=True)
@@ -194,7 +194,7 @@ def test_action_repeat():
 
 
 def test_delayed_observations():
-    """From the step on in which the first observation arrives; until then Gymnasium shows zeros, and ours that one."""
+    """They agree from the arrival of the first observation; until then Gymnasium shows zeros, Forage that one."""
     delayed = Delay(CartPole(), observation_delay=3)
     same_as_gymnasium(delayed, theirs.DelayObservation(Native(CartPole()), 3), RANDOM, first=3)
     first, steps = play(delayed, RANDOM)
@@ -242,7 +242,7 @@ def test_rescaled_actions():
 
 
 def test_sticky_actions():
-    """Never: the bare environment; always: the first action for ever, which Gymnasium's wrapper leaves free too."""
+    """Probability 0: the bare environment; 1: the first action for ever, in Gymnasium's wrapper too."""
     same_as_gymnasium(StickyActions(CartPole(), 0.0), theirs.StickyAction(Native(CartPole()), 0.0), RANDOM)
     _, stuck = play(StickyActions(CartPole(), 1.0), [1] + [0] * 20)
     _, ones = play(CartPole(), [1] * 21)
@@ -301,7 +301,7 @@ class Pictures(Environment):
 
 
 def area_mean(image, height, width):
-    """The mean of the area that each new pixel covers, by cutting every pixel into so many that they fit."""
+    """Compute the mean of each new pixel's area by splitting every pixel until the new ones align."""
     fine = np.repeat(np.repeat(image.astype(np.float64), height, 0), width, 1)
     rows, columns = image.shape[:2]
     return fine.reshape(height, rows, width, columns, -1).mean((1, 3)).reshape(height, width, *image.shape[2:])
@@ -353,7 +353,7 @@ def test_pictures_are_small_grey_and_stacked():
 
 
 class Choices(Pictures):
-    """A vector beside a mask of the allowed actions."""
+    """A vector with a mask of the allowed actions."""
 
     shape: tuple[int, ...] = equinox.field(static=True, default=(3,))
 
@@ -383,7 +383,7 @@ def test_a_mask_of_actions_stays_that_of_the_moment():
 
 
 class Countdown(Environment):
-    """Lasts 2 to 5 steps, drawn at its start; shows how many are left and pays them. Even ones end by the clock."""
+    """Lasts 2 to 5 steps, drawn at its start; observation and reward are the steps left. Even ones end by the clock."""
 
     @property
     def observation_space(self):
@@ -404,7 +404,7 @@ class Countdown(Environment):
 
 
 def play_many(environment, count):
-    """What a team sees at first and in `count` steps, also after the episode has ended."""
+    """Return a team's first observation and its `count` steps, continued after the end of the episode."""
     state, first = jax.jit(environment.reset)(KEY)
     advance = jax.jit(lambda state: environment.step(state, jnp.zeros(environment.num_agents, jnp.int32), KEY))
     steps = []
@@ -415,7 +415,7 @@ def play_many(environment, count):
 
 
 def team_of(lengths):
-    """Countdowns of these lengths: `Together`, in which they are drawn, with the lengths set."""
+    """Return a `Together` of countdowns with these lengths, instead of drawn ones."""
 
     class Team(Together):
         def reset(self, key):

@@ -1,4 +1,4 @@
-"""Wrappers change what is seen and nothing else; `with_fields` finds physics through them."""
+"""Wrappers change the observation alone; `with_fields` finds physics through them."""
 
 import gymnasium
 import jax

@@ -9,7 +9,7 @@ LENGTH = 5
 
 
 class Sound(VectorEnv):
-    """Episodes of `LENGTH` steps; shows the time and a number by chance, and pays for action 1."""
+    """Episodes of `LENGTH` steps; shows the time and a random number, with reward for action 1."""
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
     single_observation_space = spaces.Box(-9, 9, (2,), np.float32)
@@ -54,7 +54,7 @@ def fault(**methods):
 
 
 def replaced(place, change):
-    """A step whose result is changed at one place."""
+    """Return a class with a step that changes its result at one place."""
 
     def step(self, actions):
         result = list(Sound.step(self, actions))
@@ -119,4 +119,4 @@ FAULTS = {
         r"from reset at reset; it should return \(observation, info\)",
     ),
 }
-"""What is wrong, the class, and what is said of it."""
+"""The fault, the class, and the expected sentence."""

@@ -1,4 +1,4 @@
-"""An environment as a person brings it, which pays 1 at each step and ends after `length` steps; and bad ones."""
+"""An environment by a user, with reward 1 at each step and an end after `length` steps; and bad ones."""
 
 import gymnasium
 import numpy as np

@@ -15,7 +15,7 @@ TRAIN = ("train", "ppo", "CartPole-v1")
 
 
 def answer(capsys, *words):
-    """What a command prints that works; with exit code 2, its one sentence."""
+    """Return a command's output, or with exit code 2 its one sentence."""
     code, out, err = small.here(capsys, *words)
     assert code == (2 if err else 0) and err.count("\n") == bool(err)
     return err or out
@@ -117,7 +117,7 @@ def test_steps_in_words_in_python():
 
 
 def test_options_have_hyphens(capsys):
-    """`--env.cart_mass` beside `--rewards.final-weight`
+    """`--env.cart_mass` next to `--rewards.final-weight`
 
     Before (seen again): underscores in one, hyphens in the other.
     Now: hyphens are shown everywhere, and both are taken.
@@ -165,7 +165,7 @@ def test_a_finished_run_says_that_it_is(run, capsys):
 
 
 def test_a_reset_without_a_seed_is_named():
-    """An environment whose `reset()` takes no seed
+    """An environment with a `reset()` that takes no seed
 
     Before: "has no option seed; the nearest are flatten"
     Now: "has a reset that takes no seed"

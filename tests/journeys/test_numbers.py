@@ -40,7 +40,7 @@ def test_a_sweep_is_judged_by_setting(sweep, capsys):
 
 
 def test_progress_tells_when_no_episode_has_ended(made):
-    """Look at the progress of DeepSea-10, whose episodes have ten steps
+    """Look at the progress of DeepSea-10, with episodes of ten steps
 
     Before: "no episode has ended yet" at step 3,000, which meant that none had ended since the last line; "(4 seeds)",
     "(3 seeds)", "(5 seeds)" flicker.
@@ -117,7 +117,7 @@ def test_what_is_not_shown_is_inconclusive(made, capsys, tmp_path):
 
 
 def compared(made, capsys, tmp_path, *returns):
-    """What `forage compare` says last of two runs with these returns, one for each seed."""
+    """Return the last sentence of `forage compare` on two runs with these returns, one for each seed."""
     places = []
     for number, values in enumerate(returns):
         directory = shutil.copytree(made.directory, tmp_path / f"run-{number}", dirs_exist_ok=True)
@@ -136,7 +136,7 @@ def compared(made, capsys, tmp_path, *returns):
 
 
 class Endless(Environment):
-    """Goes on for ever, and pays 1 at each step."""
+    """An endless environment with reward 1 at each step."""
 
     observation_space = spaces.Box(0, 1, (1,), np.float32)
     action_space = spaces.Discrete(2)

@@ -23,7 +23,7 @@ def refused(capsys, *words):
 
 
 def test_a_comparison_that_is_open():
-    """Compare two agents whose difference is not shown
+    """Compare two agents without a significant difference
 
     Before (seen again): "ppo is not shown to be better than dqn: ahead by 236.4 [-185.4, 658.2] on average, and a seed
     of it wins with probability 1.00 [1.00, 1.00]; were it the true difference, 7 seeds of each would show it (4
@@ -70,7 +70,7 @@ def test_an_unknown_part(capsys):
 
 
 def test_a_score_on_tuning_seeds():
-    """Read what `forage tune` found
+    """Read the result of `forage tune`
 
     Before (seen again): "on its tuning seeds -80.66, which flatters it: it was chosen there"
     Now: "-80.66 on the tuning seeds (optimistic: those seeds selected it)"
@@ -82,7 +82,7 @@ def test_a_score_on_tuning_seeds():
 
 
 def test_a_state_that_cannot_be_saved(capsys, tmp_path):
-    """Train in an environment whose state cannot be saved
+    """Train in an environment with a state that cannot be saved
 
     Before (seen again): "myenv.py:Corridor cannot be saved exactly: after a stop new episodes begin."
     Now: "Note: corridor:Corridor's state cannot be checkpointed; on resume, unfinished episodes restart."

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def length_of(setup):
-    """How long an episode of a setup's environment is."""
+    """Return the length of an episode in a setup's environment."""
     host = setup.environment(1)
     host.reset(0)
     steps = 1
@@ -48,7 +48,7 @@ def test_an_environment_that_is_an_object(tmp_path):
 
 
 def test_an_environment_that_a_function_makes():
-    """Train in what a function makes: `lambda: Env()`, `functools.partial(Env, length=4)`
+    """Train in the result of a function: `lambda: Env()`, `functools.partial(Env, length=4)`
 
     Before: a raw `TypeError`.
     Now: trains.
@@ -94,7 +94,7 @@ def test_a_learning_rate_that_is_a_schedule():
 
 
 def test_a_network_of_ones_own():
-    """A callable activation, other sizes for the value, layer norm, a network of one's own
+    """A callable activation, other sizes for the value, layer norm, a network by the user
 
     Before (seen again): impossible.
     Now: options of the agent; the encoder as `my_networks.py:Class`.

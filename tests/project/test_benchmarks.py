@@ -1,4 +1,4 @@
-"""The benchmark harness hangs together: rows, peers, scripts and the table. Nothing is timed."""
+"""The benchmark harness hangs together: rows, peers, scripts and the table, without timings."""
 
 from __future__ import annotations
 
@@ -343,7 +343,7 @@ def test_cells_at_once_share_no_core(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_cells_end_with_who_began_them(tmp_path: Path) -> None:
-    """Each waits until it is told to stop, and writes that it was; those that were not begun are not begun then."""
+    """Each waits for a signal to stop and records it; cells that have not started then never start."""
     cell = """
         import pathlib, signal, sys, time
         def stop(*_):
@@ -489,7 +489,7 @@ def test_a_cell_of_language(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 def test_games_of_chance_know_what_a_policy_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the whole tree, worked by hand where the tree is short."""
+    """Values come from the whole tree, which is worked by hand for short ones."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     envs = importlib.import_module("envs")
     monkeypatch.delitem(sys.modules, "envs")

@@ -40,7 +40,7 @@ def test_forage_cells_lead_to_pages_that_are_there():
 
 
 def test_every_gap_is_named_above_the_tables():
-    """What Forage has not, or only in part, and two others have."""
+    """A gap is a feature that Forage lacks, or has only in part, and two others have."""
     gaps = [
         name
         for name, forage, *others in rows()

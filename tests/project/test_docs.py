@@ -1,4 +1,4 @@
-"""The pages say what the parts say, and the README's commands are commands."""
+"""The pages agree with the parts, and the README's commands are commands."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ AROUND = ROOT / "docs" / "environments" / "around.md"
 
 
 def words_of(command):
-    """A command's environment, and what it puts around it."""
+    """Return a command's environment, and the wrappers it puts around it."""
     positional, words = options.split(command.split()[2:], FLAGS, LISTS)
     return positional[-1], options.many(words, "wrap"), options.many(words, "under")
 

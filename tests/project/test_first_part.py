@@ -1,4 +1,4 @@
-"""The page on a part of ours: its file, line, test and claim, as they are written there."""
+"""The page on writing a first part: its file, line, test and claim, exactly as printed there."""
 
 import importlib.util
 import re

@@ -1,4 +1,4 @@
-"""Imports run downward, wings do not know each other, and what can be answered without JAX is."""
+"""Imports run downward, wings do not know each other, and simple questions are answered without JAX."""
 
 import ast
 import subprocess
@@ -12,7 +12,7 @@ import forage
 
 ROOT = Path(forage.__file__).parent
 ROOTS = {path.name: path for path in (ROOT, ROOT.with_name("forage_papers")) if path.exists()}
-"""The core and, where it is installed beside it, the package of papers."""
+"""The core and, if it is installed too, the package of papers."""
 WINGS = ("tasks", "starts", "behaviours", "rewards", "memory", "agents")
 
 # What stands on a level may import what stands on lower ones, and its own neighbours in the same folder.
@@ -41,7 +41,7 @@ def modules() -> dict[str, Path]:
 
 
 def imported(path: Path, at_load: bool) -> set[str]:
-    """Return the modules of ours that a file imports: at load, or anywhere but under TYPE_CHECKING."""
+    """Return the modules of this project that a file imports: at load, or anywhere except under TYPE_CHECKING."""
     names: set[str] = set()
 
     def visit(node: ast.AST) -> None:

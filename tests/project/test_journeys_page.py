@@ -1,4 +1,4 @@
-"""docs/journeys.md says what tests/journeys shows."""
+"""docs/journeys.md agrees with tests/journeys."""
 
 import importlib.util
 import re

@@ -1,4 +1,4 @@
-"""The tutorial and the how-to pages: their code and their commands run, in the order in which they stand."""
+"""The tutorial and the how-to pages: their code and their commands run, in the order of the page."""
 
 import re
 import shutil
@@ -41,7 +41,7 @@ def test_what_a_page_says_runs(page, tmp_path, monkeypatch, capsys):
 
 
 def follow(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Run a command of a page, as it is written but for its size."""
+    """Run a command of a page, unchanged apart from its size."""
     for pattern, less in SMALLER:
         command = re.sub(pattern, less, command)
     verb, *words = command.split()[1:]

@@ -1,4 +1,4 @@
-"""The documentation site: its tree of pages, links that lead somewhere, and, where Zensical is installed, its build."""
+"""The documentation site: its tree of pages, its links, and, if Zensical is installed, its build."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""Editors and type checkers see what `import forage` offers."""
+"""Editors and type checkers see the names that `import forage` offers."""
 
 import importlib
 import inspect

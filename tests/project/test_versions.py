@@ -1,4 +1,4 @@
-"""The trials on other versions of Python and JAX: what they compile, and that a limit of time fails."""
+"""The trials on other versions of Python and JAX: their compilations, and failure at a time limit."""
 
 import os
 import stat
@@ -15,7 +15,7 @@ from forage.cli.entry import COMMANDS as KNOWN
 
 @pytest.fixture
 def commands(tmp_path, monkeypatch):
-    """A Python that says what it is told to."""
+    """Return a function that makes a Python with a given script."""
 
     def make(script: str) -> Path:
         python = tmp_path / "python"

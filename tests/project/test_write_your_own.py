@@ -1,4 +1,4 @@
-"""The page on parts of one's own: its code in a file, its commands on the command line, and the run loaded again."""
+"""The page on writing your own parts: its code in a file, its commands run, and the run loaded again."""
 
 import json
 import re

@@ -85,7 +85,7 @@ STATEMENT = re.compile(
 
 
 def shorten_statements(text: str) -> str:
-    """Return the source with `0` in place of the values of simple statements, which halves the time of parsing."""
+    """Return the source with `0` in place of the values of simple statements, to halve the time of parsing."""
 
     def replacement(match: re.Match[str]) -> str:
         rest = match[2] or match[4]
@@ -226,7 +226,7 @@ def summary(docstring: str) -> str:
 
 @cache
 def summary_words(docstring: str) -> str:
-    """Return the summary without its code and quotations, whose words are not ours."""
+    """Return the summary without its code and quotations, which need not follow the rules."""
     return re.sub(r"``.*?``|`[^`]*`|\"[^\"]*\"", "x", summary(docstring))
 
 
@@ -410,7 +410,7 @@ def write_left(left: dict) -> None:
 
 
 def first_words(names: Iterable[str]) -> Counter[str]:
-    """Return how many names begin with each word."""
+    """Return the number of names that begin with each word."""
     return Counter(
         words[0] for name in names if not re.fullmatch(r"__\w+__|test_\w+", name) and (words := words_of(name))
     )

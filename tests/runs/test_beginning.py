@@ -1,4 +1,4 @@
-"""A failed start leaves nothing in the way of the next one."""
+"""A failed start leaves no files in the way of the next one."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from forage.runs.locking import removed_if_failed
 
 
 def fail(directory, error, left_nothing=True, before=()):
-    """Begin in a directory that holds files from before, write one more and fail. Return what is left there."""
+    """Begin in a directory with earlier files, write one more and fail. Return the files left there."""
     directory.mkdir()
     for name in before:
         (directory / name).touch()

@@ -1,4 +1,4 @@
-"""Observations outside the declared box: a run says so once, on the host and on the device."""
+"""Observations outside the declared box: a run warns once, on the host and on the device."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""A run's history: what was changed on the way, and where it says so."""
+"""A run's history: the changes on the way, and the places that report them."""
 
 import dataclasses
 import json

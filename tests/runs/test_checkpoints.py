@@ -1,4 +1,4 @@
-"""When a run saves, what it leaves where a disk is full, and what it makes of a closed terminal."""
+"""The times of a run's checkpoints, and its behaviour on a full disk and with a closed terminal."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ from forage.runs.session import Session
 
 
 class Clock:
-    """A run by the clock: training from 0 on, and saving that takes no time unless told."""
+    """A run by the clock: training from 0 on, and saving in no time unless `cost` is given."""
 
     def __init__(self, seconds, cost=0.0):
         self.interval = Interval(seconds, 0.0)
@@ -60,7 +60,7 @@ def test_the_time_of_evaluations_does_not_put_off_saving():
 
 
 class Agent:
-    """Stands for a runner whose checkpoints take 40 kB and whose agents take 4 kB."""
+    """A stand-in for a runner with checkpoints of 40 kB and agents of 4 kB."""
 
     steps, members = 0, 1
 
@@ -72,7 +72,7 @@ class Agent:
 
 
 class Disk:
-    """A disk of so many bytes: what is written beyond them fails."""
+    """A disk of limited size: writing beyond it fails."""
 
     def __init__(self, monkeypatch, folder, size):
         self.folder, self.size, write = folder, size, os.fsync

@@ -1,4 +1,4 @@
-"""Which of greedy and sampled actions is scored follows from episodes played both ways, and both are shown."""
+"""The choice of greedy or sampled actions for the score follows from episodes played both ways, and both are shown."""
 
 import json
 from typing import ClassVar, NamedTuple
@@ -28,7 +28,7 @@ small.keep_compiled()
 
 
 class Coin(Agent):
-    """Draws one of two actions, and finds the first of them the likelier; learns nothing."""
+    """Draws one of two actions, with the first of them more likely, and does not learn."""
 
     on_policy: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
@@ -54,7 +54,7 @@ class ForkState(NamedTuple):
 
 
 class Fork(Environment):
-    """Pays one action 1 and a little that the reset drew. The other ends the episode, or goes on for ever."""
+    """One action has reward 1 and a little that the reset drew. The other ends the episode, or continues for ever."""
 
     good: int = 1
     forgives: bool = True
@@ -74,19 +74,19 @@ class Fork(Environment):
 
 
 class Lines(progress.Progress):
-    """Keeps what is shown at the end."""
+    """Keeps the lines shown at the end."""
 
     def finish(self, result, lines):
         self.result, self.lines = result, lines
 
 
 def loops(num_envs):
-    """Build a batch on the host where the likelier action goes on for ever."""
+    """Build a batch on the host with an endless episode under the likelier action."""
     return OnHost(Fork(), num_envs)
 
 
 def pays(num_envs):
-    """Build a batch on the host where the likelier action is the only good one."""
+    """Build a batch on the host with the likelier action as the only good one."""
     return OnHost(Fork(good=0, forgives=False), num_envs)
 
 
@@ -131,7 +131,7 @@ def test_the_policy_that_does_better_is_scored(runner, better, tmp_path):
 
 
 class Runner:
-    """Stands in for a runner: seeds' returns greedily and sampled, and which episodes were asked for."""
+    """A stand-in for a runner, with greedy and sampled returns of seeds, and a record of requested episodes."""
 
     def __init__(self, greedy, sampled, steps=8):
         self.returns, self.steps, self.asked = {False: greedy, True: sampled}, steps, []

@@ -1,4 +1,4 @@
-"""A run goes on to more steps than it was made with: what changes is said, recorded, and nothing else changes."""
+"""A run is extended to more steps than it was made with: its changes are reported, recorded, and the only ones."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""From an offline run to online learning: what is handed over, the warm-up, and whether the score falls."""
+"""From an offline run to online learning: the hand-over, the warm-up, and a warning of a lower score."""
 
 import json
 
@@ -45,7 +45,7 @@ def test_falls_by_hand():
 
 @pytest.fixture(scope="module")
 def offline(tmp_path_factory):
-    """Train SAC from what random actions did."""
+    """Train SAC from a data set of random actions."""
     folder = tmp_path_factory.mktemp("offline")
     actor = small.train(folder / "actor", "sac", steps=96)
     record(actor.directory, 64, folder / "a.npz", actions="random")

@@ -1,4 +1,4 @@
-"""A run with conversations of several turns, killed between two turns of a rollout, goes on as if it never was."""
+"""A run with conversations of several turns, killed between two turns of a rollout, resumes as if never stopped."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""Which code of a person's own a run is made of, and that a change of it is said."""
+"""The record of a run's own code by the user, and the report of a change in it."""
 
 import json
 import sys
@@ -65,7 +65,7 @@ def test_what_names_a_file_of_ones_own():
 
 @pytest.mark.thorough
 def test_a_change_between_sittings_is_said(folder, tmp_path, capsys):
-    """The file is another one when the run goes on, as in a process of its own."""
+    """The file differs on resuming, as in a separate process."""
     name = f"{folder / 'line.py'}:Line"
     run = small.train(tmp_path / "run", environment=name, seeds=[3], sweep=None, steps=32)
     own = json.loads((run.directory / "versions.json").read_text())["own"]

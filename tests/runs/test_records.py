@@ -1,4 +1,4 @@
-"""What is said of a run's numbers, what its files may do, and what does not fit."""
+"""Reports of a run's numbers, the rights of its files, and mismatches."""
 
 import dataclasses
 import importlib.metadata
@@ -129,7 +129,7 @@ def test_free_memory_is_the_least_that_anybody_says(tmp_path):
 
 
 def test_the_fingerprint_of_the_code(tmp_path):
-    """Folders above the package do not count, what only draws does not, and what decides an evaluation's seeds does."""
+    """Folders above the package and code for pictures do not count; code that decides an evaluation's seeds does."""
     found = []
     root = tmp_path / "evaluation" / "forage"
     for folder in ("environments", "runs", "loop", "cli"):
@@ -196,7 +196,7 @@ def test_an_evaluation_during_training_keeps_every_column(tmp_path, monkeypatch)
 
 
 def test_a_checkout_that_is_not_installed_has_a_version(monkeypatch):
-    """What is on the path alone has no metadata to read."""
+    """A package that is only on the path has no metadata to read."""
 
     def missing(name):
         raise importlib.metadata.PackageNotFoundError(name)

@@ -33,7 +33,7 @@ def part(port: str, name: str, **options: Any) -> Any:
 
 
 def lean(observation: Any, key: Any) -> Any:
-    """Pushes the cart to where the pole leans."""
+    """Push the cart toward the side of the leaning pole."""
     return jnp.int32(observation[2] > 0)
 
 
@@ -176,7 +176,7 @@ CASES: dict[str, Case] = {
 
 
 def reward(name: str) -> Any:
-    """Make a rewards part, with small networks where it has any."""
+    """Make a rewards part, with small networks if it has any."""
     known = {field.name for field in registry.fields(registry.part_class("rewards", name))}
     return part("rewards", name, **{field: value for field, value in RND.items() if field in known})
 
@@ -216,7 +216,7 @@ ELSEWHERE = {
     "agents/language/test_turns.py": ("loop", "archer"),
     "agents/language/test_at_grpo.py": ("at-grpo",),
 }
-"""The agents that need a file or another run to learn from, and which tests stop and resume them."""
+"""The agents that need a file or another run to learn from, and the tests that stop and resume them."""
 
 
 def test_every_agent_is_stopped_and_resumed():
@@ -377,7 +377,7 @@ def test_a_polite_stop_saves_and_says_how_to_go_on(tmp_path, number):
 
 @pytest.mark.parametrize("learned", [False, True], ids=["pending", "remembered"])
 def test_what_is_learned_does_not_go_on_into_another_episode(learned):
-    """Where environments cannot be put back, new episodes begin after the newest step that is known."""
+    """If environments cannot be restored, new episodes begin after the newest known step."""
     options = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (8,), "learning_starts": 16, "batch_size": 4}
     rewards = part("rewards", "normalise-return")
     setup = make_setup("dqn", "gymnasium:Acrobot-v1", steps=100, seeds=1, agent_options=options, rewards=rewards)

@@ -1,4 +1,4 @@
-"""Where the range of a return is sure, no interval leaves it; where it is not, none is said."""
+"""With a certain range of returns no interval leaves it; without one, no range is shown."""
 
 import math
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ PENDULUM = -200 * (math.pi**2 + 0.1 * 64 + 0.001 * 4)
 
 
 class Doubled(CartPole):
-    """A person's own CartPole, which says nothing of its rewards."""
+    """A user's own CartPole without a declared range of rewards."""
 
     def step(self, state, action, key):
         state, step = super().step(state, action, key)
@@ -29,7 +29,7 @@ class Doubled(CartPole):
 
 
 class Said(Doubled):
-    """The same, which says what it pays."""
+    """The same with a declared range of rewards."""
 
     @property
     def reward_range(self):
@@ -37,7 +37,7 @@ class Said(Doubled):
 
 
 class Own(Wrapper):
-    """A person's own wrapper, which may pay anything."""
+    """A user's own wrapper, with unknown rewards."""
 
     def step(self, state, action, key):
         return self.environment.step(state, action, key)

@@ -1,4 +1,4 @@
-"""A run on disk: what is written, what is shown, what survives."""
+"""A run on disk: its files, its display, and its survival of failures."""
 
 import datetime
 import errno
@@ -74,7 +74,7 @@ def finished(tmp_path_factory):
 
 @pytest.fixture
 def copy(finished, tmp_path):
-    """The finished run, to do things to."""
+    """A copy of the finished run, to be changed."""
     directory = tmp_path / "copy"
     shutil.copytree(finished.directory, directory)
     return directory
@@ -317,7 +317,7 @@ def test_two_processes_cannot_train_one_run(copy):
 
 @pytest.mark.thorough
 def test_interrupted_while_an_evaluation_is_compiled(tmp_path, monkeypatch):
-    """Nothing that was learned is lost, and the evaluation is made when the run goes on."""
+    """The learned state is kept, and the evaluation happens after resuming."""
     options = {"steps": 96, "evaluation_every": 32, "evaluation_episodes": 2, "checkpoint_seconds": 1000}
     play, played = DeviceRunner.evaluate, []
 

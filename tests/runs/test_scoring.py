@@ -1,4 +1,4 @@
-"""What is said of an evaluation that takes long."""
+"""Messages about an evaluation that takes long."""
 
 import time
 from types import SimpleNamespace

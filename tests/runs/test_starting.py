@@ -1,4 +1,4 @@
-"""A run begins with another one's weights, and with what it has collected."""
+"""A run starts from another run's weights and collected data."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def parent(tmp_path_factory):
 
 
 def beginning(monkeypatch, directory, parent, **more):
-    """Return the agents, by leaf, with which a run begins that is stopped before its first step."""
+    """Return the first agents, by leaf, of a run that is stopped before its first step."""
     from forage.runs import session
 
     def loop(self):

@@ -1,4 +1,4 @@
-"""Trackers: each gets every point once, also after a stop; what cannot track is said in one sentence."""
+"""Trackers: each gets every point once, also after a stop; values that cannot be tracked cost one sentence."""
 
 import csv
 import importlib.machinery
@@ -168,7 +168,7 @@ RESULT = {"steps": 30, "score": 2.0, "interval": [1.0, 3.0]}
 
 
 def told_twice(name, directory):
-    """Tell two points, stop as a kill does, and go on as a resumed run does, to the end."""
+    """Send two points, stop as a kill does, and continue as a resumed run does, to the end."""
     first = opened(name, directory)
     for row in ROWS[:2]:
         first.write(row)
@@ -305,7 +305,7 @@ def test_wandb_itself(tmp_path, monkeypatch):
 
 
 def blocks(data, size=32768):
-    """Return the records of a LevelDB log, as which W&B keeps a run offline; its own 7 letters are before `data`."""
+    """Return the records of a LevelDB log, W&B's format of an offline run; its own 7 letters are before `data`."""
     found, at, before = [], 7, b""
     data = bytes(7) + data
     while at + 7 <= len(data):
@@ -351,7 +351,7 @@ def test_trackio_itself(tmp_path, monkeypatch):
 
 
 def events(folder):
-    """What TensorBoard shows of each tag, by step: it reads files by their names, and forgets steps from a start on."""
+    """Return TensorBoard's values of each tag, by step: files are read by name, and a restart drops later steps."""
     from tensorboardX.proto.event_pb2 import Event, SessionLog
 
     shown = {}

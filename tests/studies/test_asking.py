@@ -1,4 +1,4 @@
-"""A run of text is asked problems: many times over, held-out ones, in other words; beside the model it began from."""
+"""Problems for a run of text: many times over, held-out ones, in other words; compared with its original model."""
 
 import json
 
@@ -27,7 +27,7 @@ SMALL = Architecture(vocabulary=512, width=16, layers=1, heads=2, inner=16, leng
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A run whose model is a directory, as a command could have made it."""
+    """A run with a directory as its model, as a command could have made it."""
     folder = tmp_path_factory.mktemp("asked")
     Transformer(jax.random.key(0), SMALL).save(folder / "model")
     # Its answers are all wrong, so that the entropy alone has a gradient.
@@ -37,7 +37,7 @@ def run(tmp_path_factory):
 
 
 class Judge(World):
-    """A world in the place of addition's: it says that an answer is right where its letters are even in number."""
+    """A world in place of addition's: an answer is right if it has an even number of letters."""
 
     def __init__(self, world):
         self.world, self.levels, self.turns, self.verified = world, world.levels, world.turns, world.verified

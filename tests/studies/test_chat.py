@@ -1,4 +1,4 @@
-"""A run on text: what it keeps of its answers, and that who talks to it, watches it or exports it reads the same."""
+"""A run on text: its record of answers, and the same texts in chat, film and export."""
 
 import json
 

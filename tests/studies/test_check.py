@@ -1,4 +1,4 @@
-"""What `forage check` says of environments with one fault each, and of sound ones."""
+"""Reports of `forage check` on environments with one fault each, and on sound ones."""
 
 import json
 
@@ -19,7 +19,7 @@ small.keep_compiled()
 
 
 class Sound(gymnasium.Env):
-    """Ten steps along a line, each where chance says."""
+    """Ten random steps along a line."""
 
     observation_space = Box(-1, 1, (2,), np.float32)
     action_space = Discrete(2)
@@ -185,7 +185,7 @@ def test_one_object_and_a_batch_are_checked_and_it_is_said_what_a_run_takes():
 
 
 class Adds(Sound):
-    """Something that goes on over resets."""
+    """A total that is kept across resets."""
 
     total = 0
 
@@ -196,7 +196,7 @@ class Adds(Sound):
 
 
 class Turned(Sound):
-    """Two choices, of which a mask forbids some."""
+    """Two choices, some of them forbidden by a mask."""
 
     observation_space = Dict({"observation": Sound.observation_space, "action_mask": MultiBinary(5)})
     action_space = MultiDiscrete([2, 3])

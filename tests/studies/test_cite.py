@@ -1,4 +1,4 @@
-"""How to cite: the entry of the software, the sentence of a run, and the papers of its parts."""
+"""Citations: the entry of the software, the sentence of a run, and the papers of its parts."""
 
 import pytest
 import small

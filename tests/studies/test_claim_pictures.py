@@ -1,4 +1,4 @@
-"""Pictures of claims: nothing in them overlaps, and no two environments share an axis."""
+"""Pictures of claims: labels do not overlap, and no two environments share an axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims: the rule, the arms, stopping and going on, and a smoke of every one."""
+"""Claims: the rule, the arms, stopping and resuming, and a smoke of every one."""
 
 import importlib.util
 import json
@@ -268,7 +268,7 @@ def seeds_of(run):
 
 @pytest.fixture
 def little(monkeypatch):
-    """A claim of two short arms, whose measure needs the checkpoints. Returns what sets the options of one arm anew."""
+    """A claim of two short arms with a measure on checkpoints. Return a function that sets one arm's options."""
     whole = running.load("gsde")
 
     def use(gsde_options=(), **parts):

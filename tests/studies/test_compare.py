@@ -1,4 +1,4 @@
-"""Runs side by side: what is compared with what, and what a report says of both."""
+"""Comparison of runs: the pairs, and a report on both."""
 
 import json
 import re
@@ -129,7 +129,7 @@ def test_no_interval_leaves_the_range_of_a_return(lying):
 
 
 def test_evaluating_again_is_seen(tmp_path):
-    """As `forage evaluate RUN --actions sampled` does, whose mark the configuration does not carry."""
+    """`forage evaluate RUN --actions sampled` does so, without a trace in the configuration."""
     import small
 
     small.keep_compiled()

@@ -1,4 +1,4 @@
-"""Data sets of our own: tiers and their manifest, what is not made again, what a file shows, and normalised scores."""
+"""Our own data sets: tiers and their manifest, reuse of existing files, a file's contents, and normalised scores."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Films: their rate, their captions, their size, and what is said while they are made."""
+"""Films: their rate, their captions, their size, and messages while they are made."""
 
 import importlib.util
 import sys

@@ -1,4 +1,4 @@
-"""The measured horizon: what was tried, what was left out, and what it needs."""
+"""The measured horizon: the trials, the omissions, and the requirements."""
 
 import json
 
@@ -12,7 +12,7 @@ from forage.studies import horizon
 
 
 def two_ways():
-    """Left pays 1 and ends; right, right and right again pays 3: 0.75 at random, 1.5 with one step planned."""
+    """Left has reward 1 and ends; right three times has reward 3: 0.75 at random, 1.5 with one planned step."""
     transition, reward = np.zeros((4, 2, 4)), np.zeros((4, 2))
     transition[:, :, 3] = 1.0
     for state in (0, 1):

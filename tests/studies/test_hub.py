@@ -1,4 +1,4 @@
-"""A run is shared and fetched again, by a stand-in for the Hub; nothing in what is fetched is run."""
+"""A run is uploaded and downloaded again, by a stand-in for the Hub; no downloaded code is run."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ small.keep_compiled()
 
 
 class Hub:
-    """What `huggingface_hub.HfApi` does, in a folder."""
+    """The methods of `huggingface_hub.HfApi`, in a folder."""
 
     def __init__(self, root: Path):
         self.root, self.private = root, {}
@@ -175,7 +175,7 @@ def test_commands(run, there, tmp_path, monkeypatch, capsys):
 
 
 def test_names_and_texts_are_plain_on_the_card(run, tmp_path):
-    """What a run names is neither HTML nor a link nor a command, on the card, in pictures and in a terminal."""
+    """Names in a run are neither HTML nor links nor commands, on the card, in pictures and in a terminal."""
 
     evil = 'x"><script>alert(1)</script> [a](javascript:b) ![c](d) `e` \x1b[2J $\\frac{ | f\n# g'
     copy = tmp_path / "copy"

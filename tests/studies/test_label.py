@@ -19,7 +19,7 @@ RANDOM = np.random.default_rng(0)
 
 
 def walks(lengths, move=lambda step: step, discrete=False):
-    """Random walks in two dimensions: the action is the step, or in which half-plane it lies."""
+    """Make random walks in two dimensions: the action is the step, or its half-plane."""
     seen, following, action = [], [], []
     for length in lengths:
         step = RANDOM.uniform(-0.9, 0.9, (length, 2))

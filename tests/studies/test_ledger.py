@@ -1,4 +1,4 @@
-"""The ledger: what counts as drift, what is refused, and a regression that is caught."""
+"""The ledger: the definition of drift, refusals, and a regression that is caught."""
 
 import json
 from pathlib import Path
@@ -220,7 +220,7 @@ def test_a_regression_is_caught_and_no_other(capsys, tmp_path, monkeypatch):
 
 
 def test_the_marks_of_episodes_are_counted():
-    """REINFORCE compares the episodes of a group, which it knows by their marks: a whole number a step."""
+    """REINFORCE compares the episodes of a group, identified by their marks: a whole number a step."""
     settings = {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (8,), "baseline": "group"}
     setup = make_setup("reinforce", "language:Reverse-4", seeds=2, starts=Groups(2), agent_options=settings)
     mark = setup.loop().mark()

@@ -1,4 +1,4 @@
-"""Published results are of the code that they name, and what they depend on has not changed without a word."""
+"""Published results are of the code that they name, and their dependencies have not changed without a note."""
 
 import json
 import os
@@ -16,7 +16,7 @@ RESULTS = sorted((ROOT / published.RESULTS).glob("*.json"))
 
 @pytest.fixture
 def whole():
-    """Skip where git does not have the whole history, as in an archive; fail there where the gate runs for all."""
+    """Skip in a clone without the whole git history, such as an archive; fail there if the gate runs for all."""
     if published.is_shallow():
         said = "this clone lacks the history that results are checked against: git fetch --unshallow"
         if os.environ.get("CI"):

@@ -1,4 +1,4 @@
-"""Who plays for recordings and films: agents that hear rewards are told what each of their steps paid."""
+"""Players of recordings and films: return-conditioned agents get the reward of each of their steps."""
 
 from types import SimpleNamespace
 from typing import ClassVar
@@ -19,7 +19,7 @@ from forage.studies.watch import play_host, play_native
 
 
 class Corridor(Environment):
-    """Four steps, each of which pays the number of its action; what is seen says nothing."""
+    """Four steps, each with the number of its action as reward; the observation carries no information."""
 
     observation_space = property(lambda self: spaces.Box(-1.0, 1.0, (2,), np.float32))
     action_space = property(lambda self: spaces.Discrete(2))
@@ -34,7 +34,7 @@ class Corridor(Environment):
 
 
 class Modest(Agent):
-    """It takes 1 until it was paid 2, then 0: who tells it nothing gets 4 of it."""
+    """Chooses 1 up to a total reward of 2, then 0; without rewards it would reach 4."""
 
     on_policy: ClassVar[bool] = False
     offline: ClassVar[bool] = True
@@ -62,7 +62,7 @@ class Modest(Agent):
 
 
 class NoFilm:
-    """A film that nobody sees."""
+    """A film without viewers."""
 
     def take(self, *words):
         pass
@@ -119,14 +119,14 @@ class Rows(HostEnvironment):
 
 
 def play_rows(steps):
-    """Record so many steps of `Rows` by somebody whose actions need no program."""
+    """Record `steps` steps of `Rows` by a policy with actions that need no program."""
     agent = SimpleNamespace(hidden=lambda spec: (), hears_rewards=False)
     policy = SimpleNamespace(agent=agent, spec=SimpleNamespace(horizon=3), state=())
     return play(policy, Rows(), steps, 0.0, 0, lambda *given: (np.zeros(2, int), (), given[-1]))
 
 
 def test_each_row_has_what_its_step_led_to_before_the_reset():
-    """Four steps each: A plays two episodes, B one and the first step of another, which the end of the data cuts."""
+    """Four steps each: A plays two episodes, B one and the first step of another, cut by the end of the data."""
     found, returns = play_rows(8)
     np.testing.assert_array_equal(found.observation[:, 0], [0, 1, 10, 11, 100, 101, 102, 110])
     np.testing.assert_array_equal(found.next_observation[:, 0], [1, 2, 11, 12, 101, 102, 103, 111])
@@ -138,7 +138,7 @@ def test_each_row_has_what_its_step_led_to_before_the_reset():
 
 
 def test_the_last_row_of_a_file_ends_its_episode():
-    """Of seven rows the last is B's third step: the time limit's end, which no cut is; of six it is a cut."""
+    """Of seven rows the last is B's third step: an end by the time limit, not a cut; of six it is a cut."""
     for steps, lengths, whole in ((7, [2, 2, 3], [True] * 3), (6, [2, 1, 3], [True, False, True])):
         found, returns = play_rows(steps)
         assert found.lengths.tolist() == lengths and found.whole(3).tolist() == whole and len(returns) == sum(whole)

@@ -30,7 +30,7 @@ def runs(tmp_path_factory):
 
 
 class Page(html.parser.HTMLParser):
-    """What stands in a page: its tags, its text, and what it would fetch."""
+    """The content of a page: its tags, its text, and the addresses it would fetch."""
 
     def __init__(self, text):
         super().__init__()
@@ -70,7 +70,7 @@ def test_one_page_that_fetches_nothing(runs, tmp_path):
 
 
 def charts(text):
-    """Return what the page's charts are drawn from."""
+    """Return the data of the page's charts."""
     return [json.loads(found) for found in re.findall(r'<script type="application/json">(.*?)</script>', text)]
 
 

@@ -1,4 +1,4 @@
-"""`forage select`: a table worked by hand, what is printed, and estimates from a log."""
+"""`forage select`: a table worked by hand, the printed output, and estimates from a log."""
 
 import json
 

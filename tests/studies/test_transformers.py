@@ -1,7 +1,6 @@
-"""Language models between here and transformers: what learned here writes the same text there, and what was made there
-learns and answers here.
+"""Language models between Forage and transformers: a model trained in either gives the same text in the other.
 
-It needs what `make test` does not install: pip install 'forage-rl[test,language,transformers]'.
+It needs packages that `make test` does not install: pip install 'forage-rl[test,language,transformers]'.
 """
 
 import itertools
@@ -31,7 +30,7 @@ small.keep_compiled()
 
 
 def command(capsys, *words):
-    """Run a command, which has to come out well, and return what it said."""
+    """Run a command, assert its success, and return its output."""
     code, out, error = small.here(capsys, *words)
     assert code == 0, error
     return out
@@ -62,7 +61,7 @@ def said_there(directory, prompt, chat, new):
 
 
 def agree(trained, exported, chat):
-    """The answers to some held-out problems, which are to be the same here, there, and of the directory read here."""
+    """Return the answers to some held-out problems, asserted equal here, there, and for the directory read here."""
     talk, again = forage.chat(trained, temperature=0), forage.chat(exported, temperature=0)
     again.new = talk.new
     answers = set()

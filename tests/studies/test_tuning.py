@@ -1,4 +1,4 @@
-"""Tuning: what is searched, trials side by side, populations, and seeds that do not meet."""
+"""Tuning: the searched settings, trials side by side, populations, and seeds that do not meet."""
 
 import dataclasses
 import json
@@ -217,7 +217,7 @@ def test_what_cannot_be_is_a_failed_trial(tmp_path):
 
 @pytest.mark.thorough
 def test_a_member_that_breaks_on_the_host_breaks_alone(tmp_path):
-    """A rate so high that the agent's actions are no numbers: its environment fails, and the other goes on."""
+    """At a very high rate the agent's actions are no numbers: its environment fails, and the other continues."""
     one = setup("gymnasium:Pendulum-v1")
     batch = Batch(one, [{"learning_rate": 1e38}, {"learning_rate": 0.001}], [3, 3], 1)
     batch.advance(0.5)
@@ -255,7 +255,7 @@ def test_population(tmp_path):
 
 
 class Members:
-    """Stands for members that train: what each has learned is a sum of its settings and its seed."""
+    """A stand-in for training members: each one's learned state is a sum of its settings and its seed."""
 
     made: ClassVar[list[list[int]]] = []
 

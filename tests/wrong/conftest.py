@@ -1,6 +1,6 @@
-"""What people get wrong, a file for each journey: one sentence each, exit code 2, and nothing left on disk.
+"""Mistakes of users, a file for each journey: one sentence each, exit code 2, and no files left on disk.
 
-All start in one directory with a finished run, files that are no runs, and somebody's own code. None may change it.
+All start in one directory with a finished run, files that are no runs, and a user's own code. None may change it.
 """
 
 import json
@@ -141,7 +141,7 @@ def listing(place):
 
 @pytest.fixture
 def there(place, monkeypatch):
-    """In the directory, which is afterwards as it was."""
+    """Change to the directory, and check afterwards that it is unchanged."""
     monkeypatch.chdir(place)
     before = listing(place)
     yield place
@@ -163,7 +163,7 @@ def answer(there, capsys):
 
 @pytest.fixture
 def refuse(there):
-    """Call a function of Python, and hold what it raises against a pattern."""
+    """Return a function that calls Python code and matches the raised error against a pattern."""
 
     def refused(call, said):
         with pytest.raises(ForageError) as caught:

@@ -1,4 +1,4 @@
-"""Journey 9: callbacks, trackers, and when a run stops and keeps."""
+"""Journey 9: callbacks, trackers, and the ends and checkpoints of a run."""
 
 import pytest
 

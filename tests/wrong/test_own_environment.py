@@ -1,4 +1,4 @@
-"""Journey 3: an environment of one's own."""
+"""Journey 3: a user's own environment."""
 
 import pytest
 

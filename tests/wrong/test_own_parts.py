@@ -1,4 +1,4 @@
-"""Journey 8: schedules, networks, optimisers and encoders of one's own."""
+"""Journey 8: a user's own schedules, networks, optimisers and encoders."""
 
 import optax
 import pytest

@@ -1,4 +1,4 @@
-"""A family whose verifier misbehaves where a text asks for it; its process imports this file."""
+"""A family with a verifier that misbehaves at a text's request; its process imports this file."""
 
 import os
 import time
@@ -8,7 +8,7 @@ from forage.environments.text.problems import Verdict
 
 
 class Moody(Addition):
-    """Verifies as addition does, but for a few words in the text."""
+    """Verifies as addition does, except for a few words in the text."""
 
     name = "moody"
     bounded = False

@@ -1,4 +1,4 @@
-"""Answers in chunks, and answers that go on from given tokens: what is read, what is judged, and what is saved."""
+"""Answers in chunks, and answers continued from given tokens: contexts, verdicts, and saved states."""
 
 import numpy as np
 import pytest

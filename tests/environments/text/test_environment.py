@@ -1,4 +1,4 @@
-"""Text as an environment: what is read, written and paid, and that an episode goes on from where it was."""
+"""Text as an environment: contexts, actions and rewards, and episodes that continue after a restore."""
 
 import json
 from contextlib import nullcontext
@@ -21,7 +21,7 @@ def texts(environment: TextEnvironment, tokens: np.ndarray) -> list[str]:
 
 
 def silence(environment: TextEnvironment) -> np.ndarray:
-    """Nothing but the end of a text, in each environment."""
+    """Return an action of only the end of a text, for each environment."""
     action = np.zeros((environment.num_envs, environment.action_space.length), np.int32)
     action[:, 0] = environment.action_space.end
     return action
@@ -44,7 +44,7 @@ def test_the_reference_is_right_and_silence_is_wrong(name):
 
 @pytest.fixture
 def several(tmp_path):
-    """Forage's tokenizer beside a model that ends its answers with `</result>` as well."""
+    """Save Forage's tokenizer with a model that ends its answers with `</result>` as well."""
     own = named.tokenizer("forage")
     own.save(tmp_path)
     other = own.special["</result>"]
@@ -78,7 +78,7 @@ def test_each_token_that_ends_a_text_ends_an_answer(several):
 
 
 class Odd(Addition):
-    """Says of an answer what a test told it to."""
+    """A family with a verdict set by the test."""
 
     says: object = "nothing"
 

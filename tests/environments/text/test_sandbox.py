@@ -1,4 +1,4 @@
-"""What a program in the sandbox can do, what it cannot, and what a guard says who cannot keep his promises."""
+"""Abilities and limits of a program in the sandbox, and the errors of a guard that cannot keep its promises."""
 
 import dataclasses
 import os
@@ -32,7 +32,7 @@ def bait():
 
 
 def fails(one, bait):
-    """Run an attempt; return what of it was not as expected, or an empty text."""
+    """Run an attempt; return its unexpected outcome, or an empty text."""
     if one.machine not in ("", os.uname().machine):
         pytest.skip(f"made for {one.machine}")
     if one.sandbox.files and "namespaces" not in guard.guarantee().layers:

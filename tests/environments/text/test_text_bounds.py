@@ -1,4 +1,4 @@
-"""What judges patterns and queries agrees with Python and SQLite, and is bounded whatever it is given."""
+"""Our judges of patterns and queries agree with Python and SQLite, and are bounded for any input."""
 
 import itertools
 import re

@@ -45,7 +45,7 @@ def test_the_authors_defaults():
 
 
 def test_a_policy_that_is_right_up_to_a_level_ends_one_above_it():
-    """A policy that solves levels 0 to 3 and nothing above is trained on 1 to 4, of which 4 teaches."""
+    """A policy that solves levels 0 to 3 and none above is trained on 1 to 4, of which 4 teaches."""
     generator, window, rule = np.random.default_rng(1), Window(), Rule()
     for _ in range(200):
         levels = [rule.draw(window, generator) for _ in range(16)]

@@ -15,7 +15,7 @@ from forage.environments.text.problems import Verdict
 
 
 class Own(Addition):
-    """A family that says it is bounded, and is wrong."""
+    """A family that declares to be bounded, and is wrong."""
 
     bounded = True
 

@@ -1,4 +1,4 @@
-"""The page of problems in text says what the families say."""
+"""The page of problems in text agrees with the families."""
 
 import importlib.util
 from pathlib import Path

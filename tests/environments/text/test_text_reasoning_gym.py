@@ -1,4 +1,4 @@
-"""Families of reasoning-gym, where it is installed; without it one sentence says what is missing."""
+"""Families of reasoning-gym, if it is installed; otherwise one sentence names the missing library."""
 
 import importlib.util
 import inspect

@@ -20,7 +20,7 @@ def judged(name, problem, answer):
 
 
 def all_trees(numbers):
-    """All expressions of all numbers, with their exact values; None where they divide by zero."""
+    """Yield all expressions of all numbers, with their exact values; None for a division by zero."""
     if len(numbers) == 1:
         yield numbers[0], Fraction(numbers[0])
         return
@@ -192,12 +192,12 @@ def test_sudokus_and_logic_grids_have_one_solution():
 
 
 def spoken(prompt):
-    """The clues of a prompt as they are said."""
+    """Return the clues of a prompt, in words."""
     return [clue.strip(" .") for clue in re.findall(r"\d\. ([^.]*)\.", prompt)]
 
 
 def holds(clue, held):
-    """Whether a clue in words holds for what people have."""
+    """Return whether a clue in words holds for people's objects."""
     thing = clue.split()[-1]
     if clue.startswith("Whoever"):
         first = next(word for word in re.findall(r"\w+", clue) if any(word in what for what in held.values()))

@@ -1,4 +1,4 @@
-"""Calls are found in any text, tools answer them within their limits, and nothing a policy writes raises."""
+"""Calls are found in any text, tools answer them within their limits, and no text of a policy raises."""
 
 import copy
 import math
@@ -70,7 +70,7 @@ def test_parsing_never_raises():
 
 
 class Odd:
-    """Answers with whatever it was made of, or raises it."""
+    """Answers with its given object, or raises it."""
 
     name, description = "odd", "is odd"
 

@@ -1,4 +1,4 @@
-"""A caller and a solver: what each turn is paid and answered, and whose turn it is."""
+"""A caller and a solver: the reward and the reply of each turn, and the order of turns."""
 
 import numpy as np
 import pytest
