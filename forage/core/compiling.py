@@ -45,6 +45,9 @@ class Background:
     XLA cannot be stopped while it compiles. So another thread waits for it, and can stop waiting.
     """
 
+    running: set["Background"] = set()
+    """Works that are unfinished."""
+
     left: set["Background"] = set()
     """Works that are unfinished and no longer waited for."""
 
@@ -54,6 +57,7 @@ class Background:
         self.ended = threading.Event()
         self.found: Any = None
         self.error: BaseException | None = None
+        self.running.add(self)
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
@@ -66,6 +70,7 @@ class Background:
         finally:
             del self.work, self.after
             self.ended.set()
+            self.running.discard(self)
             self.left.discard(self)
 
     def result(self, name: str = "") -> Any:
@@ -132,10 +137,19 @@ exit_code: int | None = None
 
 @atexit.register  # after JAX was imported, and so before it takes apart what compiling still uses
 def _leave() -> None:
-    """End the process without waiting for programs whose compilation was abandoned."""
-    if not Background.left:
-        return
+    """End the process while programs compile: at once after a command, or if their compilation was abandoned.
+
+    A person's own script waits for them first. Python itself may not end while a thread is within XLA, as that would
+    abort the process.
+    """
     code = exit_code
+    try:
+        while Background.running and not Background.left and code is None:
+            time.sleep(0.02)
+    except KeyboardInterrupt:
+        code = 130
+    if not Background.running:
+        return
     if code is None:
         error = getattr(sys, "last_value", None)
         code = 0 if error is None else 130 if isinstance(error, KeyboardInterrupt | Interrupted) else 1

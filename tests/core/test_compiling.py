@@ -4,6 +4,8 @@ import copy
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -12,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import small
 from gymnasium import spaces
 from tiers import gated
 
@@ -245,3 +248,16 @@ def test_work_in_the_background_comes_in_order_and_raises():
     with pytest.raises(ZeroDivisionError):
         compiling.Background(lambda: 1 / 0).result()
     assert not compiling.Background.left
+
+
+@pytest.mark.parametrize(("command_over", "end"), [(False, (0, "compiled")), (True, (3, ""))])
+def test_a_script_waits_for_programs_and_a_command_does_not(command_over, end):
+    """Python aborts if it ends while a thread is within XLA."""
+    code = f"""
+import time
+from forage.core import compiling
+compiling.Background(lambda: time.sleep(0.5) or print("compiled", end="", flush=True))
+compiling.exit_code = {3 if command_over else None}
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=small.environment())
+    assert (done.returncode, done.stdout) == end, done.stderr
