@@ -10,11 +10,11 @@ import common
 import numpy as np
 
 from forage.agents.actor_critic.crossq import CrossQ
-from forage.agents.actor_critic.droq import DroQ
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.evolution.open_es import OpenES
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
+from forage.agents.settings import DroQ
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.own import Own
 from forage.config.setup import prepare_devices

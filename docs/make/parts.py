@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from forage.config import registry
+from forage.config.describing import docstrings
 from forage.config.presets import presets_of
 from forage.config.ranges import range_words
 from forage.studies.claims import of_part
@@ -38,10 +39,9 @@ def claims(name: str) -> list[str]:
 def page(port: str, name: str, target: str) -> str:
     """One part's page."""
     cls = registry.load(target)
-    module = sys.modules[cls.__module__]
     prefix = "" if port == "agent" else f"{port}."
     lines = [f"# {name}", "", f"A part for the port **{port}**: `{target}`.", ""]
-    lines += ["```text", inspect.cleandoc(module.__doc__ or ""), "", inspect.cleandoc(cls.__doc__ or ""), "```", ""]
+    lines += ["```text", docstrings(sys.modules[cls.__module__], cls), "```", ""]
     command = cls.example
     lines += ["## Run it", "", f"```sh\n{command}\n```" if command.startswith("forage") else f"{command}", ""]
     lines += claims(name)

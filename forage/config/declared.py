@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 from pathlib import Path
 
 from forage.config import packages
 from forage.config.registry import explained_in, meaning_of
+from forage.core.settings import Setting
 
 ROOT = Path(__file__).parents[1]
 
@@ -17,10 +19,20 @@ def summary(target: str) -> str:
 
     Where that goes on into a formula, the first sentence of the module's.
     """
+    if row := row_of_settings(target):
+        return first_sentence(row.summary)
     module, _, name = target.partition(":")
     found = definition(module, name)
     sentence = first_sentence(ast.get_docstring(found) or "" if found else "")
     return sentence if sentence.endswith(".") else first_sentence(ast.get_docstring(parsed(module)) or sentence)
+
+
+def row_of_settings(target: str) -> Setting | None:
+    """Return the row of a named setting, whose module imports none of the parts; None for other classes."""
+    module, _, name = target.partition(":")
+    if not module.endswith(".settings") or not source(module):
+        return None
+    return getattr(importlib.import_module(module), "SETTINGS", {}).get(name)
 
 
 def first_sentence(text: str) -> str:
@@ -32,7 +44,12 @@ def first_sentence(text: str) -> str:
 
 def meanings(target: str) -> dict[str, str]:
     """Return the options of the class or function that `module:Name` is, its bases' first, each with its meaning."""
+    if row := row_of_settings(target):
+        return meanings(row.base) | dict(row.meanings)
     module, _, name = target.partition(":")
+    origin = origin_of(module, name)
+    if origin and origin != target:  # a package that passes the class on
+        return meanings(origin)
     found = definition(module, name)
     if isinstance(found, ast.FunctionDef):
         return {argument.arg: "" for argument in (*found.args.args, *found.args.kwonlyargs)}
@@ -82,6 +99,8 @@ def definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None:
 
 def origin_of(module: str, name: str) -> str | None:
     """Return `module:Name` of the definition that a module calls `name`, if it is Forage's."""
+    if row_of_settings(f"{module}:{name}"):
+        return f"{module}:{name}"
     for node in parsed(module).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
             return f"{module}:{name}"

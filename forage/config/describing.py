@@ -13,6 +13,7 @@ from forage.config.options import hyphens
 from forage.config.ranges import range_words
 from forage.config.terminal import columns
 from forage.core.ranges import declared
+from forage.core.settings import Setting
 
 LEFT = 42  # columns for an option and its default
 
@@ -113,6 +114,24 @@ def port_lines(agent: str, words: options.Words) -> Iterator[str]:
 
 
 def docstrings(module: Any, cls: type) -> str:
-    """Return the docstrings of a module and its class, if the class has one of its own."""
+    """Return the docstrings of a module and its class; of a named setting its own, and its options."""
+    if row := registry.setting_of(cls):
+        return f"{cls.__doc__}\n\n{setting_words(row)}"
     said = [inspect.cleandoc(text) for text in (module.__doc__, cls.__doc__) if text]
     return "\n\n".join(dict.fromkeys(said))
+
+
+def setting_words(row: Setting) -> str:
+    """Return a sentence about the options of another part that a named setting changes."""
+    known = {field.name for field in registry.fields(registry.load(row.base))}
+    ports = {f"usual_{port}": port for port in registry.PORTS}
+    said = [f"--{hyphens(name)} {option_words(value)}" for name, value in row.defaults.items() if name in known]
+    said += [f"--{ports[name]} {value}" for name, value in row.defaults.items() if name in ports]
+    return f"It is {registry.name_of_target(row.base)} with {' '.join(said)}."
+
+
+def option_words(value: Any) -> str:
+    """Return a default as the command line takes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

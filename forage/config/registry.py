@@ -23,6 +23,7 @@ from forage.core import trust
 from forage.core.elsewhere import method_elsewhere
 from forage.core.errors import ForageError, nearest
 from forage.core.plain import numbers
+from forage.core.settings import Setting
 
 WINGS = {
     "agent": "agents",
@@ -249,12 +250,20 @@ def meaning_of(option: str, module: str) -> str:
     return package.meanings.get(option, "") if package else ""
 
 
+def setting_of(cls: type) -> Setting | None:
+    """Return the row of a named setting; None for other classes."""
+    return vars(cls).get("setting")
+
+
 @functools.cache
 def explained(cls: type) -> dict[str, str]:
     """Return the comment on each field of a class, with its continuation lines; empty without a source.
 
     Reading a source takes milliseconds, and the fields that agents share are looked up for each of them.
+    A named setting has its meanings in its row.
     """
+    if row := setting_of(cls):
+        return dict(row.meanings)
     try:
         return explained_in(inspect.getsource(cls))
     except (OSError, TypeError):

@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage.agents.actor_critic.ddpg import DDPG
+from forage.agents.settings import DDPG
 from forage.core.types import Batch, Clock, Experience, Spec
 
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32))

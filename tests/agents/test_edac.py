@@ -9,8 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage.agents.actor_critic.offline.edac import EDAC
-from forage.agents.actor_critic.offline.sac_n import SACN
+from forage.agents.settings import EDAC, SACN
 from forage.core.types import Spec
 from forage.nn.critics import alignment, each_value
 

@@ -18,22 +18,15 @@ from tiers import gated
 
 from forage.agents.actor_critic.bro import BRO
 from forage.agents.actor_critic.crossq import CrossQ
-from forage.agents.actor_critic.ddpg import DDPG
-from forage.agents.actor_critic.droq import DroQ
 from forage.agents.actor_critic.iq_learn_sac import IQLearnSAC
 from forage.agents.actor_critic.mr_q import MRQ
 from forage.agents.actor_critic.offline.cal_ql import CalQL
 from forage.agents.actor_critic.offline.cql import CQL
-from forage.agents.actor_critic.offline.edac import EDAC
 from forage.agents.actor_critic.offline.rebrac import ReBRAC
-from forage.agents.actor_critic.offline.sac_n import SACN
 from forage.agents.actor_critic.offline.td3_bc import TD3BC
-from forage.agents.actor_critic.offline_to_online.rlpd import RLPD
-from forage.agents.actor_critic.offline_to_online.wsrl import WSRL
 from forage.agents.actor_critic.recurrent.base import Before, Recurrent
 from forage.agents.actor_critic.recurrent.sac import RecurrentSAC
 from forage.agents.actor_critic.recurrent.td3 import RecurrentTD3
-from forage.agents.actor_critic.redq import REDQ
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete, policies
 from forage.agents.actor_critic.simba import SimBa
@@ -60,6 +53,7 @@ from forage.agents.q_learning.iq_learn import IQLearn
 from forage.agents.q_learning.pqn import PQN
 from forage.agents.q_learning.qr_dqn import QRDQN
 from forage.agents.search.gumbel_search import GumbelSearch
+from forage.agents.settings import DDPG, EDAC, REDQ, RLPD, SACN, WSRL, DroQ
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.own import Own
 from forage.config import registry

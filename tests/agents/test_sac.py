@@ -14,13 +14,12 @@ from small import at_once, compute
 from tiers import first
 
 from forage.agents.actor_critic.bro import BRO
-from forage.agents.actor_critic.offline_to_online.rlpd import RLPD
-from forage.agents.actor_critic.offline_to_online.wsrl import WSRL
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
 from forage.agents.actor_critic.simba import SimBa
 from forage.agents.actor_critic.simba_v2 import SimBaV2
 from forage.agents.actor_critic.td3 import TD3
+from forage.agents.settings import RLPD, WSRL
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import each_value
 from forage.nn.distributions import SquashedGaussian

@@ -205,6 +205,18 @@ def test_what_is_no_change_of_a_setting(repository):
     assert "on seeds that it had before" in published.breach(repository.result(commit, claim_commit=commit), [old])
 
 
+def test_a_row_of_named_settings_counts_as_its_class(repository):
+    stored = published.settings_here(["one"]).all()
+    row = 'setting("forage.agents.base:Base", summary="", example="train clever", rate=0.1)'
+    repository.write("agents/settings.py", f'SETTINGS = {{"Clever": {row}}}\n')
+    repository.replace("agents/__init__.py", "clever:Clever", "settings:Clever")
+    assert published.settings_here(["one"]).all() == stored
+    names = modules(working_tree(repository.root), "one")
+    assert {"forage.agents.settings", "forage.agents.base", "forage.memory.short"} <= names
+    repository.replace("agents/settings.py", "rate=0.1", "rate=0.2")
+    assert published.stale(stored, published.settings_here(["one"]).all()) == ["Clever.rate"]
+
+
 def test_a_default_that_every_arm_sets_otherwise_is_not_relied_on(repository):
     old = repository.result(repository.first)
     old["arms"]["a"]["agent"]["rate"] = 0.3

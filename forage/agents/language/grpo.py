@@ -15,7 +15,7 @@ first policy that the paper has in its loss.
 
 The fields name an advantage, a loss of tokens, a rule that makes one number of them and a rule for groups whose answers
 all are equally right (`forage/ops/tokens/`, docs/tokens.md): each published relative is a choice of these, in
-`relatives.py`. An episode of several turns has one reward, and each of its turns the episode's advantage; a turn is an
+`settings.py`. An episode of several turns has one reward, and each of its turns the episode's advantage; a turn is an
 answer, and those that an episode has left when it is over are none.
 
 The old policy is scored anew before the first update by the program that learns, so that the first ratio is 1; what was

@@ -94,10 +94,24 @@ class Snapshot:
             strings = usual(blob) | (words(blob) if helps(module) else set())
             for word in strings:  # of ids with a suite's prefix, the suite
                 target = self.named.get(word) or self.named.get(word.partition(":")[0], "")
-                reached.add(target.partition(":")[0])
+                reached |= {target.partition(":")[0], target.replace(":", ".")}
+            for one in list(reached):
+                reached |= self.bases(one)
             reached |= {one.rpartition(".")[0] for one in reached}  # a package's own file is imported first
             self._neighbours[module] = frozenset(one for one in reached if one in self.blobs)
         return self._neighbours[module]
+
+    def bases(self, name: str) -> set[str]:
+        """Return the modules of the parts that a named setting, `module.Class`, builds on; empty for other names."""
+        module, _, cls = name.rpartition(".")
+        if not module.endswith(".settings") or module not in self.blobs:
+            return set()
+        here = parsed_at(self, module)
+        row = here.defined.get(cls)
+        if not isinstance(row, Row) or not isinstance(base := row.bases[0], ast.Name):
+            return set()
+        target = here.taken.get(base.id, f"{module}:{base.id}")
+        return {target.partition(":")[0], *self.bases(target.replace(":", "."))}
 
     def definition(self, target: str) -> tuple[dict[str, str], list[str]]:
         """Return the digests of `module:name`, and the definitions that it refers to."""
@@ -287,7 +301,32 @@ def parsed(blob: str) -> Module:
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             defined[node.target.id] = node
     taken = {here: f"{module}:{name}" for module, name, here in imports(TEXTS[blob]) if name}
+    if isinstance(table := defined.get("SETTINGS"), ast.Assign) and isinstance(table.value, ast.Dict):
+        for name, call in zip(table.value.keys, table.value.values, strict=True):
+            if isinstance(name, ast.Constant) and isinstance(call, ast.Call) and call.args:
+                target = str(ast.literal_eval(call.args[0]))
+                base = target.partition(":")[2]
+                taken[base] = target
+                defined[str(name.value)] = setting_class(str(name.value), base, call)
     return Module(tree, defined, taken)
+
+
+ABOUT = ("summary", "source", "example", "words", "meanings")
+"""Arguments of a named setting's row that are no defaults."""
+
+
+class Row(ast.ClassDef):
+    """The class that a row of named settings stands for."""
+
+
+def setting_class(name: str, base: str, call: ast.Call) -> Row:
+    """Return the class of a row, as if it were written out."""
+    lines: list[ast.stmt] = [
+        ast.AnnAssign(ast.Name(one.arg), ast.Constant(""), one.value, simple=1)
+        for one in call.keywords
+        if one.arg and one.arg not in ABOUT
+    ]
+    return Row(name, [ast.Name(base)], [], lines, [])
 
 
 def settings(snapshot: Snapshot, claim: str) -> dict[str, str]:
@@ -434,9 +473,22 @@ def fields(snapshot: Snapshot, module: str, node: ast.ClassDef) -> dict[str, tup
             found |= fields(snapshot, place[0], place[1])
     for line in node.body:
         if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.value is not None:
-            name, fixed = line.target.id, "ClassVar" in ast.dump(line.annotation)
-            found |= {} if fixed and not name.startswith("usual_") else {name: (module, line.value)}
+            name, value, fixed = line.target.id, line.value, "ClassVar" in ast.dump(line.annotation)
+            if isinstance(node, Row):
+                value, fixed = replace_default(found[name][1], value) if name in found else value, name not in found
+            found |= {} if fixed and not name.startswith("usual_") else {name: (module, value)}
     return found
+
+
+def replace_default(declared: ast.expr, value: ast.expr) -> ast.expr:
+    """Return the default of a field that is declared so, such as by `equinox.field`, with another value."""
+    if not isinstance(declared, ast.Call) or all(one.arg != "default" for one in declared.keywords):
+        return value
+    again = copy.deepcopy(declared)
+    for one in again.keywords:
+        if one.arg == "default":
+            one.value = value
+    return again
 
 
 def target_of(snapshot: Snapshot, module: str, name: str) -> str:

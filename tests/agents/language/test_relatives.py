@@ -10,13 +10,12 @@ from resuming import check_resumed
 from test_grpo import CLOCK, collected, learned, model
 from tiers import gated
 
-from forage.agents.language import relatives
 from forage.agents.language.base import Aux, LanguageState, Rows
 from forage.agents.language.charge import by_token, still_to_come
 from forage.agents.language.distill import Distill
 from forage.agents.language.grpo import GRPO, Lesson
 from forage.agents.language.raft import RAFT
-from forage.agents.language.relatives import DAPO
+from forage.agents.settings import DAPO, SETTINGS
 from forage.config.registry import from_config, part_class, to_config
 from forage.config.setup import make_setup
 from forage.core.errors import ForageError
@@ -50,11 +49,9 @@ def same(one, two) -> bool:
     return jax.tree.all(jax.tree.map(lambda a, b: bool(jnp.array_equal(a, b)), one, two))
 
 
-def test_every_choice_is_a_class_without_methods_of_its_own():
-    classes = {cls for cls in vars(relatives).values() if isinstance(cls, type) and issubclass(cls, GRPO)} - {GRPO}
-    assert {part_class("agent", name) for name in CHOICES} == classes
-    for cls in classes:
-        assert [name for name, what in vars(cls).items() if callable(what) and not name.startswith("__")] == [], cls
+def test_every_choice_is_a_row_of_the_named_settings():
+    rows = {name for name, row in SETTINGS.items() if row.base.endswith(":GRPO")}
+    assert {part_class("agent", name).__name__ for name in CHOICES} == rows
 
 
 @pytest.mark.parametrize("name", CHOICES)

@@ -9,7 +9,7 @@ import pytest
 from between import SPEC, batch, linear_critics
 from small import at_once, compute
 
-from forage.agents.actor_critic.offline.sac_n import SACN
+from forage.agents.settings import SACN
 from forage.core.types import Clock, ForageError
 from forage.nn.distributions import SquashedGaussian
 from forage_papers.agents.actor_critic.offline_to_online.ro2o import RO2O, divergence

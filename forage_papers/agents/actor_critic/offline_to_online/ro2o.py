@@ -27,8 +27,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from forage.agents.actor_critic.base import CriticKeys
-from forage.agents.actor_critic.offline.sac_n import SACN
-from forage.agents.actor_critic.sac import Actor
+from forage.agents.actor_critic.sac import SAC, Actor
+from forage.agents.settings import SACN
 from forage.core.ports import State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
@@ -40,7 +40,7 @@ ABOVE = 0.8  # weight of the square where a neighbour's value is larger, as in t
 LEAST_PENALTY, DECAY = 0.1, 5e-7  # where the penalty ends, and how far it falls in each update, as there
 
 
-class RO2O(SACN):
+class RO2O(SACN, SAC):
     """SAC-N with smooth values and a smooth policy (Wen et al., 2023, arXiv 2309.16973), offline and then online.
 
     Learn from data first, and go on with `--from RUN` and the same agent.

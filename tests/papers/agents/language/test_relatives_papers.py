@@ -6,7 +6,7 @@ import pytest
 from test_grpo import collected, learned, model
 
 from forage.agents.language.base import Aux
-from forage.agents.language.relatives import DAPO
+from forage.agents.settings import DAPO
 from forage.config.setup import make_setup
 from forage.core.types import OUTCOME, Batch, Experience
 from forage_papers.agents.language.a_star_po import AStarPO

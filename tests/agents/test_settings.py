@@ -1,0 +1,83 @@
+"""Named settings: each row is its part with other defaults, and its class is like any other."""
+
+import dataclasses
+import importlib
+import pickle
+import re
+import subprocess
+import sys
+
+import pytest
+
+from forage.agents.settings import SETTINGS
+from forage.config import declared, registry
+from forage.config.describing import docstrings
+from forage.core.settings import class_of, setting
+
+NAMES = {name: registry.name_of_target(f"forage.agents.settings:{name}") for name in SETTINGS}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_row_is_its_part_with_other_defaults(name):
+    row, cls = SETTINGS[name], registry.part_class("agent", NAMES[name])
+    base = registry.load(row.base)
+    assert issubclass(cls, base) and pickle.loads(pickle.dumps(cls)) is cls is registry.load(f"{cls.__module__}:{name}")
+    theirs, ours = ({field.name: field for field in dataclasses.fields(one)} for one in (base, cls))
+    assert ours.keys() == theirs.keys()
+    assert {one for one in ours if ours[one].default != theirs[one].default} == row.defaults.keys() & ours.keys()
+    for one in ours:
+        assert ours[one].default == row.defaults.get(one, theirs[one].default), one
+        assert ours[one].metadata == theirs[one].metadata, f"{one} is not static alike"
+    assert all(getattr(cls, one) == value for one, value in row.defaults.items())
+    assert not [one for one, value in vars(cls).items() if callable(value) and not one.startswith("__")]
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_row_has_words_a_source_and_a_page(name):
+    row, cls = SETTINGS[name], registry.part_class("agent", NAMES[name])
+    assert row.summary.endswith(".") and re.search(r"\(20\d\d\), \".+\", arXiv \d{4}\.\d{5}$", row.source)
+    assert f" {NAMES[name]} " in row.example
+    assert cls.__doc__.startswith(f"{row.summary}\n\n{row.source}.")
+    shown = docstrings(sys.modules[cls.__module__], cls)
+    options = [option for option in row.defaults if option in {field.name for field in registry.fields(cls)}]
+    assert options and all(f"--{option.replace('_', '-')} " in shown for option in options)
+    said = {field.name: field.help for field in registry.fields(cls)}
+    assert all(said[option] == meaning for option, meaning in row.meanings.items()) and all(said.values())
+
+
+def test_the_options_that_a_row_changes_are_shown():
+    cls = registry.part_class("agent", "sac-n")
+    said = docstrings(sys.modules[cls.__module__], cls)
+    assert said.endswith("\n\nIt is sac with --critics 10 --hidden-sizes 256,256,256.")
+    cls = registry.part_class("agent", "remax")
+    assert docstrings(sys.modules[cls.__module__], cls).endswith("--charged token --behaviour greedy-first.")
+
+
+def test_help_reads_rows():
+    """Without importing the parts, also for a class that builds on a row."""
+    assert declared.summary("forage.agents.settings:SACN") == "SAC with ten critics (SAC-N), for learning from data."
+    meanings = declared.meanings("forage.agents.settings:EDAC")
+    known = {field.name: field.help for field in registry.fields(registry.part_class("agent", "edac"))}
+    assert meanings == known
+    assert declared.meanings("forage.agents.settings:WSRL")["learning_starts"].startswith("steps of the warm-up")
+    assert declared.meanings("forage_papers.agents.actor_critic.offline_to_online.ro2o:RO2O").keys() > meanings.keys()
+
+
+def test_stored_agents_are_of_their_class():
+    stored = {"part": "redq", "critics": 5, "climb": "mean", "target_subset": 2}
+    agent = registry.from_config(stored)
+    assert type(agent).__name__ == "REDQ" and (agent.critics, agent.policy_delay) == (5, 20)
+    assert registry.to_config(agent) | stored == registry.to_config(agent)
+
+
+def test_a_part_is_imported_with_its_row_alone():
+    code = "import sys, forage.agents.settings; print('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+def test_rows_that_cannot_be():
+    with pytest.raises(AttributeError, match=r"module 'forage\.agents\.settings' has no attribute 'SAC2'"):
+        importlib.import_module("forage.agents.settings").SAC2  # noqa: B018
+    table = {"Wrong": setting("forage.agents.actor_critic.sac:SAC", summary="", source="", example="", critic=3)}
+    with pytest.raises(TypeError, match="Wrong sets critic, and SAC has no such option"):
+        class_of(__name__, table, "Wrong")
