@@ -11,7 +11,8 @@ import small
 from gymnasium import spaces
 from tiers import first
 
-from forage.agents.policy_gradient.ppo import PPO, Sequence, Targets
+from forage.agents.policy_gradient.ppo import PPO, Targets
+from forage.agents.policy_gradient.rollouts import Sequence, cut_minibatches, next_values, score_actions
 from forage.core.types import AGENT, GONE, GUIDE, MODEL, NOBODY, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import BangBang
 from forage.nn.networks import Recall
@@ -323,7 +324,7 @@ def test_the_rollout_at_once_is_the_rollout_step_by_step(space):
     unit = actions
     if not state.network.actions.discrete:
         unit = jax.vmap(jax.vmap(state.network.actions.to_unit))(actions)
-    again, _, value_again = jax.jit(REMEMBERING.forward)(state.network, observation, unit, sequence)
+    again, _, value_again = jax.jit(score_actions)(state.network, observation, unit, sequence)
     np.testing.assert_allclose(again, log_probability, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(value_again, value, rtol=1e-4, atol=1e-5)
 
@@ -333,7 +334,7 @@ def test_minibatches_of_segments_keep_each_segment_together():
     given = Targets(number, *[number.astype(jnp.float32)] * 4, None)
     sequence = Sequence(np.arange(4.0)[:, None], number > 0, number[..., None].astype(jnp.float32))
     bits = jax.random.bits(jax.random.key(0), (4,))
-    observation, cut, threads = REMEMBERING.cut(shuffled(bits), REMEMBERING.minibatches, number, given, sequence)
+    observation, cut, threads = cut_minibatches(shuffled(bits), REMEMBERING.minibatches, number, given, sequence)
     assert observation.shape == (2, 5, 2) and sorted(np.asarray(observation).ravel()) == list(range(20))
     np.testing.assert_array_equal(observation, cut.action)
     np.testing.assert_array_equal(observation, cut.value_target)
@@ -348,7 +349,7 @@ def test_minibatches_of_transitions_keep_each_transition_together():
     number = np.arange(20).reshape(5, 4)
     given = Targets(number, *[number.astype(jnp.float32)] * 4, None)
     order = shuffled(jax.random.bits(jax.random.key(0), (20,)))
-    observation, cut, sequence = agent.cut(order, agent.minibatches, number, given, None)
+    observation, cut, sequence = cut_minibatches(order, agent.minibatches, number, given, None)
     assert sequence is None and observation.shape == (4, 5)
     assert sorted(np.asarray(observation).ravel()) == list(range(20))
     np.testing.assert_array_equal(observation, cut.advantage)
@@ -360,7 +361,7 @@ def test_memory_at_the_next_observation_goes_on_from_the_action():
     one = lambda x, dtype=jnp.int32: jnp.full((1, 1), x, dtype)  # noqa: E731
     aux = jax.tree.map(lambda x: x[None, None], hidden)
     experience = Experience(one(0), one(0), one(0.0, float), one(1), one(0, bool), one(1, bool), one(AGENT), aux)
-    value = jax.jit(REMEMBERING.next_values)(state.network, experience, one(0), one(1))
+    value = jax.jit(next_values)(state.network, experience, one(0), one(1))
 
     def by_hand():
         after = Recall(state.network.remember(hidden, jnp.int32(0)), jnp.array([1.0, 0.0]))

@@ -12,6 +12,7 @@ from gymnasium import spaces
 
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.policy_gradient.rollouts import score_actions
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.held_noise import HeldNoise
 from forage.core import prng
@@ -89,9 +90,9 @@ def test_ppo_learns_the_size_of_the_noise_but_not_the_features_from_it():
     def run(key):
         network = agent.init(key, SPEC).network
         observation, action = jax.random.normal(key, (2, 7, 2))
-        probability, entropy, _ = agent.forward(network, observation, action, None)
+        probability, entropy, _ = score_actions(network, observation, action, None)
         outputs, _ = network.rows(observation)
-        gradient = jax.grad(lambda n: agent.forward(n, observation, action, None)[1].sum())(network)
+        gradient = jax.grad(lambda n: score_actions(n, observation, action, None)[1].sum())(network)
         return probability, entropy, outputs, action, gradient
 
     probability, entropy, outputs, action, gradient = jax.device_get(run(prng.key(0)))

@@ -27,7 +27,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.policy_gradient.impala import Noted, check_clips, estimate
-from forage.agents.policy_gradient.ppo import PPO, Read, cut_short
+from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.policy_gradient.rollouts import Reading, cut_short
 from forage.core.ports import Metrics
 from forage.core.types import AGENT, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic
@@ -73,12 +74,12 @@ class APPO(PPO):
     def noted(self, hidden: PyTree[Array], policy: Distribution, action: PyTree[Array]) -> Noted:
         return Noted(hidden, policy.log_probability(action))  # type: ignore[arg-type]
 
-    def read(self, network: ActorCritic, norm: Norms, experience: Experience) -> Read:
+    def read(self, network: ActorCritic, norm: Norms, experience: Experience) -> Reading:
         """Read a rollout as PPO does, by the network that its update begins with."""
         return super().read(network, norm, experience._replace(aux=experience.aux.hidden))
 
     def estimates(
-        self, experience: Experience, read: Read
+        self, experience: Experience, read: Reading
     ) -> tuple[Float[Array, "time env streams"], Float[Array, "time env streams"]]:
         """Compute V-trace's advantages and value targets."""
         own = experience.source == AGENT

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.agents.policy_gradient.ppo import cut_short
+from forage.agents.policy_gradient.rollouts import cut_short, over_rollout, scan_gru
 from forage.core import prng
 from forage.core.ports import Agent, Judgement, Metrics
 from forage.core.spaces import seen, split_mask
@@ -245,13 +245,7 @@ def remembered(
     gru = network.gru
     inputs = over_rollout(lambda o, a: gru.hear(network.torso(0)(o), a))(observation, hidden.action)
     first = jnp.concatenate([jnp.zeros_like(experience.ended[:1]), experience.ended[:-1]])
-
-    def step(memory: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
-        x, first = inputs
-        memory = jax.vmap(gru.step)(jnp.where(first[:, None], 0.0, memory), x)
-        return memory, memory
-
-    return jax.lax.scan(step, hidden.features[0], (inputs, first))[1]
+    return scan_gru(gru, hidden.features[0], first, inputs)
 
 
 def check_clips(rho: float, c: float) -> None:
@@ -265,8 +259,3 @@ def check_clips(rho: float, c: float) -> None:
 
 estimate = jax.vmap(vtrace, in_axes=(1, 1, 1, 1, 1, 1, None, None, None, None, None), out_axes=1)
 """V-trace of each environment of a rollout."""
-
-
-def over_rollout(function: Any) -> Any:
-    """Map a function of one transition over axes `time env`."""
-    return jax.vmap(jax.vmap(function))

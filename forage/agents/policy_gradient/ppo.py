@@ -27,8 +27,10 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
+from forage.agents.policy_gradient import rollouts
+from forage.agents.policy_gradient.rollouts import Reading, Sequence, cut_short, score_actions
 from forage.core import mesh, prng
 from forage.core.ports import Agent, Judgement, Metrics
 from forage.core.ranges import Range, Ranges
@@ -40,7 +42,6 @@ from forage.nn.networks import Recall, Style, input_size
 from forage.nn.normalise import Norms, begun, normalised, norms_for, read_after, updated
 from forage.ops.minibatches import shuffled, standardised, weighted_mean
 from forage.ops.optimiser import Optimiser, named
-from forage.ops.returns import gae
 
 METRICS = ("policy_loss", "value_loss", "entropy", "approximate_kl", "clip_fraction")
 
@@ -62,25 +63,6 @@ class Targets(NamedTuple):
     value: Float[Array, "time env streams"] | None  # when it acted; only to clip by
     counts: Float[Array, "time env"] | None = None  # 0 where nothing is to be learned; a minibatch's mean is 1
     outputs: Float[Array, "time env outputs"] | None = None  # of the policy that acted; only to stay near it
-
-
-class Sequence(NamedTuple):
-    """The links between the steps of segments, for an agent with memory."""
-
-    start: Float[Array, "env memory"]  # the GRU's state before the first step
-    first: Bool[Array, "time env"]  # an episode begins here
-    action: Float[Array, "time env actions"]  # the one before, as the memory hears it
-
-
-class Read(NamedTuple):
-    """A rollout as the network that acted in it reads it; leaves `time env ...`."""
-
-    observation: PyTree[Array]
-    action: PyTree[Array]
-    sequence: Sequence | None
-    log_probability: Float[Array, "time env"]
-    value: Float[Array, "time env streams"]
-    next_value: Float[Array, "time env streams"]
 
 
 class PPO(Agent):
@@ -224,7 +206,7 @@ class PPO(Agent):
         network = state.network
         observation = jax.vmap(lambda o: normalised(state.norm, o))(observation)
         action = action if network.actions.discrete else jax.vmap(network.actions.to_unit)(action)
-        return self.forward(network, observation, action, None)[0]
+        return score_actions(network, observation, action, None)[0]
 
     def acted(self, state: PPOState, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
         return hidden._replace(action=state.network.actions.heard(action)) if self.memory_size else hidden
@@ -232,27 +214,38 @@ class PPO(Agent):
     def learn(
         self, state: PPOState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[PPOState, Metrics, Float[Array, " env"]]:
+        # The rollout. The statistics that acted also learn, except in the first rollout, which starts without any.
         experience = batch.experience
-        raw = experience.observation
-        # What acted is what learns, but for the first rollout, of whose numbers nothing was known when it began.
-        later = updated(state.norm, split_mask(raw)[0], experience.counts)
-        norm = begun(state.norm, later)
-        read = self.read(state.network, norm, experience)
-        observation, action, sequence, log_probability, value, _ = read
-        by_agent = (experience.source == AGENT).astype(jnp.float32)
-        earlier_value = value if self.clip_value else None
-        counts = experience.counts.astype(jnp.float32)
+        later = updated(state.norm, split_mask(experience.observation)[0], experience.counts)
+        read = self.read(state.network, begun(state.norm, later), experience)
+
+        # Advantages and value targets
+        by_agent, counts = (x.astype(jnp.float32) for x in (experience.source == AGENT, experience.counts))
         advantages, value_target = self.estimates(experience, read)
         advantage = self.joined(state, advantages)
-        outputs = self.old_outputs(state.network, observation, sequence) if self.proximal else None
-        targets = Targets(action, log_probability, advantage, by_agent, value_target, earlier_value, counts, outputs)
+        outputs = rollouts.rollout_outputs(state.network, read.observation, read.sequence) if self.proximal else None
+        value = read.value if self.clip_value else None
+        targets = Targets(read.action, read.log_probability, advantage, by_agent, value_target, value, counts, outputs)
 
-        # As when the rollout began, so that the first update is made at the full rate; the clock reads as after it.
+        # Epochs, by the clock from before the rollout, so that the first update has the full learning rate
         began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)
         rate = self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
-        optimiser = self.descent(rate)
+        network, optimiser, means = self.descend(state, read, targets, self.descent(rate), key)
 
-        def minibatch(carry, data):
+        # Metrics; those of the policy are means over the agent's own steps
+        metrics: Metrics = dict(zip(METRICS, means, strict=True))
+        own = jnp.maximum(weighted_mean(by_agent, counts), 1e-8)
+        metrics |= {name: metrics[name] / own for name in METRICS[2:]}
+        metrics["explained_variance"] = 1 - advantages[..., 0].var() / jnp.maximum(value_target[..., 0].var(), 1e-8)
+        state = state._replace(network=network, optimiser=optimiser, norm=later)
+        return state, metrics, jnp.abs(advantage).mean(0)
+
+    def descend(
+        self, state: PPOState, read: Reading, targets: Targets, optimiser: Optimiser, key: Key[Array, ""]
+    ) -> tuple[ActorCritic, Any, Float[Array, " metrics"]]:
+        """Take the steps of all epochs. Return the network, the optimiser's state and the mean metrics."""
+
+        def step(carry, data):
             network, optimiser_state, *near = carry
             gradient, metrics = jax.grad(self.loss, has_aux=True)(network, *data)
             stepped = optimiser.step(gradient, optimiser_state, network)
@@ -262,35 +255,34 @@ class PPO(Agent):
             kept = jax.tree.map(lambda new, old: jnp.where(near, new, old), stepped, carry[:2])
             return (*kept, near), metrics
 
-        def prepared(observations, cut, sequences):
-            advantage = standardised(cut.advantage, cut.by_agent) if self.normalise_advantage else cut.advantage
-            counts = cut.counts / jnp.maximum(cut.counts.mean(tuple(range(1, cut.counts.ndim)), keepdims=True), 1e-8)
-            return observations, cut._replace(advantage=advantage * cut.by_agent, counts=counts), sequences
-
-        def one_by_one(carry, order):
-            data = prepared(*self.cut(order, 1, observation, targets, sequence))
-            return minibatch(carry, jax.tree.map(lambda x: x[0], data))
+        def minibatches(order, number):
+            observation, cut, sequence = rollouts.cut_minibatches(
+                order, number, read.observation, targets, read.sequence
+            )
+            return observation, self.normalise(cut), sequence
 
         def epoch(carry, bits):
             order = shuffled(bits)
-            if mesh.ways() > 1:  # so that no device ever has the others' part of the rollout, but of one minibatch
-                return jax.lax.scan(one_by_one, carry, order.reshape(self.minibatches, -1))
-            data = prepared(*self.cut(order, self.minibatches, observation, targets, sequence))
-            return jax.lax.scan(minibatch, carry, data)
+            if mesh.ways() > 1:  # cut one minibatch at a time, so that no device ever has more of the others' rollout
+                one = lambda carry, part: step(carry, jax.tree.map(lambda x: x[0], minibatches(part, 1)))  # noqa: E731
+                return jax.lax.scan(one, carry, order.reshape(self.minibatches, -1))
+            return jax.lax.scan(step, carry, minibatches(order, self.minibatches))
 
-        units = advantage.size if sequence is None else advantage.shape[1]
+        units = targets.advantage.size if read.sequence is None else targets.advantage.shape[1]
         bits = jax.random.bits(key, (self.epochs, units))
         near = () if self.target_kl is None else (jnp.bool_(True),)
         carry, means = jax.lax.scan(epoch, (state.network, state.optimiser, *near), bits)
-        metrics: Metrics = dict(zip(METRICS, means.mean((0, 1)), strict=True))
-        own = jnp.maximum(weighted_mean(by_agent, counts), 1e-8)
-        metrics |= {name: metrics[name] / own for name in METRICS[2:]}  # of the steps that were the agent's
-        metrics["explained_variance"] = 1 - advantages[..., 0].var() / jnp.maximum(value_target[..., 0].var(), 1e-8)
-        state = state._replace(network=carry[0], optimiser=carry[1], norm=later)
-        return state, metrics, jnp.abs(advantage).mean(0)
+        return carry[0], carry[1], means.mean((0, 1))
+
+    def normalise(self, cut: Targets) -> Targets:
+        """Return minibatches with standardised advantages, 0 for others' actions, and counts of mean 1."""
+        advantage = standardised(cut.advantage, cut.by_agent) if self.normalise_advantage else cut.advantage
+        assert cut.counts is not None
+        counts = cut.counts / jnp.maximum(cut.counts.mean(tuple(range(1, cut.counts.ndim)), keepdims=True), 1e-8)
+        return cut._replace(advantage=advantage * cut.by_agent, counts=counts)
 
     def estimates(
-        self, experience: Experience, read: Read
+        self, experience: Experience, read: Reading
     ) -> tuple[Float[Array, "time env streams"], Float[Array, "time env streams"]]:
         """Compute the advantages and value targets of each stream; steps that do not count get advantage 0."""
         advantages = self.advantages(experience, read.value, read.next_value, self.gae_lambda)
@@ -301,27 +293,9 @@ class PPO(Agent):
         """Make one advantage of those of all streams."""
         return advantages.sum(-1)
 
-    def read(self, network: ActorCritic, norm: Norms, experience: Experience) -> Read:
+    def read(self, network: ActorCritic, norm: Norms, experience: Experience) -> Reading:
         """Apply the network that acted to the whole rollout at once, including the values of next observations."""
-        observation, next_observation = (
-            over_rollout(lambda o: normalised(norm, o))(o)
-            for o in (experience.observation, experience.next_observation)
-        )
-        action = experience.action
-        if not network.actions.discrete:
-            action = over_rollout(network.actions.to_unit)(action)
-        if self.memory_size:
-            first = jnp.concatenate([jnp.zeros_like(experience.ended[:1]), experience.ended[:-1]])
-            sequence = Sequence(experience.aux.features[0], first, experience.aux.action)
-            log_probability, _, value = self.forward(network, observation, action, sequence)
-        else:
-            sequence = None
-            rows = mesh.split(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, action)))
-            log_probability, _, value = self.forward(network, rows[0], rows[1], sequence)
-            log_probability = log_probability.reshape(experience.reward.shape)
-            value = value.reshape(*experience.reward.shape, -1)
-        next_value = self.next_values(network, experience, observation, next_observation)
-        return Read(observation, action, sequence, log_probability, value, next_value)
+        return rollouts.read_rollout(network, norm, experience)
 
     def judge(self, state: PPOState, rollout: Experience) -> Judgement:
         """Judge a rollout by the network that acted in it. Values and advantages of several streams are `joined`."""
@@ -338,148 +312,38 @@ class PPO(Agent):
         next_value: Float[Array, "time env streams"],
         gae_lambda: Any,
     ) -> Float[Array, "time env streams"]:
-        """Compute GAE of each stream. The bonus's continues across the ends of episodes (Burda et al., 2018, arXiv
-        1810.12894,
-        section 2.3): what comes after an end is the next episode's beginning. Only where an agent leaves before the
-        others does it end: what comes while it is gone is not to its credit."""
+        """Compute GAE of each stream. The bonus's continues across the ends of episodes."""
         reward, terminated, truncated = experience.reward, experience.terminated, cut_short(experience)
-        own = estimate(reward, value[..., 0], next_value[..., 0], terminated, truncated, self.discount, gae_lambda)
+        numbers = terminated, truncated, self.discount, gae_lambda
+        own = rollouts.estimate(reward, value[..., 0], next_value[..., 0], *numbers)
         if not self.bonus_head:
             return own[..., None]
         bonus = experience.rewards.get(BONUS, jnp.zeros_like(reward))
-        after = jnp.concatenate([value[1:, :, 1], next_value[-1:, :, 1]])  # of the last end, what it led to stands in
-        left = before_lost(experience)
-        after = jnp.where(experience.ended & ~left, after, next_value[..., 1])
-        ends = left & terminated, left & ~terminated
-        bonus = estimate(bonus, value[..., 1], after, *ends, self.bonus_discount, gae_lambda)
+        numbers = experience, self.bonus_discount, gae_lambda
+        bonus = rollouts.estimate_across_ends(bonus, value[..., 1], next_value[..., 1], *numbers)
         return jnp.stack([own, bonus], -1)
-
-    def cut(
-        self,
-        order: Int[Array, " units"],
-        minibatches: int,
-        observation: PyTree[Array],
-        targets: Targets,
-        sequence: Sequence | None,
-    ) -> tuple[PyTree[Array], Targets, Sequence | None]:
-        """Put into this order and cut into minibatches: transitions, or with memory whole segments."""
-        if sequence is None:
-            rows = mesh.drawn((observation, targets), order)
-            return *jax.tree.map(lambda x: x.reshape(minibatches, -1, *x.shape[1:]), rows), None
-
-        def segments(x: Array) -> Array:
-            return mesh.split(x[:, order], 1).reshape(x.shape[0], minibatches, -1, *x.shape[2:]).swapaxes(0, 1)
-
-        start = segments(sequence.start[None])[:, 0]
-        first, before = segments(sequence.first), segments(sequence.action)
-        return *jax.tree.map(segments, (observation, targets)), Sequence(start, first, before)
 
     def loss(
         self, network: ActorCritic, observation: PyTree[Array], targets: Targets, sequence: Sequence | None
     ) -> tuple[Float[Array, ""], Float[Array, " metrics"]]:
         """Return the loss, and the means that `METRICS` names."""
-        log_probability, entropy, value = self.forward(network, observation, targets.action, sequence)
+        log_probability, entropy, value = score_actions(network, observation, targets.action, sequence)
 
         # Policy loss. Actions of another behaviour get ratio 1; their true ratio is unbounded.
         log_ratio = targets.by_agent * (log_probability - targets.log_probability)
-        ratio = jnp.exp(jnp.minimum(log_ratio, LARGEST))
+        ratio = jnp.exp(jnp.minimum(log_ratio, rollouts.LARGEST))
         clipped = jnp.clip(ratio, 1 - self.clip, 1 + self.clip)
         surrogate = jnp.minimum(ratio * targets.advantage, clipped * targets.advantage)
 
         # Value loss
-        error = 0.5 * (value - targets.value_target) ** 2
-        if targets.value is not None:
-            near = targets.value + jnp.clip(value - targets.value, -self.clip, self.clip)
-            error = jnp.maximum(error, 0.5 * (near - targets.value_target) ** 2)
-        error = error.sum(-1)
-        entropy = targets.by_agent * entropy  # a bonus where the policy learns, and nowhere else
-        terms = [
-            -surrogate,
-            error,
-            entropy,
-            ratio - 1 - log_ratio,
-            (jnp.abs(ratio - 1) > self.clip).astype(jnp.float32),
-        ]
+        error = rollouts.value_error(value, targets.value_target, targets.value, self.clip).sum(-1)
+
+        # Entropy bonus where the policy learns; one mean for all terms, as a dozen small reductions would take longer
+        entropy = targets.by_agent * entropy
+        divergence, beyond = ratio - 1 - log_ratio, (jnp.abs(ratio - 1) > self.clip).astype(jnp.float32)
+        terms = [-surrogate, error, entropy, divergence, beyond]
         if targets.counts is not None:
             terms = [term * targets.counts for term in terms]
-        # One mean for all: a dozen small reductions would take longer than the matrix products.
         means = jnp.stack(terms).reshape(len(terms), -1).mean(1)
         weights = jnp.array([1.0, self.value_coefficient, -self.entropy_coefficient, 0.0, 0.0])
         return weights @ means, means
-
-    def forward(
-        self, network: ActorCritic, observation: PyTree[Array], action: PyTree[Array], sequence: Sequence | None
-    ):
-        """Log-probability, entropy and value of rows `batch`, or with memory of segments `time batch`."""
-
-        def judge(outputs: Array, observation: PyTree[Array], action: Array):
-            policy = network.distribution(outputs, observation)
-            return policy.log_probability(action), policy.entropy()
-
-        outputs, value = self.outputs(network, observation, sequence)
-        over: Any = jax.vmap if sequence is None else over_rollout
-        return *over(judge)(outputs, observation, action), value
-
-    def outputs(
-        self, network: ActorCritic, observation: PyTree[Array], sequence: Sequence | None
-    ) -> tuple[Float[Array, "*batch outputs"], Float[Array, "*batch streams"]]:
-        """Return the policy's outputs and the values, of rows or segments as `forward` takes them."""
-        if sequence is None:
-            return network.rows(observation)
-        assert network.gru is not None
-        inputs = over_rollout(lambda o, a: network.gru.hear(network.torso(0)(o), a))(observation, sequence.action)
-
-        def step(hidden: Array, inputs: tuple[Array, Array]):
-            x, first = inputs
-            hidden = jax.vmap(network.gru.step)(jnp.where(first[:, None], 0.0, hidden), x)
-            return hidden, hidden
-
-        _, features = jax.lax.scan(step, sequence.start, (inputs, sequence.first))
-        return over_rollout(network.outputs)(features), over_rollout(network.value)(observation, features)
-
-    def old_outputs(
-        self, network: ActorCritic, observation: PyTree[Array], sequence: Sequence | None
-    ) -> Float[Array, "time env outputs"]:
-        """Return the outputs of the policy that acted in a rollout."""
-        if sequence is not None:
-            return self.outputs(network, observation, sequence)[0]
-        time, envs = jax.tree.leaves(observation)[0].shape[:2]
-        rows = mesh.split(jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), observation))
-        return self.outputs(network, rows, None)[0].reshape(time, envs, -1)
-
-    def next_values(
-        self, network: ActorCritic, experience: Experience, observation: PyTree[Array], next_observation: PyTree[Array]
-    ) -> Float[Array, "time env streams"]:
-        """Compute the values of next observations, also at the ends of episodes; with memory, as if they continued."""
-
-        def remembering(hidden: Recall, observation: PyTree[Array], action: Array, next_observation: PyTree[Array]):
-            after = Recall(network.remember(hidden, observation), network.actions.heard(action))
-            return network.value(next_observation, network.remember(after, next_observation))
-
-        if self.memory_size:
-            return over_rollout(remembering)(experience.aux, observation, experience.action, next_observation)
-        time, envs = jax.tree.leaves(next_observation)[0].shape[:2]
-        rows = mesh.split(jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), next_observation))
-        return network.values(rows).reshape(time, envs, -1)
-
-
-estimate = jax.vmap(gae, in_axes=(1, 1, 1, 1, 1, None, None), out_axes=1)
-"""GAE of each environment of a rollout."""
-
-LARGEST = 20.0
-"""The logarithm of the largest ratio that counts: an infinite one times an advantage of zero would not be a number."""
-
-
-def before_lost(experience: Experience) -> Bool[Array, "time env"]:
-    """Return whether the next step is at hand and does not count: its agent had left, or it was lost."""
-    return jnp.zeros_like(experience.terminated).at[:-1].set(~experience.counts[1:])
-
-
-def cut_short(experience: Experience) -> Bool[Array, "time env"]:
-    """Return a mask of truncated estimates: at time limits, and before steps that do not count."""
-    return experience.truncated | (before_lost(experience) & ~experience.terminated)
-
-
-def over_rollout(function: Any) -> Any:
-    """Map a function of one transition over axes `time env`."""
-    return jax.vmap(jax.vmap(function))

@@ -24,7 +24,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from forage.agents.policy_gradient.ppo import PPO, cut_short, estimate
+from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.policy_gradient.rollouts import cut_short, estimate
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, Spec

@@ -31,6 +31,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
+from forage.agents.policy_gradient.rollouts import over_rollout
 from forage.core import prng
 from forage.core.ports import Agent, Metrics
 from forage.core.spaces import seen, split_mask
@@ -203,11 +204,6 @@ class Reinforce(Agent):
         policy_loss = -weighted_mean(advantage * log_probability, own)
         entropy = weighted_mean(entropy, own)
         return policy_loss - self.entropy_coefficient * entropy, (policy_loss, entropy)
-
-
-def over_rollout(function: Any) -> Any:
-    """Map a function of one transition over axes `time env`."""
-    return jax.vmap(jax.vmap(function))
 
 
 def over_envs(function: Any) -> Any:

@@ -25,7 +25,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.agents.policy_gradient.ppo import LARGEST, PPO, PPOState, Sequence, Targets, over_rollout
+from forage.agents.policy_gradient.ppo import PPO, PPOState, Targets
+from forage.agents.policy_gradient.rollouts import LARGEST, Sequence, over_rollout, policy_outputs, value_error
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
@@ -73,7 +74,7 @@ class MDPO(PPO):
         self, network: ActorCritic, observation: PyTree[Array], targets: Targets, sequence: Sequence | None
     ) -> tuple[Float[Array, ""], Float[Array, " metrics"]]:
         """Compute the loss, and the means of PPO's metrics; the divergence is exact, and the ratio is not clipped."""
-        outputs, value = self.outputs(network, observation, sequence)
+        outputs, value = policy_outputs(network, observation, sequence)
         assert targets.outputs is not None
 
         def judge(outputs: Array, old: Array, observation: PyTree[Array], action: Array):
@@ -89,10 +90,7 @@ class MDPO(PPO):
         divergence, entropy = targets.by_agent * divergence, targets.by_agent * entropy
 
         # Value loss
-        error = 0.5 * (value - targets.value_target) ** 2
-        if targets.value is not None:
-            near = targets.value + jnp.clip(value - targets.value, -self.clip, self.clip)
-            error = jnp.maximum(error, 0.5 * (near - targets.value_target) ** 2)
+        error = value_error(value, targets.value_target, targets.value, self.clip)
         terms = [-surrogate, error.sum(-1), entropy, divergence, jnp.zeros_like(surrogate)]
         if targets.counts is not None:
             terms = [term * targets.counts for term in terms]

@@ -21,6 +21,7 @@ import jax
 from jaxtyping import Array, Float, Key
 
 from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.policy_gradient.rollouts import score_actions
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -92,4 +93,4 @@ class PPOImitation(PPO):
         """Compute the mean of -log pi(a|s) over demonstrations."""
         observation = jax.vmap(lambda one: normalised(norm, one))(shown.observation)
         action = shown.action if network.actions.discrete else jax.vmap(network.actions.to_unit)(shown.action)
-        return -self.forward(network, observation, action, None)[0].mean()
+        return -score_actions(network, observation, action, None)[0].mean()

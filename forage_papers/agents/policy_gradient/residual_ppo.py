@@ -22,7 +22,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.agents.policy_gradient.ppo import PPO, over_rollout
+from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.policy_gradient.rollouts import over_rollout
 from forage.core.frozen import Frozen, as_frozen
 from forage.core.ports import Judgement, Metrics
 from forage.core.ranges import Range, Ranges

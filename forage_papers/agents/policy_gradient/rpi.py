@@ -36,7 +36,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.agents.policy_gradient.ppo import PPO, Read, cut_short
+from forage.agents.policy_gradient.ppo import PPO
+from forage.agents.policy_gradient.rollouts import Reading, cut_short
 from forage.core.frozen import Frozen, all_frozen
 from forage.core.ports import Judgement, Metrics
 from forage.core.ranges import Range, Ranges
@@ -244,7 +245,7 @@ class RPI(PPO):
         (now, best), (after, _) = found(rollout.observation), found(rollout.next_observation)
         return rollout._replace(rewards={BASELINE: now, AFTER: after}), best
 
-    def read(self, network: ActorCritic, norm: Norms, experience: Experience) -> Read:
+    def read(self, network: ActorCritic, norm: Norms, experience: Experience) -> Reading:
         """Read a rollout as PPO does, but with the values f, as `told` has stored them."""
         now, after = experience.rewards[BASELINE][..., None], experience.rewards[AFTER][..., None]
         return super().read(network, norm, experience)._replace(value=now, next_value=after)
