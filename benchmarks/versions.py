@@ -1,10 +1,10 @@
 """Tries Forage on every Python here with the oldest and the newest JAX that `pyproject.toml` allows.
 
 `python benchmarks/versions.py` makes an environment for each pair in a temporary directory, runs `make train` and a
-small run of every command there, then small runs that differ in what is compiled, and writes `docs/versions.md`; rows
-that were not asked for stay. With `--programs` it is those runs alone. With `--newest` it trains, resumes and evaluates
-with the newest of both alone, compiles all programs, and writes nothing. It needs Python and pip, and finds Pythons on
-the path and pyenv's.
+small run of every command there, then small runs that differ in what is compiled, and writes
+`docs/evidence/versions.md`; rows that were not asked for stay. With `--programs` it is those runs alone. With
+`--newest` it trains, resumes and evaluates with the newest of both alone, compiles all programs, and writes nothing. It
+needs Python and pip, and finds Pythons on the path and pyenv's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-TABLE = ROOT / "docs" / "versions.md"
+TABLE = ROOT / "docs" / "evidence" / "versions.md"
 RESULTS = ROOT / "benchmarks" / "results" / "versions.json"
 COMPILED = ROOT / "benchmarks" / "results" / "programs.json"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -1,4 +1,4 @@
-"""Writes docs/conformance.md: which adapter says what its library says, checked here and now.
+"""Writes docs/evidence/conformance.md: which adapter says what its library says, checked here and now.
 
 python docs/make/conformance.py               every row whose library is installed; others stay as the page has them
 python docs/make/conformance.py gymnax brax   only these suites
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "conformance.md"
+PAGE = ROOT / "docs" / "evidence" / "conformance.md"
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "environments")]
 
 

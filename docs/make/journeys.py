@@ -1,4 +1,4 @@
-"""Write docs/journeys.md: what people tried, what happened, and what they meet now, as tests/journeys says.
+"""Write docs/evidence/journeys.md: what people tried, what happened, and what they meet now, as tests/journeys says.
 
 python docs/make/journeys.py
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests" / "journeys"
-PAGE = ROOT / "docs" / "journeys.md"
+PAGE = ROOT / "docs" / "evidence" / "journeys.md"
 GROUPS = ("numbers", "walls", "annoyances", "sentences")
 HEAD = """\
 # What people tried
@@ -23,7 +23,7 @@ HEAD = """\
 People new to Forage worked from its README and pages alone, and wrote down what misled them, what stopped them and what
 annoyed them. Each row is one of those journeys. *Before* is what they met then; a dot (•) marks the {again} that were
 seen again at the commit `{commit}`, by when some of the others had been mended. *Now* is what a test of that row
-meets, which does the same, in [tests/journeys](../tests/journeys/{first}).
+meets, which does the same, in [tests/journeys](../../tests/journeys/{first}).
 Written by `python docs/make/journeys.py` from those tests.
 """
 COMMIT = "e8ab98a"

@@ -1,4 +1,4 @@
-"""Writes docs/parity.md: how near the environments of Forage's own are to the originals, measured here and now.
+"""Writes docs/evidence/parity.md: how near Forage's environments are to the originals, measured now.
 
 python docs/make/parity.py                 every family whose reference is installed; others stay as they are
 python docs/make/parity.py classic grid    only these families
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "parity.md"
+PAGE = ROOT / "docs" / "evidence" / "parity.md"
 TESTS = ROOT / "tests" / "environments"
 sys.path[:0] = [str(TESTS.parent), str(TESTS)]
 

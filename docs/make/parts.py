@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
+import textwrap
 from pathlib import Path
 
 from forage.config import registry
@@ -18,6 +20,31 @@ from forage.studies.claims import of_part
 
 RESULTS = Path(__file__).parents[1] / "claims" / "results"
 FOLDER = "docs/parts"
+
+
+PLAIN = re.compile(r"`[^`]*`|([*_<>$\\[\]|~])")
+
+
+def prose(docstring: str) -> str:
+    """Return a docstring as Markdown: paragraphs as such, indented formulas as they are, arguments as a list."""
+    blocks = []
+    for block in docstring.split("\n\n"):
+        if block.startswith("    "):
+            blocks.append(f"```text\n{textwrap.dedent(block)}\n```")
+        elif re.match(r"[A-Z]\w+:\n +", block):
+            title, _, rest = block.partition("\n")
+            said = re.sub(r"\n {4,}", " ", textwrap.dedent(rest))
+            rows = [row.partition(": ") for row in said.split("\n")]
+            listed = [f"- `{name}`: {escape(words)}" for name, _, words in rows]
+            blocks.append("\n".join([f"**{title.rstrip(':')}**", "", *listed]))
+        else:
+            blocks.append(escape(block))
+    return re.sub(r"\n```\n\n```text\n", "\n\n", "\n\n".join(blocks))
+
+
+def escape(text: str) -> str:
+    """Return a text in which no sign outside of code is Markdown's."""
+    return PLAIN.sub(lambda found: f"\\{found[1]}" if found[1] else found[0], text)
 
 
 def claims(name: str) -> list[str]:
@@ -41,7 +68,7 @@ def page(port: str, name: str, target: str) -> str:
     cls = registry.load(target)
     prefix = "" if port == "agent" else f"{port}."
     lines = [f"# {name}", "", f"A part for the port **{port}**: `{target}`.", ""]
-    lines += ["```text", docstrings(sys.modules[cls.__module__], cls), "```", ""]
+    lines += [prose(docstrings(sys.modules[cls.__module__], cls)), ""]
     command = cls.example
     lines += ["## Run it", "", f"```sh\n{command}\n```" if command.startswith("forage") else f"{command}", ""]
     lines += claims(name)
@@ -72,7 +99,7 @@ def wrapper_page(name: str, target: str) -> str:
     """One wrapper's page."""
     cls = registry.wrapper_class(name)
     lines = [f"# {name}", "", f"A wrapper, for any environment in JAX that it fits: `{target}`.", ""]
-    lines += ["```text", inspect.cleandoc(cls.__doc__ or ""), "```", ""]
+    lines += [prose(inspect.cleandoc(cls.__doc__ or "")), ""]
     lines += ["## Run it", "", f"```sh\n{cls.example}\n```", ""]
     fields = registry.wrapper_fields(cls)
     if fields:

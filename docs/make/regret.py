@@ -1,4 +1,4 @@
-"""Writes docs/regret.md and its picture: exact regret of tabular agents on a river, beside the bounds that are proved.
+"""Writes docs/evidence/regret.md and its picture: exact regret of tabular agents on a river, beside proved bounds.
 
 python docs/make/regret.py      takes about two minutes
 """
@@ -37,7 +37,7 @@ def main() -> None:
     number = np.arange(1, EPISODES + 1)
     bounds = {kind: np.asarray(bound(kind, STATES, ACTIONS, HORIZON, number)) for kind in ("hoeffding", "bernstein")}
     draw(number, found)
-    (HERE / "regret.md").write_text(page(found, bounds))
+    (HERE / "evidence" / "regret.md").write_text(page(found, bounds))
 
 
 def draw(number: np.ndarray, found: dict[str, np.ndarray]) -> None:
@@ -85,7 +85,7 @@ def page(found: dict[str, np.ndarray], bounds: dict[str, np.ndarray]) -> str:
         f"RiverSwim of {STATES} states, episodes of {HORIZON} steps, {len(SEEDS)} seeds; bands from the least to the",
         "most of them. Made by `python docs/make/regret.py`.",
         "",
-        "![Regret so far by episodes, on logarithmic scales](pictures/regret.png)",
+        "![Regret so far by episodes, on logarithmic scales](../pictures/regret.png)",
         "",
         f"| agent | regret after {EPISODES // 10:,} | after {EPISODES:,} episodes | missed in the last one |",
         "|---|---|---|---|",

@@ -15,7 +15,9 @@ from pathlib import Path
 from unittest import mock
 
 from forage.environments.text.tools.sandbox import guard
-from forage.environments.text.tools.sandbox.attempts import ATTEMPTS, ON_FILES, Attempt, Bait, Happened, attempt
+
+sys.path.append(str(Path(__file__).parents[2] / "tests" / "environments" / "text"))
+from attempts import ATTEMPTS, ON_FILES, Attempt, Bait, Happened, attempt
 
 PAGE = Path(__file__).parents[1] / "sandbox.md"
 DOES = {

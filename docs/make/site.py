@@ -11,6 +11,7 @@ page here, and a link to a claim's result to the claim's page. Any other file of
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
 import json
 import posixpath
@@ -66,7 +67,7 @@ CONTRACTS = {
 """Modules whose public names have a page each, beside the page of what `import forage` gives."""
 
 HOW_TO = {
-    "Your own environment": "docs/how-to/environment.md",
+    "A custom environment": "docs/how-to/environment.md",
     "Your own reward bonus": "docs/how-to/bonus.md",
     "Your own agent": "docs/how-to/agent.md",
     "All kinds of parts": "docs/write-your-own.md",
@@ -101,17 +102,17 @@ WHY = {
     "The loop": "docs/why.md",
     "Beside other libraries": "docs/compared.md",
     "How far to trust a number": "docs/trust.md",
-    "What people tried": "docs/journeys.md",
+    "What people tried": "docs/evidence/journeys.md",
     "The sandbox": "docs/sandbox.md",
     "The design": "docs/design.md",
 }
 MEASURED = {
     "At a glance": "docs/measured.md",
-    "Probes": "docs/probes.md",
-    "Regret": "docs/regret.md",
-    "Parity": "docs/parity.md",
-    "Conformance": "docs/conformance.md",
-    "Versions": "docs/versions.md",
+    "Probes": "docs/evidence/probes.md",
+    "Regret": "docs/evidence/regret.md",
+    "Parity": "docs/evidence/parity.md",
+    "Conformance": "docs/evidence/conformance.md",
+    "Versions": "docs/evidence/versions.md",
 }
 
 
@@ -227,7 +228,7 @@ def navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
         {"Forage": "README.md"},
         {"Tutorial": "docs/tutorial.md"},
         {"How to": section(HOW_TO)},
-        {"Parts": listed("docs/parts")},
+        {"Parts": ["docs/parts/README.md", *part_sections()]},
         {"Environments": listed("docs/environments")},
         {
             "Reference": [
@@ -248,6 +249,30 @@ def navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
         },
         {"Project": [{"Changes": "CHANGELOG.md"}, {"Contributing": "CONTRIBUTING.md"}]},
     ]
+
+
+def part_sections() -> list[dict[str, Any]]:
+    """Return the pages of parts by port, those of agents and rewards by family, and those of wrappers."""
+    sections: list[dict[str, Any]] = []
+    for port in registry.PORTS:
+        families: dict[str, list[str]] = {}
+        for name, target in registry.parts(port).items():
+            families.setdefault(family_of(target), []).append(f"docs/parts/{name}.md")
+        pages: list[Any] = sorted(families.pop("", []))
+        sections.append({port.capitalize(): pages + [{title: sorted(families[title])} for title in sorted(families)]})
+    return [*sections, {"Wrappers": [f"docs/parts/{name}.md" for name in sorted(registry.WRAPPERS)]}]
+
+
+def family_of(target: str) -> str:
+    """Return the family of a part's module, `actor_critic` as `Actor critic`; empty for parts without one.
+
+    A named setting is of the family of the part that it builds on.
+    """
+    module, _, name = target.partition(":")
+    if module.endswith(".settings"):
+        return family_of(importlib.import_module(module).SETTINGS[name].base)
+    folders = module.split(".")[2:-1]
+    return folders[0].replace("_", " ").capitalize() if folders else ""
 
 
 def configuration(pages: Iterable[str]) -> dict[str, Any]:

@@ -232,7 +232,7 @@ def test_other_machines():
     """A GPU, a TPU, Windows
 
     Before: no word.
-    Now: a page, [GPUs](how-to/gpu.md), says how, and what was tried.
+    Now: a page, [GPUs](../how-to/gpu.md), says how, and what was tried.
     """
     page = (ROOT / "docs" / "how-to" / "gpu.md").read_text()
     assert all(word in page for word in ("jax[cuda13]", "jax[tpu]", "Windows", "macOS"))

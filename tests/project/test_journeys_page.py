@@ -1,4 +1,4 @@
-"""docs/journeys.md agrees with tests/journeys."""
+"""docs/evidence/journeys.md agrees with tests/journeys."""
 
 import importlib.util
 import re

@@ -102,13 +102,34 @@ def test_pages_of_parts_say_what_the_parts_say(pages):
             text = pages[f"docs/parts/{name}.md"]
             cls = registry.wrapper_class(name) if port == "wrappers" else registry.load(target)
             assert text.startswith(f"# {name}\n") and f"`{target}`" in text
-            assert cls.example in text and (cls.__doc__ or "").strip().splitlines()[0] in text
+            assert cls.example in text and (cls.__doc__ or "").strip().splitlines()[0] in text.replace("\\", "")
             fields = registry.wrapper_fields(cls) if port == "wrappers" else registry.fields(cls)
             assert all(f"{field.name.replace('_', '-')}`" in text for field in fields), name
             assert f"- [{name}]({name}.md): " in pages["docs/parts/README.md"]
     iql = pages["docs/parts/iql.md"]
     assert "| `--learning-rate` | `0.0003` |" in iql and "[iql](../claims/iql.md)" in iql and "## Presets" in iql
     assert "| `--rewards.weight` |" in pages["docs/parts/rnd.md"]
+
+
+def test_docstrings_become_prose(site, pages):
+    prose = site.maker("parts").prose
+    assert prose("Do *it* by `a_b`, x_i.\n\n    y = 2 * x\n\n    z = y") == (
+        "Do \\*it\\* by `a_b`, x\\_i.\n\n```text\ny = 2 * x\n\nz = y\n```"
+    )
+    assert prose("Args:\n    one: The first\n        of all.\n    two: Rest.") == (
+        "**Args**\n\n- `one`: The first of all.\n- `two`: Rest."
+    )
+    redq = pages["docs/parts/redq.md"]
+    assert "```text\ncritics   sum_i (Q_i(s, a)" in redq and "\n\nSoft actor-critic with N critics" in redq
+
+
+def test_parts_stand_by_port_and_family(site, pages):
+    (parts,) = [branch["Parts"] for branch in site.navigation(pages) if "Parts" in branch]
+    ports = {title: branch for section in parts[1:] for title, branch in section.items()}
+    assert [*ports] == ["Agent", "Tasks", "Starts", "Behaviour", "Rewards", "Memory", "Wrappers"]
+    families = {title: found for one in ports["Agent"] for title, found in one.items()}
+    assert {"docs/parts/redq.md", "docs/parts/sac.md", "docs/parts/fql.md"} <= set(families["Actor critic"])
+    assert "docs/parts/dapo.md" in families["Language"]
 
 
 def test_pages_of_claims_show_the_results(site, pages):

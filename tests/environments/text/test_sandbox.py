@@ -8,12 +8,13 @@ import sys
 import time
 from pathlib import Path
 
+import attempts
 import pytest
 from tiers import gated
 
 from forage.core.errors import ForageError
 from forage.environments.text.tools.python import Python
-from forage.environments.text.tools.sandbox import attempts, guard, system_calls
+from forage.environments.text.tools.sandbox import guard, system_calls
 from forage.environments.text.tools.sandbox.guard import Sandbox
 
 try:

@@ -1,1 +1,1 @@
-"""A sandbox for Python programs: its guard, its layers of confinement, and the attempts it was tested against."""
+"""A sandbox for Python programs: its guard and its layers of confinement."""
