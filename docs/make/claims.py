@@ -24,7 +24,16 @@ from forage.studies.claims import names, running
 from forage.studies.claims.claim import Also, Effect, Rule, effects, environments, evaluated, verdict
 from forage.studies.claims.dependencies import at_commit, modules, working_tree
 from forage.studies.claims.picture import draw
-from forage.studies.claims.published import Published, breach, changed_since, code_of, published, scores, settings_here
+from forage.studies.claims.published import (
+    Published,
+    breach,
+    bridge,
+    changed_since,
+    code_of,
+    published,
+    scores,
+    settings_here,
+)
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "claims"
@@ -67,6 +76,15 @@ HISTORY = json.loads((PAGES / "history.json").read_text())
 """What of a claim was changed, and why, by hand: `said`, what else was `found`, and `unrun`, the commits of experiments
 that no published result is of.
 """
+
+BRIDGED = (
+    "Until 2026-11-29 each claim was a program in a file of its own; since then it is a row of a table, with the same "
+    "arms, options, environment, measure, rule and seeds, compared field by field for all {}. So results of the files "
+    "are results of the rows: [bridge.json](bridge.json) leads from the mark of each file's experiment, at commit {}, "
+    "to that of its row. It is the only such bridge. A row that is changed has another mark, which it does not know, "
+    "and takes fresh seeds."
+)
+"""The history of all claims at once."""
 
 EARLIER = PAGES / "earlier.json"
 """Each claim's published results before the one that lies there now, from the repository's log."""
@@ -363,7 +381,9 @@ def overview(results: list[dict[str, Any]]) -> str:
     told = sorted({result["claim"] for result in results} & (HISTORY.keys() | earlier.keys()))
     changed = [line.replace("**History**", f"[{name}]({name}.md)") for name in told for line in history(name, earlier)]
     head = HEAD.replace("{corrected}", corrected(results)).replace("{earlier}", told_of_earlier(results, earlier))
-    return head + "\n".join(map(row, results)) + "\n" + rest + "\n## History\n\n" + "\n".join(changed) + "\n"
+    of_all = textwrap.fill(BRIDGED.format(len(bridge()["claims"]), bridge()["commit"][:12]), 120)
+    lines = ["\n".join(map(row, results)), rest, "## History", "", of_all, "", *changed]
+    return head + "\n".join(lines) + "\n"
 
 
 def counted(readme: str, results: list[dict[str, Any]]) -> str:

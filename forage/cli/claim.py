@@ -26,14 +26,14 @@ Examples
 
 def run(positional: list[str], words: options.Words) -> None:
     """Run `forage claim`."""
-    from forage.studies.claims import names, running
+    from forage.studies.claims import names, running, statement
 
     if len(positional) > 1:
         raise ForageError("forage claim takes one claim: forage claim gae-lambda.")
     if not positional:
         nothing_left(words, "claim", [])
         for name in names():
-            print(f"  {name:28} {running.load(name).statement}")
+            print(f"  {name:28} {statement(name)}")
         return
     kind = display(words)
     scale = str(words.pop("scale", "laptop"))

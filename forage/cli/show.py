@@ -83,11 +83,10 @@ def show(name: str) -> None:
 
 def show_claims(name: str) -> None:
     """Print the papers' claims about a part, each with the command that tests it."""
-    from forage.studies.claims import of_part
-    from forage.studies.claims.running import load
+    from forage.studies.claims import of_part, statement
 
     for claim in of_part(name):
-        print(filled("claim ", load(claim).statement), f"       forage claim {claim}", sep="\n")
+        print(filled("claim ", statement(claim)), f"       forage claim {claim}", sep="\n")
 
 
 def own_part(name: str) -> list[tuple[str, str]]:

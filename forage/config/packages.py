@@ -7,7 +7,7 @@ before somebody names it:
     PRESETS   `module:NAME` of a tuple of `forage.config.presets.Preset`
     MEANINGS  by the name of an option, the sentence that explains it in every part of the package
     RANGES    by the name of an option, its `forage.core.ranges.Range` as a tuple
-    CLAIMS    the package that holds its claims; see `forage.studies.claims`
+    CLAIMS    the package with files of its claims; see `forage.studies.claims.rows`
     PAGES     the address of a site with a page NAME for each part
 
 Names of Forage's own parts are known without looking here. A package that cannot be imported, and a name that two

@@ -23,8 +23,8 @@ from forage.environments.wrappers.randomness.reward import RewardNoise
 from forage.memory.hindsight import Hindsight
 from forage.memory.recorded import Recorded
 from forage.ops import ring
+from forage.studies.claims.running import load
 from forage.tasks.contexts import Contexts
-from forage_papers.claims.hindsight import OPTIONS
 
 BOX = spaces.Box(-9999, 9999, (2,), np.float32)
 DICT = spaces.Dict({"observation": BOX, "achieved_goal": BOX, "desired_goal": BOX})
@@ -307,7 +307,8 @@ def test_bits_flip_until_they_are_as_asked():
 @pytest.mark.parametrize("memory", ["hindsight", "uniform"])
 @pytest.mark.thorough
 def test_bits_are_flipped_as_asked_with_hindsight_and_not_without(memory):
-    setup = make_setup("dqn", "BitFlip-20", steps=40_000, seeds=1, agent_options=dict(OPTIONS), memory=memory)
+    options = dict(load("hindsight").arms["hindsight"].options)
+    setup = make_setup("dqn", "BitFlip-20", steps=40_000, seeds=1, agent_options=options, memory=memory)
     runner = setup.runner()
     runner.begin()
     runner.advance(setup.steps // runner.steps_per_iteration)

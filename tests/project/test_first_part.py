@@ -10,10 +10,13 @@ import small
 
 from forage.config import registry
 from forage.config.setup import make_setup
+from forage.studies.claims.building import build_claim
+from forage.studies.claims.rows import Row, parse_rows
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "first_part.md").read_text()
-PART, TEST, CLAIM = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+PART, TEST = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+CLAIM = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[-1]
 
 
 def module_of(name, source, path, monkeypatch):
@@ -51,8 +54,8 @@ def test_its_test(effort, tmp_path, monkeypatch):
     module.test_choices_have_no_strength()
 
 
-def test_its_claim(effort, tmp_path, monkeypatch):
-    claim = module_of("page_claim", CLAIM, tmp_path / "claim.py", monkeypatch).CLAIM
+def test_its_claim(effort):
+    claim = build_claim(Row("effort", Path("policy_gradient.toml"), "forage", parse_rows(CLAIM)["effort"]))
     assert {claim.treatment, *claim.baselines} == set(claim.arms)
     for arm in claim.arms.values():
         make_setup(arm.agent, claim.environment, steps=claim.laptop.steps, seeds=1, **arm.parts())

@@ -15,10 +15,11 @@ from forage.config.setup import PORTS, make_setup
 from forage.core.types import ForageError
 from forage.runs import training
 from forage.runs.run import Run, read_json, write_json
-from forage.studies.claims import file_of, names, running
+from forage.studies.claims import claim_row, names, running
 from forage.studies.claims.claim import Also, Arm, Effect, Rule, Scale, area, effects, judged, late, verdict
 from forage.studies.claims.provenance import commit_of, experiment
 from forage.studies.claims.published import is_shallow
+from forage.studies.claims.rows import experiment as experiment_of_row
 
 small.keep_compiled()
 NEEDS = {"central-critic": "jaxmarl", "value-decomposition": "jaxmarl"}
@@ -86,12 +87,27 @@ def test_pages_show_what_was_run_until_a_changed_claim_has_run(pages):
     assert "**Changed since**" in pages.page(shown) and "**Changed since**" not in pages.page(stored)
 
 
+FILE = """from forage.studies.claims.claim import Arm, Claim, Paper
+CLAIM = Claim(
+    statement="It is.", arms={"a": Arm("sac", {"rate": 1e-3})}, note="small networks", paper=Paper("A-v1", 1, 3, "days")
+)
+"""
+
+
 def test_words_are_no_part_of_an_experiment():
-    source = file_of("sac-temperature").read_text()
-    reworded = source.replace("small networks", "nets").replace('days")', 'days", lacks=LACKS)')
-    assert reworded != source
-    assert experiment(f'"""Another."""\nLACKS = "a robot"\n{reworded}') == experiment(source)
-    assert experiment(source.replace("1e-3", "2e-3")) != experiment(source)
+    """Of a claim's file, as claims were before they were rows."""
+    reworded = FILE.replace("small networks", "nets").replace('days")', 'days", lacks=LACKS)')
+    assert reworded != FILE
+    assert experiment(f'"""Another."""\nLACKS = "a robot"\n{reworded}') == experiment(FILE)
+    assert experiment(FILE.replace("1e-3", "2e-3")) != experiment(FILE)
+
+
+def test_words_are_no_part_of_a_row():
+    table = claim_row("sac-temperature").table
+    reworded = dict(table) | {"note": "Another.", "needs": "a GPU", "parts": ["sac", "td3"], "smoke": {"steps": 1}}
+    assert experiment_of_row(reworded) == experiment_of_row(table)
+    for key, value in (("statement", "Another."), ("measure", "area"), ("baselines", []), ("laptop", {"steps": 7})):
+        assert experiment_of_row(dict(table) | {key: value}) != experiment_of_row(table), key
 
 
 def test_the_commit_of_a_claims_file(tmp_path, monkeypatch):

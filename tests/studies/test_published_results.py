@@ -61,6 +61,22 @@ def test_pages_name_the_settings_that_have_changed_since_their_results(whole):
     assert stored["changed"] == found
 
 
+def test_there_is_one_bridge_from_files_to_rows_and_it_leads_to_the_rows_that_were_recorded_with_it(whole):
+    """A second bridge, or a row that was changed and put into the first one, would hide a changed experiment."""
+    stored = json.loads((ROOT / published.BRIDGE).read_text())
+    versions = published.changes(published.BRIDGE)
+    written = dependencies.read_blobs(ROOT, [one.blob for one in versions])
+    assert all(json.loads(text) == stored for text in written.values()), "the bridge was changed after it was recorded"
+    there = at_commit(ROOT, stored["commit"])
+    here = at_commit(ROOT, versions[0].commit) if versions else working_tree(ROOT)
+    assert not there.claim_rows and stored["commit"] in published.commits()
+    for name, (then, now) in stored["claims"].items():
+        found = [
+            published.experiment_mark(f"no {name}", dependencies.experiment_of(one, name)) for one in (there, here)
+        ]
+        assert found == [then, now], f"{name}: the bridge leads to another experiment than the row recorded with it"
+
+
 # A small repository
 
 FILES = {
@@ -80,27 +96,42 @@ FILES = {
         "from forage.evaluation.statistics import score\nif TYPE_CHECKING:\n    from forage.agents.idle import IDLE\n\n"
         'SEEDS = (1, 2)\ndef area(run):\n    """Say it."""\n    return run + 1\n'
         "def effects(values):\n    return verdict(values)\ndef verdict(values):\n    return values\n"
-        "class Scale:\n    seeds = SEEDS\n"
+        "class Scale:\n    seeds: tuple = SEEDS\n"
     ),
     "studies/claims/played.py": "def played(rule):\n    return rule() + 1\ndef swing():\n    return 2\n",
     "studies/claims/running.py": (
         "def run():\n    from forage.config import presets\n    from forage.loop.turn import turn\n    return turn()\n"
     ),
-    "loop/turn.py": "def turn():\n    return 1\n",
+    "loop/turn.py": "def turn():\n    return 1\ndef length(run):\n    return 2\n",
+    "claims/theme.toml": (
+        '[one]\nenvironment = "Task-v1"\nmeasure = "theme:longest"\nalso = [{measure = "area", measured = "area"}]\n'
+        'laptop = {steps = 5}\nnote = "So it is."\nnamed.file = {call = "played", rule = {function = "swing"}}\n'
+        '[one.arms]\na = {agent = "clever", data = {named = "file"}}\n[two]\nenvironment = "Other-v1"\n'
+    ),
+    "claims/theme.py": (
+        "from forage.loop.turn import length\nFEW = 3\ndef longest(run):\n    return length(run) * FEW\n"
+        "def other():\n    return 1\n"
+    ),
+}
+
+OLD = {
     "studies/claims/papers/one.py": (
         "from forage.studies.claims import played\nfrom forage.studies.claims.claim import SEEDS, area\n"
         'CLAIM = Claim(arms={"a": Arm("clever", "Task-v1")}, measure=area, seeds=SEEDS,\n'
         '              data=played.played(played.swing), note="So it is.")\n'
     ),
 }
+"""The same claim as a file, as claims were before they were rows."""
+
+ROWS = [name for name in FILES if name.startswith("claims/")]
 
 
 class Repository:
     """A repository with one claim, its parts and helpers, and one published result."""
 
-    def __init__(self, root):
+    def __init__(self, root, files):
         self.root = root
-        for name, text in FILES.items():
+        for name, text in files.items():
             self.write(name, text)
         self.git("init", "--quiet")
         self.first = self.commit()
@@ -123,7 +154,7 @@ class Repository:
     def commit(self):
         self.git("add", ".")
         self.git("commit", "--quiet", "--message", "a")
-        for one in (published.commits, published.experiment_at):
+        for one in (published.commits, published.experiment_at, published.settings_of_file):
             one.cache_clear()
         return self.git("rev-parse", "HEAD")
 
@@ -135,11 +166,26 @@ class Repository:
 
 
 @pytest.fixture
-def repository(tmp_path, monkeypatch):
-    made = Repository(tmp_path)
-    monkeypatch.setattr(published, "ROOT", tmp_path)
-    monkeypatch.setattr(published, "before", lambda: {"results": {}, "again": {}})
-    return made
+def begin(tmp_path, monkeypatch):
+    """Make a repository of these files, without a bridge."""
+
+    def make(files):
+        monkeypatch.setattr(published, "ROOT", tmp_path)
+        monkeypatch.setattr(published, "before", lambda: {"results": {}, "again": {}})
+        monkeypatch.setattr(published, "bridge", lambda: {"commit": "", "gone": [], "claims": {}})
+        return Repository(tmp_path, files)
+
+    return make
+
+
+@pytest.fixture
+def repository(begin):
+    return begin(FILES)
+
+
+@pytest.fixture
+def with_file(begin):
+    return begin({name: text for name, text in FILES.items() if name not in ROWS} | OLD)
 
 
 def test_what_a_claims_runs_import(repository):
@@ -148,13 +194,14 @@ def test_what_a_claims_runs_import(repository):
     # The agent by its name, its base, the memory that it names, and what is imported within a function.
     assert {"agents.clever", "agents.base", "memory.short", "loop.turn", "studies.claims.played"} <= names
     assert "agents.idle" not in names  # for types alone
+    assert not any(name.startswith("claims.") for name in names)  # of these, what the row reaches counts
     there = at_commit(repository.root, repository.first)
     assert fingerprint(there, "one") == fingerprint(here, "one") != ""
     assert fingerprint(here, "other") == ""
 
 
 BREAKS = {
-    "measure": ("studies/claims/claim.py", "run + 1", "run + 2", "area"),
+    "second measure": ("studies/claims/claim.py", "run + 1", "run + 2", "area"),
     "helper": ("studies/claims/played.py", "rule() + 1", "rule() + 2", "played"),
     "helper's rule": ("studies/claims/played.py", "return 2", "return 3", "swing"),
     "seeds": ("studies/claims/claim.py", "(1, 2)", "(1, 3)", "SEEDS"),
@@ -247,7 +294,7 @@ def test_a_result_names_a_commit_that_has_its_code(repository):
     second = repository.commit()
     assert f"is not of commit {second[:12]}: " in published.breach(fine | {"ran": fine["ran"] | {"commit": second}})
     # From before the experiment: of the code, and of the claim's file.
-    repository.replace("studies/claims/papers/one.py", "note=", "steps=5, note=")
+    repository.replace("claims/theme.toml", "steps = 5", "steps = 6")
     third = repository.commit()
     now = repository.result(third, (8, 9), claim_commit=third)
     assert published.breach(now) == ""
@@ -268,14 +315,83 @@ def test_a_result_names_a_commit_that_has_its_code(repository):
     assert "land the code first" in published.breach(aside)
 
 
-def test_a_claims_file_is_found_where_it_lay_before(repository):
-    papers = repository.root / "forage" / "studies" / "claims" / "papers"
-    old = repository.root / "forage" / "claims"
+SHAPES = {
+    "row": ("claims/theme.toml", "steps = 5", "steps = 6"),
+    "arm": ("claims/theme.toml", 'agent = "clever"', 'agent = "clever", options = {rate = 0.1}'),
+    "named value": ("claims/theme.toml", 'call = "played"', 'call = "played", seed = 1'),
+    "seeds": ("claims/theme.toml", "steps = 5", "steps = 5, seeds = [1, 2, 3]"),
+    "measure beside the row": ("claims/theme.py", "length(run) *", "length(run) +"),
+    "constant of the measure": ("claims/theme.py", "FEW = 3", "FEW = 4"),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_experiment_that_was_changed_takes_fresh_seeds(repository, shape):
+    old = repository.result(repository.first)
+    before = fingerprint(working_tree(repository.root), "one")
+    assert published.breach(old) == ""
+    repository.replace(*SHAPES[shape])
+    assert "has changed since its result, whose seeds it still has; give it fresh ones" in published.breach(old)
+    assert published.breach(old, [], (8, 9)) == ""
+    assert fingerprint(working_tree(repository.root), "one") != before
+
+
+def test_other_rows_functions_and_words_are_no_part_of_an_experiment(repository):
+    old = repository.result(repository.first)
+    before = fingerprint(working_tree(repository.root), "one")
+    repository.replace("claims/theme.toml", "Other-v1", "Other-v2")
+    repository.replace("claims/theme.toml", "So it is.", "So it was.")
+    repository.replace("claims/theme.toml", "named.file", "parts = ['clever']\nnamed.file")
+    repository.replace("claims/theme.py", "return 1", "return 2")
+    repository.replace("claims/theme.py", "def longest(run):", 'def longest(run: float) -> float:\n    """Say it."""')
+    assert fingerprint(working_tree(repository.root), "one") == before
+    assert published.breach(old) == ""
+    # However it is written, it is the same.
+    repository.replace(
+        "claims/theme.toml", "[one.arms]\na = {agent", "every_arm.agent = 'clever'\n[one.arms]\na = {agent"
+    )
+    repository.replace("claims/theme.toml", 'agent = "clever", ', "")
+    repository.replace("claims/theme.toml", '{named = "file"}', '{call = "played", rule = {function = "swing"}}')
+    repository.replace("claims/theme.toml", 'named.file = {call = "played", rule = {function = "swing"}}\n', "")
+    assert fingerprint(working_tree(repository.root), "one") == before
+
+
+def test_a_claims_file_is_found_where_it_lay_before(with_file):
+    papers = with_file.root / "forage" / "studies" / "claims" / "papers"
+    old = with_file.root / "forage" / "claims"
     old.mkdir()
     (papers / "one.py").rename(old / "one.py")
-    moved = repository.commit()
-    assert published.experiment_at(moved, "one") == published.experiment_at(repository.first, "one") != ""
-    assert fingerprint(at_commit(repository.root, moved), "one")
+    moved = with_file.commit()
+    assert published.experiment_at(moved, "one") == published.experiment_at(with_file.first, "one") != ""
+    assert fingerprint(at_commit(with_file.root, moved), "one")
+
+
+def test_a_result_of_a_file_is_one_of_the_row_that_the_bridge_leads_to(with_file, monkeypatch):
+    old = with_file.result(with_file.first)
+    assert published.breach(old) == ""
+    stored = settings(at_commit(with_file.root, with_file.first), "one")
+    then = published.experiment_at(with_file.first, "one")
+    (with_file.root / "forage" / "studies" / "claims" / "papers" / "one.py").unlink()
+    for name in ROWS:
+        with_file.write(name, FILES[name])
+    assert "has changed since its result" in published.breach(old)  # without a bridge
+    with_file.commit()
+    now = published.experiment_here("one")
+    made = {"commit": with_file.first, "gone": ["seeds"], "claims": {"one": [then, now]}}
+    monkeypatch.setattr(published, "bridge", lambda: made)
+    published.experiment_at.cache_clear()
+    assert published.breach(old) == "" and published.experiment_at(with_file.first, "one") == now
+    assert published.changed_since(old, settings(working_tree(with_file.root), "one"), []) == []
+    assert {"area", "SEEDS", "Clever.rate", "Short.capacity"} <= stored.keys()
+    # Nothing else is let through: not a row that was changed after, nor a file of another experiment.
+    assert published.unpublished_experiments({"one": [published.Published(with_file.first, "", old)]}) == {}
+    with_file.replace("claims/theme.toml", "steps = 5", "steps = 6")
+    assert "has changed since its result, whose seeds it still has" in published.breach(old)
+    assert published.breach(old, [], (8, 9)) == ""
+    assert published.experiment_mark("one", "another") not in (then, now)
+    # And a setting that is changed after the bridge is named.
+    with_file.replace("studies/claims/claim.py", "run + 1", "run + 2")
+    assert published.changed_since(old, settings(working_tree(with_file.root), "one"), []) == ["area"]
 
 
 def test_all_that_a_run_imports_must_be_committed(repository):
@@ -302,14 +418,16 @@ def test_results_of_the_history(repository):
     found = published.published()["one"]
     assert [(one.commit, one.result["verdict"]) for one in found] == [(first, "holds"), (third, "fails")]
     # An experiment that was changed and changed again has no result; the one that lies there now may have one yet.
-    papers = "studies/claims/papers/one.py"
-    repository.replace(papers, "note=", "steps=5, note=")
+    rows = "claims/theme.toml"
+    repository.replace(rows, "steps = 5", "steps = 6")
     left = repository.commit()
-    repository.replace(papers, "steps=5", "steps=6")
+    repository.replace("claims/theme.py", "FEW = 3", "FEW = 4")
+    also = repository.commit()
+    repository.replace(rows, "steps = 6", "steps = 7")
     repository.commit()
-    repository.replace(papers, "So it is.", "So it was.")
+    repository.replace(rows, "So it is.", "So it was.")
     repository.commit()
-    assert published.unpublished_experiments(published.published()) == {"one": [left]}
+    assert published.unpublished_experiments(published.published()) == {"one": [left, also]}
 
 
 def test_a_digest_of_a_value_is_that_of_the_default():

@@ -13,9 +13,6 @@ from forage.runs.run import Run
 SEEDS = tuple(range(1000, 1010))
 """Seeds that no search for presets used: presets were tuned on 0 to 4, learning rows use those from 100."""
 
-FRESH = tuple(range(4000, 4010))
-"""Seeds for claims that were changed after a result."""
-
 Measure = Callable[[Run], list[float]]
 """One number for each seed of a trained run."""
 

@@ -14,16 +14,17 @@ import functools
 import hashlib
 import re
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from forage.config import packages
-from forage.studies.claims import folders
+from forage.studies.claims import rows
 from forage.studies.claims.provenance import PACKAGES, experiment, is_text
+from forage.studies.claims.rows import folders
 
 FOLDERS = (*folders(), "forage.studies.claims.papers", "forage.claims")
-"""The packages that hold claims' files, now and earlier."""
+"""The packages that hold claims, now and earlier, when each was a file."""
 
 WHOLE = ("forage.studies.claims", "forage.claims", "forage.evaluation", *folders())
 """Packages with definitions that count whole in `settings`; of all others, defaults count."""
@@ -33,6 +34,9 @@ TRAINING = ("forage.studies.claims.running", "forage.claims.running")
 
 TABLES = ("registry", "catalogue", "ids")
 """Modules that hold tables of names, besides the packages of the ports."""
+
+CLAIM = tuple(f"forage.studies.claims.claim:{name}" for name in ("Claim", "Arm", "Before", "Scale", "Paper", "Rule"))
+"""The definitions that a row fills in, whose defaults it may rely on."""
 
 JUDGING = (
     *(f"{package}.claim:{name}" for package in WHOLE[:2] for name in ("effects", "judged", "verdict")),
@@ -59,17 +63,39 @@ MADE = "forage.environments."
 class Snapshot:
     """The source files of the packages, at a commit or in the working tree."""
 
-    def __init__(self, blobs: dict[str, str], read: Callable[[list[str]], dict[str, str]]) -> None:
+    def __init__(
+        self, blobs: dict[str, str], tables: dict[str, str], read: Callable[[list[str]], dict[str, str]]
+    ) -> None:
         self.blobs = blobs  # git's id of each module's file, by the module's name
+        self.tables = tables  # git's id of each file of claims' rows, by its path
         self._read = read
         self._neighbours: dict[str, frozenset[str]] = {}
         self._definitions: dict[str, tuple[dict[str, str], list[str]]] = {}
+        self._reaches: dict[str, Reach] = {}
 
     def load(self, modules: Iterable[str]) -> None:
         """Read the files of these modules at once; one by one takes a process each."""
-        wanted = sorted({self.blobs[module] for module in modules} - TEXTS.keys())
-        if wanted:
+        self._load({self.blobs[module] for module in modules})
+
+    def _load(self, blobs: Iterable[str]) -> None:
+        if wanted := sorted({blob for blob in blobs if blob not in TEXTS}):
             TEXTS.update(self._read(wanted))
+
+    @functools.cached_property
+    def claim_rows(self) -> dict[str, Place]:
+        """The row of each claim, by its name."""
+        self._load(self.tables.values())
+        found: dict[str, Place] = {}
+        for path, blob in sorted(self.tables.items()):
+            for name, table in rows.parse_rows(TEXTS[blob]).items():
+                found.setdefault(name, Place(path, module_name(path).rpartition(".")[0], table))
+        return found
+
+    def claim_reach(self, claim: str) -> Reach:
+        """Return the definitions that a claim's row names, and theirs."""
+        if claim not in self._reaches:
+            self._reaches[claim] = find_reach(self, self.claim_rows[claim])
+        return self._reaches[claim]
 
     def text(self, module: str) -> str:
         """Return the source of a module."""
@@ -125,25 +151,50 @@ class Snapshot:
         return next((module for module in found if module in self.blobs), None)
 
 
+class Place(NamedTuple):
+    """A claim's row in a snapshot."""
+
+    path: str  # of its file
+    folder: str  # the package in which the file is
+    table: Mapping[str, Any]
+
+
+class Reach(NamedTuple):
+    """The definitions that a claim's row names, and theirs. Its experiment is the row with `sources`."""
+
+    sources: dict[str, str]  # of definitions beside the row's file, by `module:name`, without docstrings and types
+    targets: list[str]  # `module:name` of definitions elsewhere
+    words: frozenset[str]  # text in the row and in `sources`
+
+
 TEXTS: dict[str, str] = {}
 """The text of each file that was read, by git's id of it: most are the same in many commits."""
 
 
 def module_name(path: str) -> str:
     """Return the name of the module at a path below the repository's root."""
-    return path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+    return path.removesuffix(".py").removesuffix(".toml").replace("/", ".").removesuffix(".__init__")
 
 
-def working_tree(root: Path) -> Snapshot:
-    """Return the packages in the working tree at `root`."""
-    blobs = {}
-    for package in PACKAGES:
-        for path in (root / package).rglob("*.py"):
-            data = path.read_bytes()
-            blob = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
-            blobs[module_name(path.relative_to(root).as_posix())] = blob
-            TEXTS.setdefault(blob, data.decode())
-    return Snapshot(blobs, lambda wanted: {})
+def is_table(path: str) -> bool:
+    """Return whether a path below the repository's root is that of a file of claims' rows."""
+    return path.endswith(".toml") and module_name(path).rpartition(".")[0] in FOLDERS
+
+
+def working_tree(root: Path, *packages: str) -> Snapshot:
+    """Return the packages in the working tree at `root`, by default all of the repository."""
+    blobs, tables = {}, {}
+    for package in packages or PACKAGES:
+        for path in (root / package.replace(".", "/")).rglob("*"):
+            place = path.relative_to(root).as_posix()
+            if path.suffix == ".py" or is_table(place):
+                data = path.read_bytes()
+                blob = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+                (blobs if path.suffix == ".py" else tables)[module_name(place) if path.suffix == ".py" else place] = (
+                    blob
+                )
+                TEXTS.setdefault(blob, data.decode())
+    return Snapshot(blobs, tables, lambda wanted: {})
 
 
 @functools.cache
@@ -152,12 +203,18 @@ def at_commit(root: Path, commit: str) -> Snapshot | None:
     listed = git_bytes(root, "ls-tree", "-r", "-z", commit, "--", *PACKAGES)
     if not listed:
         return None
-    blobs = {}
+    blobs, tables = {}, {}
     for line in listed.decode().split("\0"):
         about, _, path = line.partition("\t")
         if path.endswith(".py"):
             blobs[module_name(path)] = about.split()[2]
-    return Snapshot(blobs, lambda wanted: {blob: data.decode() for blob, data in read_blobs(root, wanted).items()})
+        elif is_table(path):
+            tables[path] = about.split()[2]
+
+    def read(wanted: list[str]) -> dict[str, str]:
+        return {blob: data.decode() for blob, data in read_blobs(root, wanted).items()}
+
+    return Snapshot(blobs, tables, read)
 
 
 def read_blobs(root: Path, blobs: list[str]) -> dict[str, bytes]:
@@ -249,14 +306,20 @@ def words(blob: str) -> frozenset[str]:
 def modules(snapshot: Snapshot, claim: str) -> set[str]:
     """Return every module that the runs of a claim can import, anywhere in a file.
 
-    These are the imports of its file and of the module that trains its arms, their imports, and so on; and the parts,
-    environments and suites that the claim's file, its helpers and agents' `usual_...` fields name in strings.
+    These are the module that trains its arms, and the modules of the functions, parts, environments and suites that its
+    row names; their imports, and so on; and the parts that helpers and agents' `usual_...` fields name in strings. For
+    a claim from before claims were rows, its file takes the place of the row.
     """
-    file = snapshot.module_of(claim)
-    if file is None:
+    if claim in snapshot.claim_rows:
+        reach = snapshot.claim_reach(claim)
+        named = {target.partition(":")[0] for target in reach.targets}
+        new = {one for target in named for one in (target, target.rpartition(".")[0]) if one in snapshot.blobs}
+    elif file := snapshot.module_of(claim):
+        new = {file}
+    else:
         return set()
     found: set[str] = set()
-    new = {file, *(module for module in TRAINING if module in snapshot.blobs)}
+    new |= {module for module in TRAINING if module in snapshot.blobs}
     while new:
         found |= new
         snapshot.load(new)
@@ -270,11 +333,71 @@ def helps(module: str) -> bool:
 
 
 def fingerprint(snapshot: Snapshot, claim: str) -> str:
-    """Return a hash over all modules that a claim's runs can import; empty if its file is not there."""
+    """Return a hash over a claim's row and all modules that its runs can import; empty for an unknown claim."""
     found = sorted(modules(snapshot, claim))
-    # Of the place of a file nothing depends: of its name below its package, and of what stands in it.
     told = "\n".join(f"{module} {snapshot.blobs[module]}" for module in found)
+    if claim in snapshot.claim_rows:
+        told += f"\n{experiment_of(snapshot, claim)}"
     return hashlib.sha256(told.encode()).hexdigest()[:16] if found else ""
+
+
+# Rows
+
+
+def experiment_of(snapshot: Snapshot, claim: str) -> str:
+    """Return a claim's experiment as text: that of its row and of the functions in its folder, or of its file.
+
+    Empty for an unknown claim.
+    """
+    if claim in snapshot.claim_rows:
+        sources = sorted(snapshot.claim_reach(claim).sources.items())
+        return "\n".join(
+            [rows.experiment(snapshot.claim_rows[claim].table), *(f"{name} {text}" for name, text in sources)]
+        )
+    module = snapshot.module_of(claim)
+    return experiment(snapshot.text(module)) if module else ""
+
+
+def paths_of(snapshot: Snapshot, claim: str) -> set[str]:
+    """Return the modules of a claim's row: its file, and those in its folder that define its functions."""
+    if claim not in snapshot.claim_rows:
+        return set()
+    return {
+        module_name(snapshot.claim_rows[claim].path),
+        *(one.partition(":")[0] for one in snapshot.claim_reach(claim).sources),
+    }
+
+
+def find_reach(snapshot: Snapshot, row: Place) -> Reach:
+    """Return the definitions that a row names, and those that definitions in its folder refer to."""
+    table = {key: value for key, value in row.table.items() if key not in rows.WORDS}
+    said = set(rows.strings(table))
+    left = [target for name in rows.functions(table) if (target := function_at(snapshot, row.folder, name))]
+    sources: dict[str, str] = {}
+    targets = [snapshot.named[word] for word in said if word in snapshot.named]
+    targets += [word for word in said if word.partition(":")[0] in snapshot.blobs]
+    while left:
+        place = find(snapshot, target := left.pop())
+        if place is None or place[0].rpartition(".")[0] != row.folder:
+            targets.append(target)
+            returned = getattr(place[1], "returns", None) if place else None  # the class that a maker returns
+            targets += names_in(snapshot, place[0], returned) if place and returned else []
+            continue
+        name = f"{place[0]}:{target.partition(':')[2]}"
+        if name not in sources:
+            sources[name] = without_words(place[1])
+            said |= set(STRING.findall(sources[name]))
+            left += referred(snapshot, place[0], place[1])
+    suites = {snapshot.named.get(word.partition(":")[0], "") for word in said}
+    return Reach(sources, sorted({*targets, *suites} - {""}), frozenset(said))
+
+
+def function_at(snapshot: Snapshot, folder: str, name: str) -> str:
+    """Return `module:name` of a function that a row names; empty if there is none."""
+    module, _, attribute = name.rpartition(":")
+    places = [f"{folder}.{module}", module] if module else list(rows.SHARED)
+    found = (f"{place}:{attribute}" for place in places if find(snapshot, f"{place}:{attribute}"))
+    return next(found, "")
 
 
 # Settings
@@ -335,6 +458,10 @@ def settings(snapshot: Snapshot, claim: str) -> dict[str, str]:
     `area`, a measure, a helper or a constant, counts whole; `PPO.epochs` is the default of a part's field, wherever
     among its bases it is set; `river_swim(size)` the default of an argument.
     """
+    if claim in snapshot.claim_rows:
+        reach = snapshot.claim_reach(claim)
+        found = follow(snapshot, [*reach.targets, *CLAIM, *BESIDE])
+        return found | {preset.name: preset.digest for preset in snapshot.presets if preset.fits(reach.words)}
     file = snapshot.module_of(claim)
     if file is None:
         return {}

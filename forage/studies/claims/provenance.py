@@ -1,4 +1,4 @@
-"""The origin of a claim: the commit of its file, and the test whether two versions of it are the same experiment."""
+"""The origin of a claim: the commit of its file, and the experiment in files from before claims were rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def git(directory: Path, *words: str) -> str:
 
 @functools.cache
 def experiment(source: str) -> str:
-    """Return a claim's file without its words, so that it is equal for equal experiments.
+    """Return a claim's file, from before claims were rows, without its words: it is equal for equal experiments.
 
     Words are comments, docstrings, the fields in `WORDS`, the paths of imports from the library, and imports and
     constants without any use. Text in `REWRITTEN` is replaced by its present form.

@@ -7,6 +7,7 @@ in the history. A claim that is run again with other code takes seeds that none 
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,12 +15,14 @@ from typing import Any, NamedTuple
 
 from forage.studies.claims import dependencies
 from forage.studies.claims.provenance import experiment, git
+from forage.studies.claims.rows import parse_rows
 
 ROOT = Path(__file__).parents[3]
 """The repository's root, in a checkout."""
 
 RESULTS = "docs/claims/results"
 BEFORE = "docs/claims/before.json"
+BRIDGE = "docs/claims/bridge.json"
 
 
 class Code(NamedTuple):
@@ -49,7 +52,8 @@ def uncommitted_modules(claim: str) -> list[str]:
         return []
     lines = git(ROOT, "status", "--porcelain", "--untracked-files=all", "--", *dependencies.PACKAGES).splitlines()
     changed = {line[3:].rpartition(" -> ")[2].strip('"') for line in lines}
-    imported = dependencies.modules(dependencies.working_tree(ROOT), claim)
+    tree = dependencies.working_tree(ROOT)
+    imported = dependencies.modules(tree, claim) | dependencies.paths_of(tree, claim)
     return sorted(path for path in changed if dependencies.module_name(path) in imported or path.endswith("/"))
 
 
@@ -60,6 +64,19 @@ def uncommitted_modules(claim: str) -> list[str]:
 def before() -> dict[str, Any]:
     """Return the facts on results from before they named their code: `results` by claim, and those run again."""
     return json.loads((ROOT / BEFORE).read_text())
+
+
+# Before claims were rows
+
+
+@functools.cache
+def bridge() -> dict[str, Any]:
+    """Return the bridge from claims as files to claims as rows.
+
+    `commit`: the last that has the files. `claims`: the mark of each file's experiment there, and that of the row that
+    replaced it. `gone`: settings that only files had. There is one bridge; a row that is changed has another mark.
+    """
+    return json.loads((ROOT / BRIDGE).read_text())
 
 
 def code_of(result: Mapping[str, Any]) -> Code | None:
@@ -119,7 +136,7 @@ def reused(seeds: Sequence[int], fingerprint: str, earlier: Sequence[Mapping[str
 
 def wrong_commit(result: Mapping[str, Any], code: Code) -> str:
     """Return the fault of the commits that a result names, in a sentence, or an empty text."""
-    name, mark = result["claim"], code.commit[:12]
+    name, here = result["claim"], code.commit[:12]
     for commit in filter(None, (code.commit, result.get("claim_commit"))):
         if commit not in commits():
             return (
@@ -127,9 +144,9 @@ def wrong_commit(result: Mapping[str, Any], code: Code) -> str:
                 f"then run the claim from there."
             )
     if (named := result.get("claim_commit")) and experiment_at(named, name) != experiment_at(code.commit, name):
-        return f"{name}'s result names commit {named[:12]} for its claim, which has another experiment than {mark}."
+        return f"{name}'s result names commit {named[:12]} for its claim, which has another experiment than {here}."
     if not experiment_at(code.commit, name):
-        return f"{name}'s result names commit {mark}, which does not have the claim's file."
+        return f"{name}'s result names commit {here}, which does not have the claim."
     return ""
 
 
@@ -155,25 +172,35 @@ def is_shallow() -> bool:
     return git(ROOT, "rev-parse", "--is-shallow-repository").strip() != "false"
 
 
+def experiment_mark(claim: str, experiment: str) -> str:
+    """Return a short hash of a claim's experiment: that of its row for the file that the bridge leads to the row.
+
+    Empty for no experiment.
+    """
+    found = hashlib.sha256(experiment.encode()).hexdigest()[:16] if experiment else ""
+    then, now = bridge()["claims"].get(claim, ("", ""))
+    return now if found and found == then else found
+
+
 @functools.cache
 def experiment_at(commit: str, claim: str) -> str:
-    """Return a claim's experiment at a commit; empty if the commit or the file is not there."""
+    """Return the mark of a claim's experiment at a commit; empty if the commit or the claim is not there."""
     snapshot = dependencies.at_commit(ROOT, commit)
-    module = snapshot and snapshot.module_of(claim)
-    return experiment(snapshot.text(module)) if snapshot and module else ""
-
-
-@functools.cache
-def experiment_of_blob(blob: str, text: str) -> str:
-    """Return the experiment in a file, once for each that is the same."""
-    return experiment(text)
+    return experiment_mark(claim, dependencies.experiment_of(snapshot, claim)) if snapshot else ""
 
 
 def experiment_here(claim: str) -> str:
-    """Return a claim's experiment in the working tree; empty if there is no such claim any more."""
-    paths = (ROOT / folder.replace(".", "/") / f"{claim.replace('-', '_')}.py" for folder in dependencies.FOLDERS)
-    path = next((path for path in paths if path.exists()), None)
-    return experiment(path.read_text()) if path else ""
+    """Return the mark of a claim's experiment in the working tree; empty if there is no such claim any more."""
+    folders = [ROOT / folder.replace(".", "/") for folder in dependencies.FOLDERS]
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    stamps = tuple((str(path), (about := path.stat()).st_mtime_ns, about.st_size) for path in files)
+    return experiment_mark(claim, dependencies.experiment_of(claims_here(ROOT, stamps), claim))
+
+
+@functools.lru_cache(1)
+def claims_here(root: Path, stamps: tuple[tuple[str, int, int], ...]) -> dependencies.Snapshot:
+    """Return the packages of claims in the working tree, once for all claims while the files have these stamps."""
+    return dependencies.working_tree(root, *dependencies.FOLDERS)
 
 
 # Results of the history
@@ -238,18 +265,31 @@ def published_at(root: Path, head: str) -> dict[str, list[Published]]:
 def unpublished_experiments(log: Mapping[str, Sequence[Published]]) -> dict[str, list[str]]:
     """Return the commits of experiments without any published result, by claim.
 
-    Only for claims with results; the present version of the claim's file may still be run.
+    Only for claims with results; the experiment of the working tree may still be run.
     """
-    folders = (folder.replace(".", "/") for folder in dependencies.FOLDERS)
-    versions = [one for one in changes(*folders) if one.path.suffix == ".py"]
+    folders = [folder.replace(".", "/") for folder in dependencies.FOLDERS]
+    versions = changes(*folders)
     texts = dependencies.read_blobs(ROOT, sorted({one.blob for one in versions}))
     known = {name: {experiment_here(name), *map(experiment_of, rows)} for name, rows in log.items()}
     found: dict[str, list[str]] = {}
-    for one in versions:
-        name = one.path.stem.replace("_", "-")
-        if name in known and (brought := experiment(texts[one.blob].decode())) not in known[name]:
+
+    def bring(name: str, brought: str, commit: str) -> None:
+        if brought and brought not in known[name]:
             known[name].add(brought)
-            found.setdefault(name, []).append(one.commit)
+            found.setdefault(name, []).append(commit)
+
+    with_rows = set()  # the folders whose claims are rows by then
+    for one in versions:
+        text, folder = texts[one.blob].decode(), one.path.parent
+        if one.path.suffix == ".toml":
+            with_rows.add(folder)
+            for name in known.keys() & parse_rows(text):
+                bring(name, experiment_at(one.commit, name), one.commit)
+        elif folder in with_rows:  # functions beside rows
+            for name in known:
+                bring(name, experiment_at(one.commit, name), one.commit)
+        elif (name := one.path.stem.replace("_", "-")) in known:
+            bring(name, experiment_mark(name, experiment(text)), one.commit)
     return found
 
 
@@ -305,12 +345,23 @@ def changed_since(result: Mapping[str, Any], now: Mapping[str, str], same: Itera
     snapshot = dependencies.at_commit(ROOT, code.commit) if code else None
     if snapshot is None:
         return []
+    claim = result["claim"]
+    if claim not in snapshot.claim_rows:
+        now = {**settings_of_file(claim), **now}
     pairs = {(one["setting"], one["then"], one["now"]) for one in same}
     return [
         name
-        for name, digest in dependencies.settings(snapshot, result["claim"]).items()
+        for name, digest in dependencies.settings(snapshot, claim).items()
         if digest != now.get(name) and (name, digest, now.get(name)) not in pairs and relies(result, name, digest)
     ]
+
+
+@functools.cache
+def settings_of_file(claim: str) -> dict[str, str]:
+    """Return the settings that only files of claims had, by their last version."""
+    snapshot = dependencies.at_commit(ROOT, bridge()["commit"])
+    found = dependencies.settings(snapshot, claim) if snapshot else {}
+    return {name: digest for name, digest in found.items() if name in bridge()["gone"]}
 
 
 def relies(result: Mapping[str, Any], name: str, digest: str) -> bool:

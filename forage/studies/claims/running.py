@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import importlib
 import inspect
 import json
 import os
@@ -30,7 +29,8 @@ from forage.runs.changes import flattened, without_address
 from forage.runs.locking import locked
 from forage.runs.provenance import differences
 from forage.runs.run import Run, read_json, write_json
-from forage.studies.claims import file_of, module_of
+from forage.studies.claims import claim_row
+from forage.studies.claims.building import build_claim
 from forage.studies.claims.claim import Also, Claim, Measure, Scale, effects, environments, verdict
 from forage.studies.claims.picture import draw
 from forage.studies.claims.provenance import commit_of
@@ -43,7 +43,7 @@ KEPT_POINTS = 50  # of each curve, in the result
 
 def load(name: str) -> Claim:
     """Return the claim of this name. Raise `ForageError` with the nearest names."""
-    return importlib.import_module(module_of(name)).CLAIM
+    return build_claim(claim_row(name))
 
 
 def run(
@@ -80,7 +80,7 @@ def run(
     places = {slug(label): label for label in claim.arms}
     if len(places) != len(claim.arms):
         raise ForageError(f"Arms of {name} share a directory: {', '.join(claim.arms)} have only {', '.join(places)}.")
-    made_by = {"claim_commit": commit_of(file_of(name)), "ran": code_here(name)._asdict()}
+    made_by = {"claim_commit": commit_of(claim_row(name).file), "ran": code_here(name)._asdict()}
     if scale != "smoke":
         begin(path, made_by, places, display)
     earlier = (

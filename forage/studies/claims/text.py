@@ -1,4 +1,4 @@
-"""Shared parts of claims about language agents: problems in text, the base model, and a laptop's minutes."""
+"""Texts for claims about agents of language: written by the base model or by a family's own expert."""
 
 from __future__ import annotations
 
@@ -16,25 +16,8 @@ from forage.core.ports import Environment
 from forage.data import files
 from forage.data.logged import Transitions
 from forage.loop.policy import Policy
-from forage.studies.claims.claim import FRESH, Scale
 from forage.studies.claims.played import FOLDER
 from forage.studies.record import play
-
-ENVIRONMENT = "text:addition"
-OPTIONS = {"num_envs": 64}
-"""Of every arm's agent: answers of a rollout."""
-
-LAPTOP = Scale(6_400, FRESH[:5])  # 100 rollouts
-SMOKE = Scale(128, (1000, 1001))
-NOTE = (
-    "The base model of a million parameters on sums of three and four digits, of which 71 and 4 % of its answers are "
-    "right, in place of a model of billions on mathematics; 100 rollouts of 64 answers. "
-)
-
-
-def parts() -> dict[str, Any]:
-    """Return the level of the problems, and enough episodes of evaluation to tell an accuracy."""
-    return {"environment_options": {"level": "2-3"}, "evaluation_episodes": 200}
 
 
 @functools.cache

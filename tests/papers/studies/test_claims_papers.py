@@ -1,16 +1,40 @@
-"""Claims: a measure differs from others by its contents."""
+"""Claims of papers: their measures, and the parts whose pages show them."""
 
 import small
 
-from forage.studies.claims import running
+from forage.studies.claims import names, of_part, running
 from forage.studies.claims.claim import late
+from forage.studies.claims.rows import find_rows
 
 small.keep_compiled()
 
 
 def test_a_measure_is_told_from_others_by_what_it_says():
-    from forage_papers.claims import domain_randomisation as lengths
+    from forage_papers.claims import policy_gradient as lengths
 
     assert running.recipe(late("q", 0.5)) == running.recipe(late("q", 0.5))
     assert running.recipe(late("q", 0.5)) != running.recipe(late("q", 0.1))
-    assert str(lengths.LENGTHS) in running.recipe(lengths.outside)
+    assert str(lengths.LENGTHS) in running.recipe(lengths.return_outside)
+
+
+def test_parts_have_the_claims_that_list_them():
+    assert of_part("ppo") == ["bang-bang", "central-critic", "gae-lambda", "ppo-clip", "ppo-epochs", "recurrence"]
+    assert of_part("iql") == ["iql", "action-free", "transported-rewards"]  # its own name first
+    assert of_part("rlpd") == of_part("mixed") == ["rlpd"] and of_part("nobody") == []
+
+
+def test_a_row_of_each_kind():
+    """Values that are named, called, repeated, merged from every arm, of a run before, and parts within options."""
+    assert len(names()) == len(find_rows()) >= 195
+    claim = running.load("cal-ql")
+    arm = claim.arms["after Cal-QL"]
+    assert arm.agent == "sac" and arm.options["value_sizes"] == (64, 64) and arm.options["learning_starts"] == 128
+    assert (arm.before.agent, arm.before.steps, arm.before.options["samples"]) == ("cal-ql", 4000, 4)
+    assert claim.arms["after CQL"].before.agent == "cql" and claim.baselines == ("after CQL",)
+    row = find_rows()["cal-ql"].table
+    played = {"call": "played", "environment": "Pendulum-v1", "rule": {"function": "swing_up"}}
+    assert row["every_arm"]["memory"]["data"] == [played | {"random": {"repeat": [[20, 0.5]]}}]
+    assert running.load("recurrence").laptop.seeds and running.load("few-seeds").laptop.seeds == tuple(
+        range(1000, 1100)
+    )
+    assert running.load("time-limits").environment().limit == 20

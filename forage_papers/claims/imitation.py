@@ -1,0 +1,62 @@
+"""Demonstrations and environments of claims about imitation."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Key, PyTree, UInt8
+
+from forage.config.setup import make_setup
+from forage.core.types import Step
+from forage.data import files
+from forage.environments.classic.pendulum import Pendulum
+from forage.environments.grid.maze import DrawnMaze
+from forage.environments.wrappers.base import WrapperState
+from forage.environments.wrappers.motion import Motion, record
+from forage.studies.claims.played import FOLDER, episodes, swing_up
+from forage_papers.agents.offline.procedure_cloning import scene, search
+
+FRAMES = 120
+
+
+class FollowedMotion(Motion):
+    """A motion whose score is its tracking."""
+
+    def step(self, state: WrapperState, action: PyTree[Array], key: Key[Array, ""]) -> tuple[WrapperState, Step]:
+        state, step = super().step(state, action, key)
+        return state, step._replace(reward=step.info["tracking"])
+
+
+def followed_pendulum() -> FollowedMotion:
+    """Return the pendulum with the clip of its swing up, recorded if it is missing."""
+    file = FOLDER / "swing-up-motion.npz"
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        record(Pendulum(), swing_up, file, FRAMES)
+    return FollowedMotion(Pendulum(), str(file), (0, 1), (2,), least=0.3)
+
+
+def swing_up_expert(observation: Array, key: Key[Array, ""]) -> Array:
+    """Swing Pendulum-v1 up as the rule does."""
+    return swing_up(observation)
+
+
+def mazes() -> DrawnMaze:
+    """Return mazes of 7 by 7 cells, another one in each episode."""
+    return DrawnMaze(size=7, count=8, observe=("full",))
+
+
+def walk(observation: UInt8[Array, "width height 3"]) -> Array:
+    """Take the shortest way to the goal."""
+    seen = scene(observation)
+    found = search(seen, 40, 7)
+    return jnp.where(seen.agent, found.plans[found.length], 0).sum().astype(jnp.int32)
+
+
+def shortest_ways() -> str:
+    """Return the file of the shortest ways through a hundred mazes; write it if it is missing."""
+    file = FOLDER / "ways.npz"
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        spec = make_setup("ppo", mazes(), seeds=1).config()["spec"]
+        files.write(file, episodes(mazes(), walk, (0.0,) * 100, 0), {"spec": spec})
+    return str(file)
