@@ -26,8 +26,7 @@ class Archive(Starts):
     all states offered (reservoir sampling: the n-th is kept with probability capacity / n, in place of a random one).
     An episode begins with `environment.reset` while the archive is empty, and otherwise with 1 - probability.
 
-    A state is restored as it was, the environment's own clock included, so what is left of a time limit is what was
-    left then.
+    A state is restored with the environment's own clock, so that as much of a time limit remains as there was then.
 
     Source: Tavakoli, Levdik, Islam, Smith, Kormushev (2018), "Exploring Restart Distributions", arXiv 1811.11298, whose
     uniform restarts these are. It is the return of Go-Explore (Ecoffet, Huizinga, Lehman, Stanley, Clune, 2021, "First
@@ -75,7 +74,7 @@ class Archive(Starts):
 
     def report(self, state: ArchiveState, rollout: Experience, review: Review) -> ArchiveState:
         environment, visited = review.environment, review.visited
-        # Where the episode goes on, what the last step led to is what is seen now.
+        # If the episode continues, the current observation is the last next_observation.
         observation = environment.kept(jax.tree.map(lambda x: x[-1], rollout.next_observation))
         env_states = jax.tree.map(lambda x: x[-1], visited.env_states)
         return self.offer(state, (env_states, observation), ~visited.gone[-1], review.key)

@@ -37,12 +37,11 @@ class DynaState(NamedTuple):
 class Dyna(Memory):
     """The newest `capacity` transitions, replayed uniformly, together with transitions that a model imagines.
 
-    The model is a table of all pairs of an observation and an action that were visited, and keeps what the newest
-    visits of each led to: reward, next observation and whether the episode terminated. Of each batch the share
-    `planning` / (`planning` + 1) is imagined: a visited pair, all alike often, and one of its kept outcomes, all alike
-    often. With one outcome the model is the book's, of a deterministic environment; with more it draws each outcome in
-    proportion to how often it is among them, for an environment that is not. The table forgets no pair, and its size is
-    that of all pairs times `outcomes`.
+    The model is a table of all visited pairs of an observation and an action, and keeps the newest outcomes of each:
+    reward, next observation and whether the episode terminated. The share `planning` / (`planning` + 1) of each batch
+    is imagined: a visited pair and one of its kept outcomes, both drawn uniformly. With one outcome the model is the
+    book's, of a deterministic environment; with more it draws each outcome in proportion to how often it is among them,
+    for an environment that is not. The table forgets no pair, and its size is that of all pairs times `outcomes`.
 
     The book learns from one lived and n imagined transitions after each step, and compares n = 0, 5 and 50. Here
     `planning` is that n, and how much is learned after each rollout remains `batch_size` times `updates_per_rollout`.

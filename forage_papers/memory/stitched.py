@@ -24,12 +24,12 @@ ROUNDS = 300  # at most, of moving centres
 class Stitched(DataSet):
     """The transitions of a file, each with a goal reached later by its own episode or by a crossing one.
 
-    Every drawn transition gets another goal. With probability 1 - `stitch` it is what the same episode achieved at a
-    state after it, any alike. With probability `stitch` such a state w is a place to change at: of all states of the
-    data that k-means puts into the same one of `clusters` as w, one is drawn, and the goal is what that state's episode
-    achieved at it or at a later state, any alike. Behaviour cloning, which copies what leads to the goals that it is
-    told, then learns ways that no single episode went ("temporal data augmentation"). With `stitch` 0 it is
-    goal-conditioned behaviour cloning on hindsight goals alone.
+    Every drawn transition gets another goal. With probability 1 - `stitch` it is a state reached later in the same
+    episode, chosen uniformly. With probability `stitch` such a state w is a place to change episodes: of all states in
+    the same one of k-means' `clusters` as w, one is drawn; the goal is a state reached at or after it in its episode,
+    chosen uniformly. Behaviour cloning, which copies the actions on the way to its goals, then learns paths that no
+    single episode took ("temporal data augmentation"). With `stitch` 0 it is goal-conditioned behaviour cloning on
+    hindsight goals alone.
 
     Rewards and terminations follow from the environment's own `goal_reward`, as in hindsight replay, for agents that
     learn from them. A segment of several transitions has one goal for each episode in it. Clusters are found once, when

@@ -25,9 +25,9 @@ class TrajectoryWeighted(DataSet):
     A transition of episode i is drawn with a probability in proportion to exp(A_i / `temperature`), where A_i is the
     episode's undiscounted return less what a linear function of its first observation, fitted by least squares, says of
     it (`by` advantage), or the return itself (`by` return). A is first brought to 0 for the worst episode and 1 for the
-    best one. Only whole episodes count there: nobody knows the return of one that the recording cut, and it is drawn
-    like the worst whole one. Any agent that learns from data then learns from what better episodes did, which helps
-    where few episodes of many are good. In environments with much chance it also prefers luck.
+    best one. Only whole episodes count: the return of one that the recording cut is unknown, and it is drawn like the
+    worst whole one. Any agent that learns from data then learns more from better episodes, which helps if few of many
+    are good. In very random environments it also prefers luck.
 
     Source: Hong, Agrawal, Tachet des Combes, Laroche (2023), "Harnessing Mixed Offline Reinforcement Learning Datasets
     via Trajectory Weighting", arXiv 2306.13085, whose program has a temperature of 0.1 (class AW in

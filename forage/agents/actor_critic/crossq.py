@@ -149,7 +149,7 @@ class CrossQ(SAC):
     ) -> tuple[Float[Array, ""], tuple[CriticReport, ActionValue]]:
         """Compute the loss of all critics in one pass through (s, a) and (s', a').
 
-        Beside it a report, and the critics with their running statistics moved.
+        Also return a report, and the critics with updated running statistics.
         """
         next_action, log_probability = state.actor(now.next_observation).from_noise(next_noise)
         pairs = (now.observation, action, now.counts), (now.next_observation, next_action, now.counts)

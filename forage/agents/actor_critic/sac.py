@@ -323,7 +323,7 @@ class SAC(ActorCritic):
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
         """Compute the mean of alpha log pi(b|s) - Q(s, b), b ~ pi(.|s), over the rows that count; Q as `climbed`.
 
-        Beside it the log-probabilities and the loss. `state` holds the temperature.
+        Also return the log-probabilities and the loss. `state` holds the temperature.
         """
         action, log_probability = actor(observation).from_noise(noise)
         value = self.climbed(critics, observation, action, key)

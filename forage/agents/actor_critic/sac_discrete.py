@@ -189,7 +189,7 @@ class SACDiscrete(Agent):
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
         """Compute the mean of sum_a pi(a|s) (alpha log pi(a|s) - min_i Q_i(s, a)) over the rows that count.
 
-        Beside it the entropies and the loss.
+        Also return the entropies and the loss.
         """
         probability, log_probability = policies(actor, observation)
         value = each_value(critics, observation).min(0)

@@ -5,8 +5,8 @@ transition of a data set is a row of numbers, and each number a token, one of `b
 
     s_1 ... s_n, a_1 ... a_m, r, V,   V = discounted sum of the rewards after r, to the episode's end
 
-A causal transformer learns to continue sub-sequences of `context` transitions by the cross-entropy of tokens, those
-of actions weighted by `action_weight`. What lies behind an episode's end is a token of its own. Tokens of values are
+A causal transformer learns to continue sub-sequences of `context` transitions by the cross-entropy of tokens, those of
+actions weighted by `action_weight`. Steps after the end of an episode get a padding token. Tokens of values are
 predicted, and seen by no other token. To act it plans anew at each step, from up to `past` transitions and the
 observation (`beam.py`).
 

@@ -144,7 +144,7 @@ class Reinforce(Agent):
         self, state: ReinforceState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[ReinforceState, Metrics, Float[Array, " env"]]:
         experience = batch.experience
-        # What acted is what learns, but for the first rollout, of whose numbers nothing was known when it began.
+        # The statistics that acted also learn, except in the first rollout, which starts without any.
         later = updated(state.norm, split_mask(experience.observation)[0], experience.counts)
         norm = begun(state.norm, later)
         observation = over_rollout(lambda o: normalised(norm, o))(experience.observation)

@@ -188,7 +188,7 @@ class GumbelSearch(Agent):
         self, state: SearchState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[SearchState, Metrics, Float[Array, " env"]]:
         experience, found = batch.experience, batch.experience.aux
-        # What acted is what learns, but for the first rollout, of whose numbers nothing was known when it began.
+        # The statistics that acted also learn, except in the first rollout, which starts without any.
         later = updated(state.norm, split_mask(experience.observation)[0], experience.counts)
         norm = begun(state.norm, later)
         targets = self.value_targets(state._replace(norm=norm), experience)

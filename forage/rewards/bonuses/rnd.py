@@ -38,7 +38,7 @@ class RND(Bonus):
 
     The target is a random network; the predictor is trained to match it on each rollout: `epochs` times on a random
     `proportion` of it, in minibatches. A rollout's own bonus is that of the predictor before it was trained on the
-    rollout; what is replayed later gets the bonus of its day.
+    rollout; transitions replayed later get the predictor's error at that time.
 
     As published, with a value head of its own for the bonus, whose returns go on across the ends of episodes:
     `forage train ppo ENVIRONMENT --rewards rnd --bonus-head true --discount 0.999`. With any other agent the bonus is

@@ -29,8 +29,8 @@ class AMPO(GRPO):
         loss_t = -min(ratio A, clip(ratio, 1 - low, 1 + high) A)        of own answers
         loss_t = -pi / (pi + shape) A                                   of teachers' answers, without a clip
 
-    in which the teachers' probabilities, which nobody knows, count as 1, and the shape turns to tokens that the student
-    finds improbable. Losses are summed and divided by the longest answer, A = r - mean, without the deviation.
+    The teachers' probabilities are unknown and count as 1, and the shape favours tokens that the student finds
+    improbable. Losses are summed and divided by the longest answer, A = r - mean, without the deviation.
 
     Yuan, Ding, Bin, Shao, Cai, Song, Yang, Shen (2025), "More Than One Teacher: Adaptive Multi-Guidance Policy
     Optimization for Diverse Exploration", arXiv 2510.02227, as in the authors' `mix_core_alg.py` and `train_ampo.sh`,

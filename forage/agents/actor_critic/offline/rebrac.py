@@ -8,11 +8,11 @@ and |x|^2 a sum over an action's numbers,
     policy    actor_cloning |pi(s) - a|^2 - lambda min_i Q_i(s, pi(s)),   lambda = 1 / mean |min_i Q_i|, held fixed
 
 the second at every `policy_delay`-th update. Networks have three layers, critics are normalised layer by layer, and
-batches are large. A truncated episode's last transition, whose next action nobody knows, is left out, as by the loader
-of the authors' program (CORL, algorithms/offline/rebrac.py), whose numbers the defaults are. There a layer is
-normalised after its activation, and here before; their first biases are 0.1 and last weights within 0.001 (policy) and
-0.003 (critics), and here all are as in TD3. Of two updates it is their first that moves the policy, and the target
-policy moves towards it as it was before that step. The paper's tables could not be looked up.
+batches are large. A truncated episode's last transition, whose next action is unknown, is left out, as by the loader of
+the authors' program (CORL, algorithms/offline/rebrac.py), whose numbers the defaults are. There a layer is normalised
+after its activation, and here before; their first biases are 0.1 and last weights within 0.001 (policy) and 0.003
+(critics), and here all are as in TD3. Of two updates it is their first that moves the policy, and the target policy
+moves towards it as it was before that step. The paper's tables could not be looked up.
 """
 
 from __future__ import annotations
