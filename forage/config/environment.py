@@ -23,7 +23,7 @@ from forage.core.types import ForageError, Spec
 from forage.environments import HostFactory, make, spec_of
 from forage.environments.adapters.gymnasium.atari import is_atari
 from forage.environments.adapters.gymnasium.make import OURS
-from forage.environments.batches import build_batch, named, takes_a_number
+from forage.environments.batches import build_batch, parameter_names, takes_a_number
 from forage.environments.plain import to_plain
 
 
@@ -169,7 +169,7 @@ def many_environments(given: gymnasium.vector.VectorEnv[Any, Any, Any]) -> str:
 
 def refuses(function: Any, options: dict[str, Any]) -> bool:
     """Return whether a function of a number of environments does not take some options; `info` is Forage's own."""
-    return takes_a_number(function) and not options.keys() <= {"info", *named(function)}
+    return takes_a_number(function) and not options.keys() <= {"info", *parameter_names(function)}
 
 
 def name_of_maker(function: Any) -> str:

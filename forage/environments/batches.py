@@ -32,10 +32,10 @@ def build_batch(function: Callable[..., Any], name: str, num_envs: int, options:
     Raise `ForageError` if it makes something else.
     """
     own, info = dict(options), ()
-    if "info" in own and "info" not in named(function):
+    if "info" in own and "info" not in parameter_names(function):
         info = own.pop("info")
     try:
-        by_name = {"num_envs": num_envs, **own} if "num_envs" in named(function) else None
+        by_name = {"num_envs": num_envs, **own} if "num_envs" in parameter_names(function) else None
         made = function(num_envs, **own) if by_name is None else function(**by_name)
     except TypeError as error:
         raise ForageError(
@@ -56,7 +56,7 @@ def build_batch(function: Callable[..., Any], name: str, num_envs: int, options:
     return made
 
 
-def named(function: Any) -> set[str]:
+def parameter_names(function: Any) -> set[str]:
     """Return the names of a function's parameters; none if they cannot be read."""
     try:
         return set(inspect.signature(function).parameters)

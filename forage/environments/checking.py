@@ -61,12 +61,12 @@ def trace(environment: Environment, name: str, method: str, *arguments: Any) -> 
         lines = [line for line in str(error).splitlines() if line.strip()]
         said = lines[0].rstrip(".") if lines else "no message"
         raise ForageError(
-            f"{name} failed in {method}{where(environment, error)} with {type(error).__name__}: {said}; a native "
-            f"environment is written in jax.numpy, so mend it there or make it a gymnasium.Env."
+            f"{name} failed in {method}{code_location(environment, error)} with {type(error).__name__}: {said}; a "
+            f"native environment is written in jax.numpy, so mend it there or make it a gymnasium.Env."
         ) from error
 
 
-def where(environment: Environment, error: Exception) -> str:
+def code_location(environment: Environment, error: Exception) -> str:
     """` at line 12 of file.py`, of the environment's own code."""
     try:
         file = inspect.getfile(type(environment))

@@ -68,18 +68,18 @@ class Canvas:
         self._draw.line(pixels, fill=colour, width=thickness, joint="curve")
         if thickness > 3:
             for x, y in (pixels[0], pixels[-1]):
-                self._draw.ellipse(_around(x, y, thickness / 2), fill=colour)
+                self._draw.ellipse(_bounding_box(x, y, thickness / 2), fill=colour)
 
     def circle(self, centre: Point, radius: float, colour: Colour) -> None:
         """Fill a circle."""
         x, y = self._pixel(centre)
-        self._draw.ellipse(_around(x, y, radius * self._scale[0]), fill=colour)
+        self._draw.ellipse(_bounding_box(x, y, radius * self._scale[0]), fill=colour)
 
     def ring(self, centre: Point, radius: float, colour: Colour, width: float = 2.0) -> None:
         """Draw the outline of a circle."""
         x, y = self._pixel(centre)
         self._draw.ellipse(
-            _around(x, y, radius * self._scale[0]), outline=colour, width=max(1, round(_SUPERSAMPLING * width))
+            _bounding_box(x, y, radius * self._scale[0]), outline=colour, width=max(1, round(_SUPERSAMPLING * width))
         )
 
     def rectangle(self, first: Point, second: Point, colour: Colour, rounding: float = 0.0) -> None:
@@ -121,5 +121,5 @@ class Canvas:
         )
 
 
-def _around(x: float, y: float, radius: float) -> tuple[float, float, float, float]:
+def _bounding_box(x: float, y: float, radius: float) -> tuple[float, float, float, float]:
     return x - radius, y - radius, x + radius, y + radius

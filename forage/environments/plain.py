@@ -36,15 +36,15 @@ def to_plain(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def from_plain(options: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the inverse of `to_plain`."""
 
-    def rebuilt(value: Any) -> Any:
+    def rebuild(value: Any) -> Any:
         if isinstance(value, list):
-            return [rebuilt(item) for item in value]
+            return [rebuild(item) for item in value]
         if not isinstance(value, dict):
             return value
         if "array" in value:
             return np.array(value["array"], value["dtype"])[()]
         if "tuple" in value:
-            return tuple(rebuilt(item) for item in value["tuple"])
-        return {key: rebuilt(item) for key, item in value.get("mapping", value).items()}
+            return tuple(rebuild(item) for item in value["tuple"])
+        return {key: rebuild(item) for key, item in value.get("mapping", value).items()}
 
-    return {option: rebuilt(value) for option, value in (options or {}).items()}
+    return {option: rebuild(value) for option, value in (options or {}).items()}

@@ -90,7 +90,7 @@ class HostFactory:
         if self.around:
             self._refuse_around(cls)
             given["around"] = self.around
-        return _call(self.id, cls, given, self._divided(cls, target, given))
+        return _call(self.id, cls, given, self._divide_options(cls, target, given))
 
     def _vector(self, cls: Any, num_envs: int) -> HostEnvironment:
         """Make `num_envs` of a person's own VectorEnv."""
@@ -123,7 +123,7 @@ class HostFactory:
 
             raise failure(self.id, target, error, {}) from error
 
-    def _divided(self, cls: Any, target: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _divide_options(self, cls: Any, target: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options in the adapter's form: the environment's own are in `own` if a name may be ambiguous."""
         ours: dict[str, Any] = {}
         own: dict[str, Any] = {}
@@ -196,11 +196,11 @@ def canonical_id(id: str) -> str:
         return spelled[id.lower()]
     prefix, colon, rest = id.partition(":")
     if not colon or prefix.lower() in {name.partition(":")[0].lower() for name in NATIVE if ":" in name}:
-        raise _unknown(id)
+        raise _unknown_id(id)
     prefixes = {name.lower(): name for name in SUITES}
     if prefix.lower() not in prefixes:
         if prefix and any(name.startswith(prefix.lower()) for name in prefixes) and not find_module(prefix):
-            raise _unknown(id)
+            raise _unknown_id(id)
         return id
     prefix = prefixes[prefix.lower()]
     return f"{prefix}:{_suite_id(id, prefix, rest)}"
@@ -344,14 +344,14 @@ def _suite_id(id: str, prefix: str, rest: str) -> str:
         except ForageError as error:
             if suite.extra or ":" in rest:  # its library, or a module that was named, has said what it has
                 raise
-            raise _unknown(id, [f"{prefix}:{name}" for name in names.ids()]) from error
+            raise _unknown_id(id, [f"{prefix}:{name}" for name in names.ids()]) from error
     spelled = {name.lower(): name for name in names.ids()}
     if rest.lower() not in spelled:
-        raise _unknown(id, [f"{prefix}:{name}" for name in names.ids()])
+        raise _unknown_id(id, [f"{prefix}:{name}" for name in names.ids()])
     return spelled[rest.lower()]
 
 
-def _unknown(id: str, more: list[str] | None = None) -> ForageError:
+def _unknown_id(id: str, more: list[str] | None = None) -> ForageError:
     """Return the error with the nearest ids among Forage's, Gymnasium's and `more`."""
     ours = [name for name in (*NATIVE, "DeepSea-10") if name != "DeepSea-N"]
     ours += [f"gymnasium:{known}" for known in _names(SUITES["gymnasium"]).ids()]

@@ -20,7 +20,7 @@ from forage.core import spaces, team
 from forage.core.ports import Moment
 from forage.core.types import AGENT, NOBODY, OPPONENT, Batch, Clock, ForageError
 from forage.environments import make, spec_of
-from forage.environments.boards.solve import Perfect, best_moves, free, lost, moved
+from forage.environments.boards.solve import Perfect, best_moves, free, lost, play_move
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers.together import Together
 from forage.loop.device.loop import DeviceLoop
@@ -205,7 +205,7 @@ def expected(board, own_turn, opponent):
         cells = np.flatnonzero(best_moves()[int(np.dot(board, 3 ** np.arange(9)))]).tolist()
     elif opponent == "highest":
         cells = cells[-1:]
-    return float(np.mean([expected(moved(board, cell), not own_turn, opponent) for cell in cells]))
+    return float(np.mean([expected(play_move(board, cell), not own_turn, opponent) for cell in cells]))
 
 
 @pytest.mark.parametrize("name", ["random", "perfect", "highest"])

@@ -10,7 +10,7 @@ import small
 from small import compute
 
 from forage.environments.classic.pendulum import Pendulum
-from forage.environments.wrappers.motion import Motion, read, record
+from forage.environments.wrappers.motion import Motion, read_clip, record
 from forage.starts.reference import Reference
 
 
@@ -35,7 +35,7 @@ def test_who_does_as_the_clip_tracks_it_to_its_end(clip):
         return seen, jax.lax.scan(step, state, jax.random.split(jax.random.key(0), 11))[1]
 
     same, other = compute(lambda: (episode(jnp.int32(0), 1.5), episode(jnp.int32(4), -2.0)))
-    frames = read(clip)["observation"]
+    frames = read_clip(clip)["observation"]
     np.testing.assert_allclose(same[0], [*frames[0], 0.0])
     np.testing.assert_allclose(same[1].observation[:, :3], frames[1:], atol=1e-5)
     np.testing.assert_allclose(same[1].observation[:, 3], np.arange(1, 12) / 11, rtol=1e-6)
@@ -65,7 +65,7 @@ def test_episodes_begin_in_every_frame_but_the_last(clip):
     begin = functools.partial(Reference(probability=0.5).begin, (), motion, index=jnp.int32(0))
     states, seen, _ = compute(lambda: jax.vmap(lambda key: begin(key=key))(jax.random.split(jax.random.key(0), 500)))
     assert set(states.own) == set(range(11)) and abs((states.own == 0).mean() - (0.5 + 0.5 / 11)) < 0.08
-    np.testing.assert_allclose(seen[:, :3], read(clip)["observation"][states.own])
+    np.testing.assert_allclose(seen[:, :3], read_clip(clip)["observation"][states.own])
     angle = states.inner.variables[:, 0]
     np.testing.assert_allclose(seen[:, 0], np.cos(angle), atol=1e-5)  # the state is that frame's
     np.testing.assert_array_equal(states.inner.time, states.own)

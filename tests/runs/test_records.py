@@ -63,7 +63,7 @@ class Evil:
 def test_a_snapshot_runs_nothing(capfd):
     env = gymnasium.make("CartPole-v1")
     env.reset(seed=0)
-    state = saving.read(saving.pack(saving.save(env), env), env)
+    state = saving.read_snapshot(saving.pack(saving.save(env), env), env)
     saving.load(env, state)
     nested = b"\x80\x04cgymnasium.vector.utils.misc\nCloudpickleWrapper\n)\x81B"  # a class that unpickles again
     inner = pickle.dumps(Evil())
@@ -71,7 +71,7 @@ def test_a_snapshot_runs_nothing(capfd):
     hidden = b"\x80\x04\x8c\x09gymnasium\x8c\x14logger.warnings.warn\x93\x8c\x01a\x85R."
     for data in (pickle.dumps(Evil()), pickle.dumps([{"deep": Evil()}]), hidden, nested, b"cbuiltins\neval\n(V1\ntR."):
         with pytest.raises(ForageError, match=r"A saved state (is a pickle|cannot be read)"):
-            saving.read(data, env)
+            saving.read_snapshot(data, env)
         with pytest.raises(ForageError, match=r"A saved state (is a pickle|cannot be read)"):
             saving.load(env, [(data, {})])
     assert "this ran" not in capfd.readouterr().err

@@ -16,7 +16,7 @@ from forage.core.errors import did_you_mean
 from forage.core.host import HostEnvironment, HostStep, array_dtype, seeds
 from forage.core.spaces import Stacked, Tokens, leaves
 from forage.core.types import ForageError, Step
-from forage.environments.adapters.gymnasium.spaces import apart, apart_space, has_loose_mask, mask_fits
+from forage.environments.adapters.gymnasium.spaces import apart_space, has_loose_mask, mask_fits, split_mask_part
 
 
 class EnvPoolEnvironment(HostEnvironment):
@@ -168,10 +168,10 @@ class EnvPoolEnvironment(HostEnvironment):
 
     def _convert(self, observation: Any) -> PyTree[np.ndarray]:
         if isinstance(self._pool_space, spaces.Dict) and not self._flatten:
-            nested = _nested(self._pool_space, observation)
+            nested = _nest(self._pool_space, observation)
             if self._mission and "mission" in nested:
                 nested["mission"] = nested["mission"].astype(np.int32)
-            return nested if self._mask is None else apart(nested, self._mask)
+            return nested if self._mask is None else split_mask_part(nested, self._mask)
         if isinstance(self._pool_space, spaces.Dict):
             return np.concatenate(_columns(self._pool_space, observation), axis=1, dtype=np.float32)
         if self._images:
@@ -240,9 +240,9 @@ def _columns(space: Any, observation: Any) -> list[np.ndarray]:
     return [np.asarray(observation).reshape(len(observation), -1)]
 
 
-def _nested(space: Any, observation: Any) -> PyTree[np.ndarray]:
+def _nest(space: Any, observation: Any) -> PyTree[np.ndarray]:
     if isinstance(space, spaces.Dict):
-        return {key: _nested(part, observation[key]) for key, part in space.spaces.items()}
+        return {key: _nest(part, observation[key]) for key, part in space.spaces.items()}
     return np.array(observation, array_dtype(space))
 
 

@@ -104,7 +104,7 @@ class OnHost(HostEnvironment):
         return True
 
     def _take(self, index: int) -> bytes:
-        return _packed(jax.tree.map(lambda leaf: leaf[index], self._begun[:2]))
+        return _pack(jax.tree.map(lambda leaf: leaf[index], self._begun[:2]))
 
     def _put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
         states, observations, key = self._begun
@@ -124,7 +124,7 @@ class OnHost(HostEnvironment):
         return self._carry
 
     def _snapshot(self) -> bytes:
-        return _packed(self._begun)
+        return _pack(self._begun)
 
     def _restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
         if self._carry is None:
@@ -154,7 +154,7 @@ class OnHost(HostEnvironment):
         return np.asarray(self.environment.render(jax.tree.map(lambda leaf: leaf[0], self._carry[0])))
 
 
-def _packed(tree: Any) -> bytes:
+def _pack(tree: Any) -> bytes:
     leaves = [jax.random.key_data(leaf) if _is_key(leaf) else leaf for leaf in jax.tree.leaves(tree)]
     buffer = io.BytesIO()
     np.savez(buffer, *(np.asarray(leaf) for leaf in leaves))

@@ -23,7 +23,7 @@ from forage.core.host import HostEnvironment, HostStep, Misfit
 from forage.core.loading import load_module, look_in
 from forage.core.spaces import MASK, PRESENCE, PRESENT, STATE, describe
 from forage.core.types import ForageError, Step
-from forage.environments.adapters.gymnasium.calls import begin, found, is_reward
+from forage.environments.adapters.gymnasium.calls import begin, describe_value, is_reward
 from forage.environments.adapters.gymnasium.make import frames_per_second
 from forage.environments.adapters.jax import common as foreign
 from forage.environments.adapters.team_spaces import SharedActions, SharedView
@@ -81,10 +81,10 @@ def module_of(target: str) -> Any:
     try:
         return importlib.import_module(f"{FAMILIES[family]}.{name}")
     except ImportError as error:
-        raise unmade(target, error) from error
+        raise making_error(target, error) from error
 
 
-def unmade(target: str, error: Exception) -> ForageError:
+def making_error(target: str, error: Exception) -> ForageError:
     family, slash, _ = target.partition("/")
     packages = f"; its packages come with pip install 'pettingzoo[{family}]'" if slash else ""
     return ForageError(f"pettingzoo:{target} could not be made ({type(error).__name__}: {error}){packages}.")
@@ -100,8 +100,8 @@ def create(target: str, options: dict[str, Any]) -> tuple[Any, bool]:
         wrong = re.search(r"unexpected keyword argument '(\w+)'", str(error)) if isinstance(error, TypeError) else None
         known = options_of(getattr(found, "raw_env", make)) if wrong and wrong[1] in options else set()
         if wrong and known:
-            raise foreign.unknown(f"pettingzoo:{target}", wrong[1], known) from error
-        raise unmade(target, error) from error
+            raise foreign.unknown_option(f"pettingzoo:{target}", wrong[1], known) from error
+        raise making_error(target, error) from error
     return made, not hasattr(found, "parallel_env")
 
 
@@ -137,10 +137,10 @@ def beside_mask(seen: Any) -> Any:
     return rest["observation"] if set(rest) == {"observation"} else rest
 
 
-def earned(agent: str, reward: Any) -> Any:
+def check_reward(agent: str, reward: Any) -> Any:
     """Return an agent's reward. Raise `Misfit` if it is not one number."""
     if type(reward) is not float and not is_reward(reward, ()):
-        raise Misfit(f"returned as reward of agent {agent} {found(reward)}", "it should be one number")
+        raise Misfit(f"returned as reward of agent {agent} {describe_value(reward)}", "it should be one number")
     return reward
 
 
@@ -238,7 +238,7 @@ class PettingZooEnvironment(HostEnvironment):
         except Misfit as error:
             raise ForageError(f"{name} {error.what} at the reset; {error.should}.") from error
         except Exception as error:
-            raise unmade(target, error) from error
+            raise making_error(target, error) from error
         return any(MASK in (info or {}) for info in infos.values())
 
     def observed(self) -> spaces.Space[Any]:
@@ -288,7 +288,7 @@ class PettingZooEnvironment(HostEnvironment):
             acting = list(env.agents)
             seen, rewards, ends, clocks, infos = self.advance(env, own)
             self.look(env, acting, rewards, ends, clocks)
-            reward[index] = [earned(name, rewards.get(name, 0.0)) for name in self.agents]
+            reward[index] = [check_reward(name, rewards.get(name, 0.0)) for name in self.agents]
             over[index] = [ends.get(name, False) for name in self.agents]
             clock[index] = [clocks.get(name, False) for name in self.agents]
             there[index] = [name in env.agents for name in self.agents]
@@ -350,7 +350,7 @@ class PettingZooEnvironment(HostEnvironment):
         result = env.step({name: chosen[name] for name in env.agents})
         if not (isinstance(result, tuple) and len(result) == 5):
             should = "it should return (observations, rewards, terminations, truncations, infos)"
-            raise Misfit(f"returned {found(result)} from step", should)
+            raise Misfit(f"returned {describe_value(result)} from step", should)
         if strange := [name for name in (*result[1], *result[2], *result[3], *env.agents) if name not in self.agents]:
             raise Misfit(
                 f"names an agent {strange[0]}", f"possible_agents has {', '.join(map(str, self.agents))} alone"

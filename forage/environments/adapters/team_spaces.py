@@ -21,7 +21,7 @@ from forage.core.host import Misfit
 from forage.core.spaces import Whole, describe, fitted, is_bounded, leaves, picture, scale_of
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.actions import Door
-from forage.environments.adapters.gymnasium.calls import found
+from forage.environments.adapters.gymnasium.calls import describe_value
 from forage.environments.adapters.gymnasium.spaces import as_vector, flat_mask, flat_space
 
 
@@ -68,19 +68,19 @@ class SharedActions:
         self.name, self.agents, self.inner = name, list(inner), list(inner.values())
         self.doors = [Door(name, space, num_envs) for space in self.inner]
         outer: list[Any] = [door.space for door in self.doors]
-        self.same = alike(outer)
+        self.same = identical_spaces(outer)
         self.counts: list[np.ndarray] | None = None  # options of each choice, for each agent
         self.own: list[Own] | None = None
         self.allowed = self.mine = np.zeros((len(inner), 0), bool)
         if all(isinstance(space, CHOICES) for space in outer):
             self.counts = [choices(space) for space in outer]
             self.allowed, self.mine = self._allowed(self.counts)
-            ends = np.cumsum(padded(self.counts).max(0)).tolist()
+            ends = np.cumsum(padded_counts(self.counts).max(0)).tolist()
             self.options = [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
         if self.same:
             self.space: spaces.Space[Any] = outer[0]
         elif self.counts is not None:
-            most = padded(self.counts).max(0)
+            most = padded_counts(self.counts).max(0)
             single = all(isinstance(space, spaces.Discrete) for space in outer)
             self.space = spaces.Discrete(int(most[0])) if single else spaces.MultiDiscrete(most)
         elif all(isinstance(space, spaces.Box) and np.dtype(space.dtype).kind == "f" for space in outer):
@@ -98,7 +98,7 @@ class SharedActions:
 
         A choice that an agent lacks has a single option, which is not its own.
         """
-        each = padded(counts)
+        each = padded_counts(counts)
         most = each.max(0)
         allowed = np.concatenate([np.arange(n) < each[:, [j]] for j, n in enumerate(most)], 1)
         has = np.arange(len(most)) < np.array([len(count) for count in counts])[:, None]
@@ -132,7 +132,7 @@ class SharedActions:
         return np.minimum(action[:, : len(count)], count - 1).reshape(self.doors[agent].shape)
 
 
-def padded(counts: Sequence[np.ndarray]) -> np.ndarray:
+def padded_counts(counts: Sequence[np.ndarray]) -> np.ndarray:
     """Return the number of options of each choice, `[agent, choice]`; 1 for a choice that an agent lacks."""
     rows = np.ones((len(counts), max(map(len, counts))), np.int64)
     for row, count in zip(rows, counts, strict=True):
@@ -148,10 +148,10 @@ class SharedView:
         self.agents, self.inner = list(inner), list(inner.values())
         for agent, space in inner.items():
             check_size(name, agent, space)
-        self.same = alike(self.inner)
+        self.same = identical_spaces(self.inner)
         pictures = [picture(space) for space in self.inner]
         if any(pictures) and not self.same:
-            other = next(space for space in self.inner if not alike([self.inner[0], space]))
+            other = next(space for space in self.inner if not identical_spaces([self.inner[0], space]))
             raise ForageError(
                 f"{name} shows agents pictures that differ, in {self.inner[0]} and in {other}; pictures of one size, "
                 f"dtype and range work."
@@ -190,7 +190,7 @@ class SharedView:
             row[: len(flat)] = flat
             return
         value = np.asarray(said)
-        what = f"returned as observation of agent {self.agents[agent]} {found(value)}"
+        what = f"returned as observation of agent {self.agents[agent]} {describe_value(value)}"
         if value.shape != space.shape:
             raise Misfit(what, f"it should be {space.dtype}{list(space.shape)}")
         try:
@@ -232,7 +232,7 @@ def check_size(name: str, agent: str, space: spaces.Space[Any]) -> None:
                 )
 
 
-def alike(each: Sequence[spaces.Space[Any]]) -> bool:
+def identical_spaces(each: Sequence[spaces.Space[Any]]) -> bool:
     """Return whether spaces are the same to the last bit; Gymnasium's own comparison allows for small differences."""
     first = each[0]
     if isinstance(first, spaces.Box):

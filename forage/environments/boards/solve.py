@@ -19,7 +19,7 @@ Board = tuple[int, ...]
 POWERS = 3 ** np.arange(CELLS)
 
 
-def moved(board: Board, cell: int) -> Board:
+def play_move(board: Board, cell: int) -> Board:
     """Return the board after the mover's mark, seen from the other player, the next to move."""
     return tuple(1 if i == 2 else 2 if i == 1 else 0 for i in (*board[:cell], 1, *board[cell + 1 :]))
 
@@ -38,7 +38,7 @@ def value(board: Board) -> int:
     """Return the value of the position for the mover under perfect play: 1, 0 or -1."""
     if lost(board):
         return -1
-    return max((-value(moved(board, cell)) for cell in free(board)), default=0)
+    return max((-value(play_move(board, cell)) for cell in free(board)), default=0)
 
 
 @functools.cache
@@ -52,7 +52,7 @@ def best_moves() -> Bool[np.ndarray, "board cell"]:
         if lost(board):
             continue
         for cell in free(board):
-            after = moved(board, cell)
+            after = play_move(board, cell)
             table[np.dot(board, POWERS), cell] = -value(after) == value(board)
             if after not in seen:
                 seen.add(after)

@@ -45,12 +45,12 @@ def outside(tree: PyTree[Array]) -> PyTree[np.ndarray]:
     return jax.tree.map(np.array, tree)
 
 
-def shown(space: gymnasium.Space[Any], observation: PyTree[Array]) -> PyTree[np.ndarray]:
+def to_space_dtype(space: gymnasium.Space[Any], observation: PyTree[Array]) -> PyTree[np.ndarray]:
     """Return an observation, or a batch of them, in the dtypes of its space; a single number is one, as Gymnasium has
     it.
     """
     if isinstance(space, gymnasium.spaces.Dict):
-        return {name: shown(part, observation[name]) for name, part in space.items()}
+        return {name: to_space_dtype(part, observation[name]) for name, part in space.items()}
     return np.array(observation, space.dtype)[()]
 
 

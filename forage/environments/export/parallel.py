@@ -21,7 +21,7 @@ from forage.environments.export.common import (
     outside,
     render_modes,
     reward_space,
-    shown,
+    to_space_dtype,
 )
 
 
@@ -75,7 +75,9 @@ class ParallelExport(ParallelEnv):
             self._key = key_of(int(np.random.SeedSequence().generate_state(1)[0]))
         self._key, self._state, observation = self._begin(self._key)
         self.agents = list(self.possible_agents)
-        return self._each(shown(self.environment.observation_space, observation)), {agent: {} for agent in self.agents}
+        return self._each(to_space_dtype(self.environment.observation_space, observation)), {
+            agent: {} for agent in self.agents
+        }
 
     def step(
         self, actions: dict[str, Any]
@@ -88,7 +90,7 @@ class ParallelExport(ParallelEnv):
         chosen = [self._action(agent, actions.get(agent)) for agent in self.possible_agents]
         action = np.stack(chosen) if self.count > 1 else chosen[0]
         self._key, self._state, step = self._move(self._key, self._state, action)
-        observations = self._each(shown(self.environment.observation_space, step.observation))
+        observations = self._each(to_space_dtype(self.environment.observation_space, step.observation))
         rewards = {
             agent: value if self.reward_names else float(value)
             for agent, value in self._each(np.array(step.reward)).items()

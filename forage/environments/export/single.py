@@ -20,7 +20,7 @@ from forage.environments.export.common import (
     outside,
     render_modes,
     reward_space,
-    shown,
+    to_space_dtype,
 )
 
 
@@ -59,7 +59,7 @@ class GymnasiumExport(gymnasium.Env[Any, Any]):
             self._key = key_of(int(self.np_random.integers(2**31)))
         self._key, self._state, observation = self._begin(self._key)
         self._over = False
-        return shown(self.observation_space, observation), {}
+        return to_space_dtype(self.observation_space, observation), {}
 
     def step(self, action: Any) -> tuple[PyTree[np.ndarray], Any, bool, bool, dict[str, Any]]:
         """Take one action. Raise `ForageError` for an invalid action, and outside a running episode."""
@@ -70,7 +70,13 @@ class GymnasiumExport(gymnasium.Env[Any, Any]):
         reward = np.array(step.reward) if self.reward_names else float(step.reward)
         terminated, truncated = bool(step.terminated), bool(step.truncated)
         self._over = terminated or truncated
-        return shown(self.observation_space, step.observation), reward, terminated, truncated, outside(step.info)
+        return (
+            to_space_dtype(self.observation_space, step.observation),
+            reward,
+            terminated,
+            truncated,
+            outside(step.info),
+        )
 
     def render(self) -> UInt8[np.ndarray, "height width 3"] | None:
         """Draw the state if `render_mode` is set."""

@@ -23,7 +23,7 @@ from forage.environments.export.common import (
     key_of,
     render_modes,
     reward_space,
-    shown,
+    to_space_dtype,
 )
 from forage.environments.export.single import check_alone
 
@@ -120,7 +120,7 @@ class GymnasiumVectorExport(gymnasium.vector.VectorEnv[Any, Any, Any]):
         else:
             self._keys, self._states, observation = self._restart(self._keys, self._states, self._observation, mask)
         self._observation, self._ended = observation, self._ended & ~mask
-        return shown(self.single_observation_space, observation), {}
+        return to_space_dtype(self.single_observation_space, observation), {}
 
     def _mask(self, mask: Any) -> Bool[np.ndarray, " env"]:
         if mask is None:
@@ -159,14 +159,14 @@ class GymnasiumVectorExport(gymnasium.vector.VectorEnv[Any, Any, Any]):
         final = over if self.autoreset_mode == AutoresetMode.SAME_STEP else np.zeros_like(over)
         info = self._info(step.info, ~began & ~final)
         if final.any():
-            last = shown(self.single_observation_space, step.observation)
+            last = to_space_dtype(self.single_observation_space, step.observation)
             info["final_obs"], info["_final_obs"] = np.full(self.num_envs, None, object), final
             for index in np.flatnonzero(final):
                 info["final_obs"][index] = jax.tree.map(lambda x, index=index: x[index], last)
             info["final_info"], info["_final_info"] = self._info(step.info, final), final
         self._ended = over if self.autoreset_mode != AutoresetMode.SAME_STEP else np.zeros_like(over)
         return (
-            shown(self.single_observation_space, self._observation),
+            to_space_dtype(self.single_observation_space, self._observation),
             np.asarray(step.reward, np.float64),
             terminated,
             truncated,

@@ -48,7 +48,7 @@ def _kind(byte: int) -> int:
     return BOX if byte & HOLDS else byte & 15
 
 
-def _toggled(byte: int) -> int:
+def _toggle(byte: int) -> int:
     kind, colour = _kind(byte), byte & 0x70
     if byte & HOLDS:
         return cell(BALL if byte & 8 else KEY, byte & 7)
@@ -71,7 +71,7 @@ ENTERED = np.array([_kind(b) in (EMPTY, FLOOR, DOOR, GOAL, LAVA) for b in _BYTES
 CARRIED = np.array([_kind(b) in (KEY, BALL, BOX) for b in _BYTES])
 """By cell byte: whether the agent can pick up the content."""
 
-TOGGLED = np.array([_toggled(b) for b in _BYTES], np.uint8)
+TOGGLED = np.array([_toggle(b) for b in _BYTES], np.uint8)
 """By cell byte: the cell after a toggle without the right key."""
 
 

@@ -235,7 +235,7 @@ class GridWorld(Environment):
 
     def _image(self, state: GridState) -> UInt8[Array, "7 7 3"]:
         place = state.x, state.y, state.direction
-        return encode(view.seen(state.grid, *place, state.carrying, self.see_through_walls))
+        return encode(view.visible_cells(state.grid, *place, state.carrying, self.see_through_walls))
 
     def _full(self, state: GridState) -> UInt8[Array, "width height 3"]:
         return view.whole(state.grid, state.x, state.y, state.direction)
@@ -244,7 +244,7 @@ class GridWorld(Environment):
         return state.direction
 
     def _mission(self, state: GridState) -> Int[Array, " length"]:
-        return missions.filled(self.mission, state.target >> 4 & 7)
+        return missions.fill_colour(self.mission, state.target >> 4 & 7)
 
     def aim(self, state: GridState) -> Aim:
         """Return the conditions of success from a state, for `solve`. On the host."""

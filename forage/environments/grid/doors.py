@@ -40,7 +40,7 @@ from forage.environments.grid.core import (
     places_of,
 )
 from forage.environments.grid.empty import Square
-from forage.environments.grid.layout import axes, free, level, pick, put, uniforms, walled, whole, within
+from forage.environments.grid.layout import axes, free, level, pick, put, rectangle, uniforms, walled_grid, whole
 from forage.environments.grid.missions import COLOUR
 
 
@@ -55,7 +55,7 @@ class DoorKey(Square):
 
     def generate(self, key: Key[Array, ""]) -> Level:
         size = self.size
-        fixed = walled(size, size)
+        fixed = walled_grid(size, size)
         fixed[-2, -2] = GOAL_CELL
         wall, door, where, turn, lies = uniforms(key, 5)
         split = whole(wall, 2, size - 2)
@@ -92,8 +92,8 @@ class GoToDoor(Square):
         top, bottom = whole(numbers[2:4], 2, width - 2)
         left, right = whole(numbers[4:6], 2, height - 2)
         grid = jnp.full((size, size), EMPTY, jnp.uint8)
-        inner = within(grid, 1, 1, width - 2, height - 2)
-        grid = jnp.where(within(grid, 0, 0, width, height) & ~inner, jnp.uint8(WALL_CELL), grid)
+        inner = rectangle(grid, 1, 1, width - 2, height - 2)
+        grid = jnp.where(rectangle(grid, 0, 0, width, height) & ~inner, jnp.uint8(WALL_CELL), grid)
         ranks = (numbers[6:12, None] > numbers[6:12]).sum(1)  # a random order of the six colours
         doors = ((top, 0), (bottom, height - 1), (0, left), (width - 1, right))
         for number, (x, y) in enumerate(doors):
@@ -150,12 +150,12 @@ class RedBlueDoors(GridWorld):
     def generate(self, key: Key[Array, ""]) -> Level:
         size, left = self.size, self.size // 2
         right = left + size - 1
-        fixed = walled(size, 2 * size)
+        fixed = walled_grid(size, 2 * size)
         fixed[:, [left, right]] = WALL_CELL
         red, blue, where, turn = uniforms(key, 4)
         red, blue = whole(red, 1, size - 1), whole(blue, 1, size - 1)
         grid = jnp.asarray(fixed)
-        x, y = pick(free(grid) & within(grid, left, 0, size, size), where)
+        x, y = pick(free(grid) & rectangle(grid, left, 0, size, size), where)
         grid = put(grid, left, red, cell(CLOSED_DOOR, RED))
         grid = put(grid, right, blue, cell(CLOSED_DOOR, BLUE))
         places = (red * 2 * size + left, blue * 2 * size + right)

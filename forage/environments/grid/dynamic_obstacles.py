@@ -18,7 +18,7 @@ from forage.core.types import ForageError, Step
 from forage.environments.grid.cells import BALL, BLUE, EMPTY, GOAL, GOAL_CELL, cell
 from forage.environments.grid.core import FORWARD, LEFT, Aim, GridState, Level, Number, act
 from forage.environments.grid.empty import Square
-from forage.environments.grid.layout import free, level, pick, put, uniforms, walled, whole
+from forage.environments.grid.layout import free, level, pick, put, uniforms, walled_grid, whole
 from forage.environments.grid.view import at, heading
 
 
@@ -66,7 +66,7 @@ class DynamicObstacles(Square):
         return -1.0, 1.0
 
     def generate(self, key: Key[Array, ""]) -> Level:
-        fixed = walled(self.size, self.size)
+        fixed = walled_grid(self.size, self.size)
         fixed[-2, -2] = GOAL_CELL
         grid = jnp.asarray(fixed)
         where, turn, *lies = uniforms(key, 2 + self.obstacles)

@@ -17,7 +17,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
 from forage.environments.grid.cells import EMPTY, GOAL_CELL, LAVA_CELL, WALL_CELL
 from forage.environments.grid.core import GridWorld, Level
-from forage.environments.grid.layout import free, level, pick, put, uniforms, walled, whole
+from forage.environments.grid.layout import free, level, pick, put, uniforms, walled_grid, whole
 
 
 class Square(GridWorld):
@@ -53,7 +53,7 @@ class Empty(Square):
         return 4 * self.size**2
 
     def generate(self, key: Key[Array, ""]) -> Level:
-        grid = walled(self.size, self.size)
+        grid = walled_grid(self.size, self.size)
         grid[-2, -2] = GOAL_CELL
         if not self.random_start:
             return level(grid, 1, 1, 0)
@@ -76,7 +76,7 @@ class FourRooms(Square):
 
     def generate(self, key: Key[Array, ""]) -> Level:
         last, half = self.size - 1, self.size // 2
-        fixed = walled(self.size, self.size)
+        fixed = walled_grid(self.size, self.size)
         fixed[: 2 * half, half] = fixed[half, : 2 * half] = WALL_CELL
         up, down, left, right, where, turn, goal = uniforms(key, 7)
         grid = jnp.asarray(fixed)
@@ -103,7 +103,7 @@ class LavaGap(Square):
         return 4 * self.size**2
 
     def generate(self, key: Key[Array, ""]) -> Level:
-        fixed = walled(self.size, self.size)
+        fixed = walled_grid(self.size, self.size)
         fixed[-2, -2] = GOAL_CELL
         grid = jnp.asarray(fixed)
         column, gap = uniforms(key, 2)

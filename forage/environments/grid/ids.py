@@ -28,7 +28,7 @@ def _rows() -> dict[str, Entry]:
     for size, count in ((3, 1), (3, 2), (3, 3), (4, 3), (5, 3), (6, 3)):
         what = "search rooms for a key, and a locked one for a ball."
         add(f"KeyCorridor-S{size}R{count}", "key_corridor:KeyCorridor", what, room_size=size, rows=count)
-    _obstructed(add)
+    _add_obstructed(add)
     add("Unlock", "unlock:Unlock", "find the key and open the door.")
     add("UnlockPickup", "unlock:UnlockPickup", "pick up the box behind the locked door.")
     what = "pick up the box behind the locked door, which a ball blocks."
@@ -55,7 +55,7 @@ def _rows() -> dict[str, Entry]:
     return rows
 
 
-def _obstructed(add: Any) -> None:
+def _add_obstructed(add: Any) -> None:
     target, what = "obstructed_maze:ObstructedMaze", "find a ball past locked doors, boxes and obstacles."
     for name, hidden, blocked in (("l", False, False), ("lh", True, False), ("lhb", True, True)):
         kinds = {"hidden": hidden, "blocked": blocked}

@@ -17,7 +17,7 @@ from forage.core.types import Step
 from forage.environments.grid.cells import GOAL, GOAL_CELL, LAVA, LAVA_CELL
 from forage.environments.grid.core import FORWARD, Cell, GridState, Level, Number
 from forage.environments.grid.empty import Square
-from forage.environments.grid.layout import level, uniforms, walled, whole
+from forage.environments.grid.layout import level, uniforms, walled_grid, whole
 
 
 class LavaToll(Square):
@@ -45,7 +45,7 @@ class LavaToll(Square):
         return 8 * self.size
 
     def generate(self, key: Key[Array, ""]) -> Level:
-        fixed = walled(self.size, self.size)
+        fixed = walled_grid(self.size, self.size)
         fixed[1, -2] = GOAL_CELL
         gap = whole(uniforms(key, 1)[0], 1, self.size - 1)
         rows, columns = jnp.arange(self.size)[:, None], jnp.arange(self.size)

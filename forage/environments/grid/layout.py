@@ -16,7 +16,7 @@ Uniform = Float[Array, "*shape"]
 Grid = UInt8[Array, "height width"]
 
 
-def walled(height: int, width: int) -> UInt8[np.ndarray, "height width"]:
+def walled_grid(height: int, width: int) -> UInt8[np.ndarray, "height width"]:
     """Return an empty grid inside a wall."""
     grid = np.full((height, width), WALL_CELL, np.uint8)
     grid[1:-1, 1:-1] = EMPTY
@@ -48,7 +48,7 @@ def put(grid: Grid, x: Any, y: Any, content: Any, when: Any = True) -> Grid:
     return jnp.where((columns == x) & (rows == y) & when, jnp.asarray(content).astype(jnp.uint8), grid)
 
 
-def within(grid: Grid, x: Any, y: Any, width: Any, height: Any) -> Bool[Array, "height width"]:
+def rectangle(grid: Grid, x: Any, y: Any, width: Any, height: Any) -> Bool[Array, "height width"]:
     """Return the cells of a rectangle."""
     columns, rows = axes(grid)
     return (columns >= x) & (columns < x + width) & (rows >= y) & (rows < y + height)

@@ -27,8 +27,8 @@ from forage.environments.grid.cells import (
     look_up,
 )
 from forage.environments.grid.core import DONE, PICKUP, TOGGLE, GridWorld, Level, begin
-from forage.environments.grid.layout import free, pick, put, whole, within
-from forage.environments.grid.solve import around, solve
+from forage.environments.grid.layout import free, pick, put, rectangle, whole
+from forage.environments.grid.solve import neighbours, solve
 
 World = TypeVar("World", bound=GridWorld)
 
@@ -59,7 +59,7 @@ def mutate(level: Level, key: Key[Array, ""], edits: int = 1) -> Level:
         kind = whole(kind, 0, 3)
         grid = level.grid
         height, width = grid.shape
-        inner = within(grid, 1, 1, width - 2, height - 2)
+        inner = rectangle(grid, 1, 1, width - 2, height - 2)
 
         here = put(jnp.zeros((height, width), jnp.uint8), level.x, level.y, 1) == 1
         cells = jnp.arange(height * width, dtype=jnp.int32).reshape(height, width)
@@ -153,7 +153,7 @@ def _way_out(grid: np.ndarray, start: tuple[int, int], avoid: set[tuple[int, int
         x, y = here = stack.pop()
         if x in (0, width - 1) or y in (0, height - 1):
             return here
-        for there in around(here):
+        for there in neighbours(here):
             if there not in reached and there not in avoid and grid[there[1], there[0]] & 0x8F != WALL:
                 reached.add(there)
                 stack.append(there)

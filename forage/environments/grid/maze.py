@@ -18,7 +18,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
 from forage.environments.grid.cells import EMPTY, GOAL_CELL, WALL_CELL
 from forage.environments.grid.core import GridWorld, Level
-from forage.environments.grid.layout import axes, free, level, pick, put, uniforms, walled, whole
+from forage.environments.grid.layout import axes, free, level, pick, put, uniforms, walled_grid, whole
 
 
 def no_walls() -> Bool[Array, "13 13"]:
@@ -71,7 +71,7 @@ class Maze(GridWorld):
     def generate(self, key: Key[Array, ""]) -> Level:
         where, lies, turn = uniforms(key, 3)
         inside = jnp.where(self.walls, jnp.uint8(WALL_CELL), jnp.uint8(EMPTY))
-        grid = jnp.asarray(walled(self.height, self.width)).at[1:-1, 1:-1].set(inside)
+        grid = jnp.asarray(walled_grid(self.height, self.width)).at[1:-1, 1:-1].set(inside)
         given, end_given = self.start[0] >= 0, self.goal[0] >= 0
         grid = put(grid, self.goal[0] + 1, self.goal[1] + 1, GOAL_CELL, when=end_given)
         grid = put(grid, self.start[0] + 1, self.start[1] + 1, EMPTY, when=given)
@@ -117,7 +117,7 @@ class DrawnMaze(GridWorld):
         keys = jax.random.split(key)
         where, lies, turn = uniforms(keys[0], 3)
         inside = draw_walls(keys[1], self.size - 2, self.size - 2, self.count)
-        border = jnp.asarray(walled(self.size, self.size))
+        border = jnp.asarray(walled_grid(self.size, self.size))
         grid = border.at[1:-1, 1:-1].set(jnp.where(inside, jnp.uint8(WALL_CELL), jnp.uint8(EMPTY)))
         x, y = pick(free(grid), where)
         alone = ~(reached(free(grid), x, y) & free(grid, x, y)).any()

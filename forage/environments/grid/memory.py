@@ -16,7 +16,7 @@ from forage.core.types import ForageError, Step
 from forage.environments.grid.cells import BALL, GREEN, KEY, WALL_CELL, cell
 from forage.environments.grid.core import FORWARD, PICKUP, TOGGLE, Aim, Cell, GridState, Level, Number, named_places
 from forage.environments.grid.empty import Square
-from forage.environments.grid.layout import level, put, uniforms, walled, whole
+from forage.environments.grid.layout import level, put, uniforms, walled_grid, whole
 
 
 class Memory(Square):
@@ -47,7 +47,7 @@ class Memory(Square):
         size, middle = self.size, self.size // 2
         length, where, first, above = uniforms(key, 4)
         end = whole(length, 4, size - 2) if self.random_length else jnp.int32(size - 3)
-        fixed = walled(size, size)
+        fixed = walled_grid(size, size)
         fixed[[middle - 2, middle + 2], 1:5] = WALL_CELL
         fixed[[middle - 1, middle + 1], 4] = WALL_CELL
         columns, rows = jnp.arange(size), jnp.arange(size)[:, None]

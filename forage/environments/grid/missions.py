@@ -40,7 +40,7 @@ def mission_text(tokens: Int[np.ndarray, " length"]) -> str:
     return " ".join(VOCABULARY[int(token)] for token in np.asarray(tokens) if token)
 
 
-def filled(template: str, colour: Int[Array, ""]) -> Int[Array, " length"]:
+def fill_colour(template: str, colour: Int[Array, ""]) -> Int[Array, " length"]:
     """Return the tokens of a mission, with the colour in place of its open word if it has one."""
     tokens = jnp.asarray(mission_tokens(template.replace(COLOUR, COLOURS[0])))
     words = template.split()

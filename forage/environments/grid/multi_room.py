@@ -16,7 +16,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
 from forage.environments.grid.cells import CLOSED_DOOR, EMPTY, GOAL_CELL, WALL_CELL, cell
 from forage.environments.grid.core import GridWorld, Level
-from forage.environments.grid.layout import free, level, pick, put, uniforms, whole, within
+from forage.environments.grid.layout import free, level, pick, put, rectangle, uniforms, whole
 
 SIDE = 25
 """Cells on each side of the world."""
@@ -80,8 +80,8 @@ class MultiRoom(GridWorld):
         grid = jnp.full((SIDE, SIDE), EMPTY, jnp.uint8)
 
         def walls(room: Room) -> Bool[Array, "25 25"]:
-            inner = within(grid, room.x + 1, room.y + 1, room.width - 2, room.height - 2)
-            return within(grid, room.x, room.y, room.width, room.height) & ~inner
+            inner = rectangle(grid, room.x + 1, room.y + 1, room.width - 2, room.height - 2)
+            return rectangle(grid, room.x, room.y, room.width, room.height) & ~inner
 
         grid = jnp.where(jax.vmap(walls)(rooms).any(0), jnp.uint8(WALL_CELL), grid)
         if self.rooms > 1:
@@ -91,7 +91,7 @@ class MultiRoom(GridWorld):
             # No two doors are in one cell.
             entered = entries(jax.tree.map(lambda leaf: leaf[1:], rooms), doors).max(0)
             grid = jnp.where(entered > 0, entered, grid)
-        first, last = (within(grid, *(leaf[number] for leaf in rooms[:4])) for number in (0, -1))
+        first, last = (rectangle(grid, *(leaf[number] for leaf in rooms[:4])) for number in (0, -1))
         x, y = pick(free(grid) & first, where)
         grid = put(grid, *pick(free(grid, x, y) & last, goal), GOAL_CELL)
         return level(grid, x, y, whole(turn, 0, 4))
@@ -123,10 +123,10 @@ class MultiRoom(GridWorld):
         room = Room(x, y, width, height, x, y, jnp.int32(2))
         complete, rooms = inside(room), [room]
         for next_key in keys:
-            tried = hung(room, jax.random.uniform(next_key, (5, TRIES)), self.largest)
+            tried = attach_rooms(room, jax.random.uniform(next_key, (5, TRIES)), self.largest)
             fits = inside(tried)
             for before in rooms[:-1]:  # all but the one it hangs on
-                fits = fits & apart(tried, before)
+                fits = fits & are_disjoint(tried, before)
             chosen = jnp.argmax(fits)
             complete = complete & fits[chosen]
             room = jax.tree.map(lambda leaf, chosen=chosen: leaf[chosen], tried)
@@ -140,13 +140,13 @@ def inside(room: Room) -> Bool[Array, "*shape"]:
     return fits_x & (room.y >= 0) & (room.y + room.height < SIDE)
 
 
-def apart(room: Room, before: Room) -> Bool[Array, "*shape"]:
+def are_disjoint(room: Room, before: Room) -> Bool[Array, "*shape"]:
     """Return whether the package holds two rooms for not overlapping."""
     across = (room.x + room.width < before.x) | (before.x + before.width <= room.x)
     return across | (room.y + room.height < before.y) | (before.y + before.height <= room.y)
 
 
-def hung(room: Room, numbers: Array, largest: int) -> Room:
+def attach_rooms(room: Room, numbers: Array, largest: int) -> Room:
     """Rooms hung on random walls of a room, one for each column of uniform numbers `[5, tries]`."""
     wall, along, width, height, shift = numbers
     turn = whole(wall, 0, 3)

@@ -63,7 +63,7 @@ def draw(state: GridState, see_through_walls: bool) -> UInt8[np.ndarray, "height
 def lit(state: GridState, see_through_walls: bool) -> Bool[np.ndarray, "height width"]:
     """Return the mask of grid cells in the agent's view."""
     grid, x, y, direction = (jnp.asarray(leaf) for leaf in state[:4])
-    cells = np.asarray(view.seen(grid, x, y, direction, jnp.uint8(EMPTY), see_through_walls))
+    cells = np.asarray(view.visible_cells(grid, x, y, direction, jnp.uint8(EMPTY), see_through_walls))
     columns, rows = (np.asarray(axis) for axis in view.positions(x, y, direction))
     height, width = np.shape(state.grid)
     inside = (columns >= 0) & (columns < width) & (rows >= 0) & (rows < height) & (cells != 0)

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Int, UInt8
 from forage.core.types import ForageError
 from forage.environments.grid.cells import EMPTY, WALL, WALL_CELL
 from forage.environments.grid.core import PICKUP, Aim, Cell, GridState, GridWorld, Number
-from forage.environments.grid.layout import Grid, Uniform, free, pick, put, whole, within
+from forage.environments.grid.layout import Grid, Uniform, free, pick, put, rectangle, whole
 
 SIDES = ((1, 0), (0, 1), (-1, 0), (0, -1))
 """The sides of a room in the order of directions: right, down, left, up."""
@@ -89,7 +89,7 @@ class RoomWorld(GridWorld):
     def room(self, grid: Grid, column: Any, row: Any) -> Bool[Array, "height width"]:
         """Return the cells of a room, walls included."""
         step = self.room_size - 1
-        return within(grid, column * step, row * step, self.room_size, self.room_size)
+        return rectangle(grid, column * step, row * step, self.room_size, self.room_size)
 
     def lay(self, grid: Grid, column: Any, row: Any, content: Any, uniform: Uniform) -> Grid:
         """Put content on an empty cell of a room, neither at the centre of the world nor next to it.

@@ -97,7 +97,7 @@ class _Search:
         queue = deque([first])
         while queue:
             here = queue.popleft()
-            for there in around(here):
+            for there in neighbours(here):
                 if there not in before and there != without and self.passes(there):
                     before[there] = here
                     queue.append(there)
@@ -107,7 +107,7 @@ class _Search:
         """Do the deeds needed to face a place and act there."""
         for _ in range(MOST_DEEDS):
             reached = self.reach()
-            if any(cell in reached for cell in around(place)) and self._finish(place, action):
+            if any(cell in reached for cell in neighbours(place)) and self._finish(place, action):
                 return True
             if not self._open_box(reached, place) and not self._unlock(reached) and not self._clear(reached, place):
                 return False
@@ -148,7 +148,7 @@ class _Search:
         edge = self._edge(reached)
         for thing in edge:
             known = {*reached, *edge}
-            hides = [there for there in around(thing) if there not in known and self.kind(there) != WALL]
+            hides = [there for there in neighbours(thing) if there not in known and self.kind(there) != WALL]
             if not CARRIED[self.cell(thing)] or thing == kept or not hides:
                 continue
             if self.carrying != EMPTY and not self._put_down(set(edge)):
@@ -163,12 +163,12 @@ class _Search:
         for spot in reached:
             if self.cell(spot) != EMPTY or spot == self.at:
                 continue
-            stand = next((place for place in around(spot) if place in reached), None)
+            stand = next((place for place in neighbours(spot) if place in reached), None)
             if stand is None:
                 continue
             left = self.reach(stand, without=spot)
             if len(left) == len(reached) - 1 or len(kept) < 3:
-                still = {edge for place in left for edge in around(place)}
+                still = {edge for place in left for edge in neighbours(place)}
                 if kept - {spot} <= still:
                     self._use(spot, DROP, stand)
                     return True
@@ -176,13 +176,13 @@ class _Search:
 
     def _edge(self, reached: dict[Place, Place | None]) -> list[Place]:
         """Return the neighbours of the cells that can be walked to, nearest first, without walls."""
-        beside = (there for here in reached for there in around(here))
+        beside = (there for here in reached for there in neighbours(here))
         return [there for there in dict.fromkeys(beside) if there not in reached and self.kind(there) != WALL]
 
     def _use(self, place: Place, action: int, stand: Place | None = None) -> None:
         """Walk to a neighbour of a place, face it and act."""
         reached = self.reach(without=place if self.kind(place) == CLOSED_DOOR else None)
-        here = stand or next(cell for cell in reached if cell in around(place))
+        here = stand or next(cell for cell in reached if cell in neighbours(place))
         way: list[Place] = []
         while here is not None:
             way.insert(0, here)
@@ -219,6 +219,6 @@ class _Search:
         self.actions.append(action)
 
 
-def around(place: Place) -> list[Place]:
+def neighbours(place: Place) -> list[Place]:
     """Return the four neighbours of a cell."""
     return [(place[0] + x, place[1] + y) for x, y in STEPS]

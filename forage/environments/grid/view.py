@@ -40,7 +40,7 @@ def positions(x: Number, y: Number, direction: Number) -> tuple[Int[Array, "7 7"
     return x + forward_x * ahead - forward_y * right, y + forward_y * ahead + forward_x * right
 
 
-def _swept() -> UInt8[np.ndarray, "clear_lit light"]:
+def _sweep_table() -> UInt8[np.ndarray, "clear_lit light"]:
     """Return the spread of light in one row of the view, for each 7-bit row of clear and of lit cells.
 
     Light passes from a lit, clear cell to its neighbours in the row, first rightward, then leftward, and to the three
@@ -57,7 +57,7 @@ def _swept() -> UInt8[np.ndarray, "clear_lit light"]:
     return np.stack([lit, ahead], -1).astype(np.uint8).reshape(-1, 2)
 
 
-_LIGHT = _swept().astype(np.uint16) @ np.array([1, 1 << VIEW], np.uint16)
+_LIGHT = _sweep_table().astype(np.uint16) @ np.array([1, 1 << VIEW], np.uint16)
 
 
 def visible(cells: UInt8[Array, "7 7"]) -> Bool[Array, "7 7"]:
@@ -73,7 +73,7 @@ def visible(cells: UInt8[Array, "7 7"]) -> Bool[Array, "7 7"]:
     return jnp.stack(rows).astype(jnp.uint8)[None, :] >> bits & 1 != 0
 
 
-def seen(
+def visible_cells(
     grid: Cells, x: Number, y: Number, direction: Number, carrying: UInt8[Array, ""], see_through_walls: bool
 ) -> UInt8[Array, "7 7"]:
     """Return the cells of the view: walls beyond the grid, the carried object at the agent, 0 for hidden cells."""

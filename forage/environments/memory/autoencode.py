@@ -68,7 +68,7 @@ class Autoencode(Environment):
 
     def step(self, state: CardsState, action: Int[Array, ""], key: Key[Array, ""]) -> tuple[CardsState, Step]:
         reciting = state.time >= self.num_cards - 1
-        asked = jnp.clip(self._asked(state), 0, self.num_cards - 1)
+        asked = jnp.clip(self._card_to_name(state), 0, self.num_cards - 1)
         share = 1.0 / self.num_cards
         answer = jnp.where(action == state.suits[asked], share, -share)
         reward = jnp.where(reciting, answer, 0.0).astype(jnp.float32)
@@ -76,7 +76,7 @@ class Autoencode(Environment):
         terminated = new_state.time >= self.horizon
         return new_state, Step(self._observe(new_state), reward, terminated, jnp.zeros((), bool), {})
 
-    def _asked(self, state: CardsState) -> Int[Array, ""]:
+    def _card_to_name(self, state: CardsState) -> Int[Array, ""]:
         """Return the index of the card to name, after all cards have been shown."""
         return 2 * self.num_cards - 2 - state.time
 
@@ -90,5 +90,5 @@ class Autoencode(Environment):
     def render(self, state: CardsState) -> UInt8[np.ndarray, "height width 3"]:
         last = self.num_cards - 1
         shown = min(int(state.time), last)
-        asked = int(self._asked(state)) if int(state.time) >= last else -1
+        asked = int(self._card_to_name(state)) if int(state.time) >= last else -1
         return draw_cards(state, shown, first=0 if asked >= 0 else shown, asked=asked)

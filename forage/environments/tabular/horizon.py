@@ -79,10 +79,10 @@ def effective_horizon(
         top = values.max(-1, keepdims=True)
         greedy = values >= top - near
 
-        def least(time: int, found: np.ndarray, greedy: np.ndarray = greedy) -> np.ndarray:
+        def smallest_value(time: int, found: np.ndarray, greedy: np.ndarray = greedy) -> np.ndarray:
             return np.where(greedy[time], found, np.inf).min(-1)
 
-        returns[k] = float(initial @ in_turn(least)[0].min(-1, where=greedy[0], initial=np.inf))
+        returns[k] = float(initial @ in_turn(smallest_value)[0].min(-1, where=greedy[0], initial=np.inf))
         solved = returns[k] >= most - near
         apart = np.where(greedy | ~(reachable & live)[..., None], np.inf, top - values)
         gap = min(float(apart.min()) / spread, 1.0)

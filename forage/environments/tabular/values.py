@@ -67,8 +67,8 @@ def action_values(mdp: Tabular, values: Values, discount: float) -> ActionValues
 
 def policy_values(mdp: Tabular, policy: Policy, discount: float) -> Values:
     """V = (I - discount P)^-1 r, for the P and r of the policy. `discount` 1 works if every episode surely ends."""
-    matrix = jnp.eye(mdp.num_states) - discount * _mixed(policy, going_on(mdp))
-    return jnp.linalg.solve(matrix, _mixed(policy, expected_reward(mdp)))
+    matrix = jnp.eye(mdp.num_states) - discount * _policy_mean(policy, going_on(mdp))
+    return jnp.linalg.solve(matrix, _policy_mean(policy, expected_reward(mdp)))
 
 
 def expected_return(mdp: Tabular, policy: Policy, discount: float) -> Float[Array, ""]:
@@ -82,7 +82,7 @@ def occupancy(mdp: Tabular, policy: Policy, discount: float) -> Values:
     With it the return is `(occupancy[:, None] * policy * expected_reward).sum()`. It sums to `1 / (1 - discount)` if no
     episode ends; for `discount` 1 it is the number of visits.
     """
-    return jnp.linalg.solve((jnp.eye(mdp.num_states) - discount * _mixed(policy, going_on(mdp))).T, mdp.initial)
+    return jnp.linalg.solve((jnp.eye(mdp.num_states) - discount * _policy_mean(policy, going_on(mdp))).T, mdp.initial)
 
 
 def optimal(mdp: Tabular, discount: float) -> Solution:
@@ -108,20 +108,20 @@ def finite_horizon(
     `values[0]` is the most that can be had from each state in `horizon` steps, `initial @ values[0]` the best return.
     """
 
-    def back(values: Values, _: None) -> tuple[Values, tuple[Values, Int[Array, " state"]]]:
+    def backup(values: Values, _: None) -> tuple[Values, tuple[Values, Int[Array, " state"]]]:
         found = action_values(mdp, values, discount)
         return found.max(-1), (found.max(-1), found.argmax(-1))
 
-    return jax.lax.scan(back, jnp.zeros(mdp.num_states), None, length=horizon, reverse=True)[1]
+    return jax.lax.scan(backup, jnp.zeros(mdp.num_states), None, length=horizon, reverse=True)[1]
 
 
 def finite_horizon_return(mdp: Tabular, policy: Policy, horizon: int, discount: float = 1.0) -> Float[Array, ""]:
     """Return the policy's return from the first state on, within `horizon` steps."""
 
-    def back(_: int, values: Values) -> Values:
-        return _mixed(policy, action_values(mdp, values, discount))
+    def backup(_: int, values: Values) -> Values:
+        return _policy_mean(policy, action_values(mdp, values, discount))
 
-    return mdp.initial @ jax.lax.fori_loop(0, horizon, back, jnp.zeros(mdp.num_states))
+    return mdp.initial @ jax.lax.fori_loop(0, horizon, backup, jnp.zeros(mdp.num_states))
 
 
 def restarting(mdp: Tabular) -> Float[Array, "state action next"]:
@@ -135,7 +135,7 @@ def stationary(mdp: Tabular, policy: Policy) -> Values:
 
     For a policy under which some state is always returned to; where there are several such classes it is undefined.
     """
-    kept = _mixed(policy, restarting(mdp))
+    kept = _policy_mean(policy, restarting(mdp))
     count = mdp.num_states
     return jnp.linalg.solve((jnp.eye(count) - kept + jnp.ones((count, count))).T, jnp.ones(count))
 
@@ -143,8 +143,8 @@ def stationary(mdp: Tabular, policy: Policy) -> Values:
 def gain_and_bias(mdp: Tabular, policy: Policy) -> Gain:
     """g = d r and (I - P + 1 d) h = r - g, for the stationary d: the average-reward values of a policy."""
     kept, reward, share = (
-        _mixed(policy, restarting(mdp)),
-        _mixed(policy, expected_reward(mdp)),
+        _policy_mean(policy, restarting(mdp)),
+        _policy_mean(policy, expected_reward(mdp)),
         stationary(mdp, policy),
     )
     gain = share @ reward
@@ -162,7 +162,7 @@ def optimal_gain(mdp: Tabular) -> tuple[Policy, Gain]:
     return policy, gain_and_bias(mdp, policy)
 
 
-def _mixed(policy: Policy, of_actions: Float[Array, "state action *rest"]) -> Float[Array, "state *rest"]:
+def _policy_mean(policy: Policy, of_actions: Float[Array, "state action *rest"]) -> Float[Array, "state *rest"]:
     """Return the mean over the policy's actions."""
     return jnp.einsum("sa,sa...->s...", policy, of_actions)
 

@@ -17,16 +17,16 @@ INTEGER = re.compile(rf"[+-]?[0-9]{{1,{DIGITS}}}")
 FENCE = "```"
 
 
-def tagged(text: Any, longest: int = LONGEST) -> str | None:
+def extract_answer(text: Any, longest: int = LONGEST) -> str | None:
     """Return the content of the last `<answer>...</answer>`, without spaces around it."""
     if not isinstance(text, str):
         return None
     end = text.rfind(CLOSE)
     start = text.rfind(OPEN, 0, end) if end >= 0 else -1
-    return None if start < 0 else bounded(text[start + len(OPEN) : end], longest)
+    return None if start < 0 else strip_bounded(text[start + len(OPEN) : end], longest)
 
 
-def fenced(text: Any, language: str) -> str | None:
+def extract_code(text: Any, language: str) -> str | None:
     """Return the last block of code in a language, as Markdown writes it."""
     if not isinstance(text, str):
         return None
@@ -35,10 +35,10 @@ def fenced(text: Any, language: str) -> str | None:
         return None
     start += len(FENCE) + len(language) + 1
     end = text.find(FENCE, start)
-    return None if end < 0 else bounded(text[start:end])
+    return None if end < 0 else strip_bounded(text[start:end])
 
 
-def bounded(text: str, longest: int = LONGEST) -> str | None:
+def strip_bounded(text: str, longest: int = LONGEST) -> str | None:
     """Return a text without spaces around it, if it is neither empty nor longer than any answer."""
     text = text.strip()
     return text if 0 < len(text) <= longest else None

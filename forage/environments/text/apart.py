@@ -6,7 +6,7 @@ import os
 import pickle
 import sys
 
-from forage.environments.text.guard import LENGTH, attempt, received
+from forage.environments.text.guard import LENGTH, attempt, receive
 
 
 def main() -> None:
@@ -22,11 +22,11 @@ def main() -> None:
         out.flush()
 
     try:
-        family = pickle.loads(received(source))
+        family = pickle.loads(receive(source))
     except Exception as error:
         return answer(f"{type(error).__name__}: {error}")
     answer("")
-    while packed := received(source):
+    while packed := receive(source):
         # A verdict leaves the process as a plain tuple, so that nothing of the verifier's has to be loaded to read it.
         answer(tuple(attempt(family, *pickle.loads(packed))))
     return None

@@ -181,7 +181,7 @@ class Course(NamedTuple):
         return {"context": context, "reference": reference}
 
 
-def kept(slot: Slot) -> dict[str, Any]:
+def save_slot(slot: Slot) -> dict[str, Any]:
     """Return an episode as JSON: its start, the texts written, and the prefix of the next text."""
     written = [list(tokens) for tokens in slot.written]
     saved = {"start": list(slot.start), "written": written, "turn": slot.turn, "hint": slot.hint}

@@ -21,7 +21,7 @@ def one(generator: np.random.Generator, items: Sequence[T]) -> T:
     return items[int(generator.integers(len(items)))]
 
 
-def some(generator: np.random.Generator, items: Sequence[T], count: int) -> list[T]:
+def draw_several(generator: np.random.Generator, items: Sequence[T], count: int) -> list[T]:
     """Draw several different items, in random order."""
     return [items[int(place)] for place in generator.permutation(len(items))[:count]]
 

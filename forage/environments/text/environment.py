@@ -20,7 +20,7 @@ from forage.core.text import named
 from forage.core.types import Step
 from forage.environments.text import FAMILIES, worlds
 from forage.environments.text.chunks import Chunks
-from forage.environments.text.course import OVERFLOWN, Course, Slot, Words, kept
+from forage.environments.text.course import OVERFLOWN, Course, Slot, Words, save_slot
 from forage.environments.text.form import Form
 from forage.environments.text.games import GAMES
 from forage.environments.text.opening import GYM, family, is_own
@@ -203,7 +203,7 @@ class TextEnvironment(HostEnvironment):
     @property
     def difficulty(self) -> np.ndarray:
         """Return the difficulty of each of the numbered problems, from 0 to 1: its level relative to the highest."""
-        level = np.array([self._numbered(number).level for number in range(self.problems)], np.float32)
+        level = np.array([self._numbered_start(number).level for number in range(self.problems)], np.float32)
         return level / max(self.worlds[0].levels - 1, 1)
 
     def examine(self) -> None:
@@ -236,10 +236,10 @@ class TextEnvironment(HostEnvironment):
         generator = self._generator if seed is None else np.random.default_rng(seed)
         number = int(generator.integers(self.problems or UNLIMITED))
         if self.problems and self.split == SPLITS[0]:
-            return self._numbered(number)
+            return self._numbered_start(number)
         return Start(int(generator.choice(self.levels)), number, self.split)  # type: ignore[arg-type]
 
-    def _numbered(self, number: int) -> Start:
+    def _numbered_start(self, number: int) -> Start:
         """Return the start of one of the numbered problems; levels take turns."""
         return Start(self.levels[number % len(self.levels)], number // len(self.levels))
 
@@ -264,7 +264,7 @@ class TextEnvironment(HostEnvironment):
         return self._seen()
 
     def _begin(self, index: int, seed: int, number: int | None, hint: float) -> PyTree[np.ndarray]:
-        self._begin_at(index, self._drawn(seed) if number is None else self._numbered(number), hint)
+        self._begin_at(index, self._drawn(seed) if number is None else self._numbered_start(number), hint)
         return self._one(index)
 
     # Steps
@@ -331,7 +331,7 @@ class TextEnvironment(HostEnvironment):
     # States
 
     def _take(self, index: int) -> bytes:
-        return dumps(kept(self._slots[index])).encode()
+        return dumps(save_slot(self._slots[index])).encode()
 
     def _put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
         if state is None:
@@ -358,7 +358,7 @@ class TextEnvironment(HostEnvironment):
         return self._one(index)
 
     def _snapshot(self) -> bytes:
-        state = {"generator": self._generator.bit_generator.state, "slots": [kept(slot) for slot in self._slots]}
+        state = {"generator": self._generator.bit_generator.state, "slots": [save_slot(slot) for slot in self._slots]}
         return dumps(state).encode()
 
     def _restore(self, snapshot: bytes) -> PyTree[np.ndarray]:

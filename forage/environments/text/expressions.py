@@ -107,18 +107,18 @@ def steps(tree: Tree) -> list[str]:
     """Return an expression as it gets shorter, one operation a step, down to its value."""
     texts = [write(tree)]
     while not isinstance(tree, int):
-        tree = _reduced(tree)
+        tree = _reduce(tree)
         texts.append(str(tree) if isinstance(tree, int) else write(tree))
     return texts
 
 
-def _reduced(tree: Tree) -> Tree:
+def _reduce(tree: Tree) -> Tree:
     """Carry out the first operation on two numbers; the result has to be whole."""
     operator, left, right = tree
     if not isinstance(left, int):
-        return (operator, _reduced(left), right)
+        return (operator, _reduce(left), right)
     if not isinstance(right, int):
-        return (operator, left, _reduced(right))
+        return (operator, left, _reduce(right))
     return int(apply(operator, left, right))  # pyrefly: ignore
 
 

@@ -26,14 +26,14 @@ LENGTH = struct.Struct(">Q")
 def sound(found: Any) -> Verdict:
     """Return a valid verdict unchanged; turn any other value into a failed verdict that describes it."""
     if not isinstance(found, tuple) or len(found) != len(Verdict._fields):
-        return failed(f"the verifier returned {found!r:.80} and no verdict")
+        return failed_verdict(f"the verifier returned {found!r:.80} and no verdict")
     form, truth, failure = found
     form, truth = plain(form), plain(truth)
     number = float(truth) if isinstance(truth, numbers.Real) else math.nan
     if not 0 <= number <= 1:
-        return failed(f"the verifier returned the truth {truth!r:.80}, which is no number from 0 to 1")
+        return failed_verdict(f"the verifier returned the truth {truth!r:.80}, which is no number from 0 to 1")
     if not isinstance(form, bool) or not isinstance(failure, str):
-        return failed(f"the verifier returned the format {form!r:.80}, which is neither True nor False")
+        return failed_verdict(f"the verifier returned the format {form!r:.80}, which is neither True nor False")
     return Verdict(form, number, failure)
 
 
@@ -43,7 +43,7 @@ def plain(value: Any) -> Any:
     return value.item() if single else value
 
 
-def failed(reason: str) -> Verdict:
+def failed_verdict(reason: str) -> Verdict:
     """Return the verdict of a sample that could not be judged: reward 0, with the reason."""
     return Verdict(False, 0.0, reason)
 
@@ -53,7 +53,7 @@ def attempt(family: Family, problem: Problem, text: str) -> Verdict:
     try:
         return sound(family.verify(problem, text))
     except Exception as error:
-        return failed(f"the verifier raised {type(error).__name__}: {error!s:.200}")
+        return failed_verdict(f"the verifier raised {type(error).__name__}: {error!s:.200}")
 
 
 class Guard:
@@ -97,7 +97,7 @@ class Guard:
             return sound(self._worker.ask(Question(problem, text), self.seconds))
         except Silent as silent:
             self.close()
-            return failed(str(silent))
+            return failed_verdict(str(silent))
 
     def close(self) -> None:
         """End the verifier's own process."""
@@ -173,7 +173,7 @@ class Worker:
         """Read messages until the process ends."""
         assert self.process.stdout is not None
         try:
-            while packed := received(self.process.stdout):
+            while packed := receive(self.process.stdout):
                 self.answers.put(pickle.loads(packed))
         finally:
             self.answers.put(Silent)
@@ -199,7 +199,7 @@ class Worker:
                     pipe.close()
 
 
-def received(pipe: Any) -> bytes:
+def receive(pipe: Any) -> bytes:
     """Return the next message of a pipe; empty at its end."""
     head = pipe.read(LENGTH.size)
     return pipe.read(LENGTH.unpack(head)[0]) if len(head) == LENGTH.size else b""

@@ -21,12 +21,12 @@ def parameters(part: Any) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(part).parameters
 
 
-def required(part: Any) -> list[str]:
+def required_parameters(part: Any) -> list[str]:
     """Return the required parameters of a class's constructor."""
     return [name for name, one in parameters(part).items() if one.default is one.empty]
 
 
-def made(what: str, table: Mapping[str, str], package: str, name: str, options: Mapping[str, Any]) -> Any:
+def make_part(what: str, table: Mapping[str, str], package: str, name: str, options: Mapping[str, Any]) -> Any:
     """Return a part by its name, with options of its class.
 
     Args:
@@ -48,8 +48,8 @@ def made(what: str, table: Mapping[str, str], package: str, name: str, options: 
             f"The {what} {name!r} cannot be made of {words}: it has no option {unknown[0]!r}"
             f"{nearest(unknown[0], fields)}"
         )
-    if missing := [field for field in required(part) if field not in options]:
-        others = [other for other in table if not required(class_of(table, package, other))]
+    if missing := [field for field in required_parameters(part) if field not in options]:
+        others = [other for other in table if not required_parameters(class_of(table, package, other))]
         raise ForageError(
             f"The {what} {name!r} needs its {missing[0]}, which an option cannot give; it is for programs that call it "
             f"as {part.__name__}({missing[0]}). Take one that needs nothing: {', '.join(others)}."

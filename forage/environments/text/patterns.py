@@ -104,7 +104,7 @@ class Pattern:
             end = final
         return start, end
 
-    def _reached(self, states: list[int]) -> frozenset[int]:
+    def _closure(self, states: list[int]) -> frozenset[int]:
         """Return the states and all states reached from them by jumps."""
         seen, waiting = set(states), list(states)
         while waiting:
@@ -116,11 +116,11 @@ class Pattern:
     def _step(self, here: frozenset[int], character: str) -> frozenset[int]:
         """Return the states after one character."""
         moves = (self.moves[state] for state in here)
-        return self._reached([move[1] for move in moves if move is not None and character in move[0]])
+        return self._closure([move[1] for move in moves if move is not None and character in move[0]])
 
     def matches(self, text: str) -> bool:
         """Return whether the pattern describes all of a text."""
-        here = self._reached([self.start])
+        here = self._closure([self.start])
         for character in text:
             after = self.steps.get((here, character))
             if after is None:
@@ -242,7 +242,7 @@ class Reader:
         return Characters(members, but)
 
 
-def compiled(text: str) -> Pattern | None:
+def compile_pattern(text: str) -> Pattern | None:
     """Return the automaton of a pattern, or None if it is malformed or too large."""
     try:
         return Pattern(text)

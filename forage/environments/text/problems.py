@@ -72,7 +72,7 @@ class Family(ABC):
 
     def extract(self, text: str) -> str | None:
         """Return the answer in a text, or None if it has none."""
-        return answers.tagged(text)
+        return answers.extract_answer(text)
 
     def read(self, problem: Problem, found: str) -> Any | None:
         """Return the parsed answer, or None if it is not of the family's form."""

@@ -49,7 +49,7 @@ def is_query(text: str) -> bool:
     )
 
 
-def opened(tables: Tables) -> sqlite3.Connection:
+def open_database(tables: Tables) -> sqlite3.Connection:
     """Return a database in memory that holds some tables."""
     connection = sqlite3.connect(":memory:")
     for name, table in tables.items():
@@ -63,10 +63,10 @@ def run(tables: Tables, query: str) -> list[tuple[Any, ...]] | None:
     """Return the rows of a query, or None if it is refused, wrong, too long or too large."""
     if not is_query(query):
         return None
-    connection = opened(tables)
+    connection = open_database(tables)
     counts = 0
 
-    def allowed(action: int, first: str | None, second: str | None, *_: Any) -> int:
+    def authorise(action: int, first: str | None, second: str | None, *_: Any) -> int:
         if action == sqlite3.SQLITE_SELECT:
             return sqlite3.SQLITE_OK
         fine = (action == sqlite3.SQLITE_READ and first in tables) or (
@@ -74,7 +74,7 @@ def run(tables: Tables, query: str) -> list[tuple[Any, ...]] | None:
         )
         return sqlite3.SQLITE_OK if fine else sqlite3.SQLITE_DENY
 
-    def over() -> int:
+    def exceeds_limit() -> int:
         nonlocal counts
         counts += 1
         return int(counts > TIMES)
@@ -82,8 +82,8 @@ def run(tables: Tables, query: str) -> list[tuple[Any, ...]] | None:
     try:
         for limit, most in LIMITS.items():
             connection.setlimit(limit, most)
-        connection.set_authorizer(allowed)
-        connection.set_progress_handler(over, EVERY)
+        connection.set_authorizer(authorise)
+        connection.set_progress_handler(exceeds_limit, EVERY)
         rows = connection.execute(query).fetchmany(ROWS + 1)
     except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError):
         return None

@@ -104,7 +104,7 @@ class ReasoningGym(Family):
 
     def extract(self, text: str) -> str | None:
         """Return the answer in a text, of the length of a grid at most."""
-        return answers.tagged(text, LONGEST)
+        return answers.extract_answer(text, LONGEST)
 
     def verify(self, problem: Problem, text: str) -> Verdict:
         """Judge a text by the library's own score of its answer."""

@@ -93,7 +93,7 @@ def check_level(family: Family, level: int) -> None:
         raise ForageError(f"{family.name} has {f'levels 0 to {last}' if last else 'level 0 alone'}, not {level!r}.")
 
 
-def shown(family: Family, level: int, seed: int = 0, index: int = 0) -> str:
+def show_problem(family: Family, level: int, seed: int = 0, index: int = 0) -> str:
     """Return a problem and its worked solution as text, for people."""
     problem = problem_at(family, level, seed, index)
     return f"{problem.prompt}\n\n{family.solution(problem)}"

@@ -19,7 +19,7 @@ from forage.environments.wrappers.base import (
     check_least,
     check_share,
     name_of,
-    where,
+    select_tree,
     zero_action,
 )
 
@@ -49,7 +49,7 @@ class StickyActions(Wrapper):
     def step(self, state: WrapperState, action: PyTree[Array], key: Key[Array, ""]) -> tuple[WrapperState, Step]:
         last, moved = state.own
         sticks = moved & (jax.random.uniform(self.own_key(key)) < self.stickiness)
-        action = like(where(sticks, last, action), last)
+        action = like(select_tree(sticks, last, action), last)
         inner, step = self.environment.step(state.inner, action, key)
         return WrapperState(inner, (action, jnp.ones((), bool))), step
 

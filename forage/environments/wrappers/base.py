@@ -57,7 +57,7 @@ class Wrapper(Environment):
     @property
     def inner_spaces(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
         """Return the observation and the action space of the environment inside at the time of wrapping."""
-        return restored(self.inside)
+        return restore_spaces(self.inside)
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
@@ -141,7 +141,7 @@ class Wrapper(Environment):
 
 
 @functools.cache
-def restored(inside: str) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
+def restore_spaces(inside: str) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
     """Return the spaces that a wrapper keeps as JSON."""
     observation, action = (spaces.from_json(space) for space in json.loads(inside))
     return observation, action
@@ -179,7 +179,7 @@ def with_seen_space(space: gymnasium.Space[Any], box: gymnasium.spaces.Box) -> g
     return box
 
 
-def blurred(wrapper: Wrapper) -> gymnasium.Space[Any]:
+def without_one_hot(wrapper: Wrapper) -> gymnasium.Space[Any]:
     """Return the inner environment's observation space, with a plain box in place of one-hot vectors."""
     space = wrapper.environment.observation_space
     seen = spaces.seen(space)
@@ -195,18 +195,18 @@ def change_seen(observation: PyTree[Array], change: Callable[[Array], Array]) ->
     return change(observation)
 
 
-def where(flag: Bool[Array, "*agent"], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:
+def select_tree(flag: Bool[Array, "*agent"], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:
     """Choose one of two trees of the same shapes; with a flag for each agent, one for each, by the leaves'
     first axis.
     """
 
-    def chosen(a: Array, b: Array) -> Array:
+    def select(a: Array, b: Array) -> Array:
         return jnp.where(jnp.expand_dims(flag, tuple(range(jnp.ndim(flag), jnp.ndim(a)))), a, b)
 
-    return jax.tree.map(chosen, yes, no)
+    return jax.tree.map(select, yes, no)
 
 
-def least(first: Any, second: Any) -> Any:
+def smaller_limit(first: Any, second: Any) -> Any:
     """Return the smaller of two limits; `None` is no limit. Either may be traced."""
     if first is None or second is None:
         return second if first is None else first

@@ -103,9 +103,9 @@ class Resize(Wrapper):
         return with_seen_space(self.environment.observation_space, spaces.resize_box(box, shape))
 
     def observe(self, observation: PyTree[Array]) -> PyTree[Array]:
-        return change_seen(observation, self._resized)
+        return change_seen(observation, self._resize)
 
-    def _resized(self, image: Array) -> Array:
+    def _resize(self, image: Array) -> Array:
         box = seen_box(self, (2, 3))
         channel = image[..., None] if len(box.shape) == 2 else image
         rows, columns = areas(box.shape[0], self.height), areas(box.shape[1], self.width)

@@ -79,7 +79,7 @@ class Motion(Wrapper):
                 f"Motion cannot track {what} of {name_of(self.environment)}'s observation; name some of 0 to "
                 f"{size - 1}, as in --wrap motion:FILE:0,1:2."
             )
-        clip = read(self.file)
+        clip = read_clip(self.file)
         if clip["observation"].shape[1:] != (size,):
             raise ForageError(
                 f"The clip {self.file} shows {clip['observation'].shape[1]} numbers in a frame, and "
@@ -94,7 +94,7 @@ class Motion(Wrapper):
     @property
     def frames(self) -> int:
         """Return the number of frames in the clip."""
-        return len(read(self.file)["observation"])
+        return len(read_clip(self.file)["observation"])
 
     @property
     def _states(self) -> State:
@@ -121,7 +121,7 @@ class Motion(Wrapper):
 
     def at_frame(self, frame: Int[Array, ""]) -> tuple[WrapperState, Float[Array, " all"]]:
         """Return the state of a frame of the clip, and its observation."""
-        clip = read(self.file)
+        clip = read_clip(self.file)
         leaves = [jnp.asarray(clip[name])[frame] for name in leaf_names(clip)]
         inner = jax.tree.unflatten(jax.tree.structure(self._states), leaves)
         return WrapperState(inner, frame), self._append(jnp.asarray(clip["observation"])[frame], frame)
@@ -140,7 +140,7 @@ class Motion(Wrapper):
 
     def tracked(self, observation: Float[Array, " seen"], frame: Int[Array, ""]) -> Float[Array, ""]:
         """Return the similarity of an observation to a frame of the clip, from 0 to 1."""
-        wanted = jnp.asarray(read(self.file)["observation"])[jnp.minimum(frame, self.frames - 1)]
+        wanted = jnp.asarray(read_clip(self.file)["observation"])[jnp.minimum(frame, self.frames - 1)]
         total, sum_of_weights = jnp.zeros(()), 0.0
         for name, (weight, scale) in GROUPS.items():
             if indices := np.array(getattr(self, name), int).tolist():
@@ -186,7 +186,7 @@ def record(
 
 
 @functools.lru_cache(maxsize=8)
-def read(file: str) -> dict[str, np.ndarray]:
+def read_clip(file: str) -> dict[str, np.ndarray]:
     """Read a clip. Raise `ForageError` if the file is missing, damaged or of another kind."""
     advice = "forage.environments.wrappers.motion.record writes one"
     try:

@@ -16,12 +16,12 @@ from forage.core.types import ForageError, Step
 from forage.environments.wrappers.base import (
     Wrapper,
     WrapperState,
-    blurred,
     change_seen,
     name_of,
     per_agent,
     seen_box,
-    where,
+    select_tree,
+    without_one_hot,
 )
 
 
@@ -70,7 +70,7 @@ class NoisyTV(Wrapper):
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
-        return blurred(self)
+        return without_one_hot(self)
 
     def reset(self, key: Key[Array, ""]) -> tuple[State, PyTree[Array]]:
         state, observation = self.environment.reset(key)
@@ -80,7 +80,7 @@ class NoisyTV(Wrapper):
     def step(self, state: WrapperState, action: PyTree[Array], key: Key[Array, ""]) -> tuple[State, Step]:
         inner, step = self.environment.step(state.inner, action, key)
         drawn = per_agent(self, self.draw, self.own_key(key))
-        shown = where(self.changes(action), drawn, state.own)
+        shown = select_tree(self.changes(action), drawn, state.own)
         return WrapperState(inner, shown), step._replace(observation=self.show(step.observation, shown))
 
     def changes(self, action: PyTree[Array]) -> Array:

@@ -12,7 +12,15 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core.types import ForageError, Step
-from forage.environments.wrappers.base import Wrapper, WrapperState, check_least, flat_box, least, name_of, where
+from forage.environments.wrappers.base import (
+    Wrapper,
+    WrapperState,
+    check_least,
+    flat_box,
+    name_of,
+    select_tree,
+    smaller_limit,
+)
 
 
 class TimeLimit(Wrapper):
@@ -32,7 +40,7 @@ class TimeLimit(Wrapper):
 
     @property
     def horizon(self) -> int | None:
-        return least(self.limit, self.environment.horizon)
+        return smaller_limit(self.limit, self.environment.horizon)
 
     def reset(self, key: Key[Array, ""]) -> tuple[WrapperState, PyTree[Array]]:
         inner, observation = self.environment.reset(key)
@@ -130,8 +138,8 @@ class ActionRepeat(Wrapper):
             # Inside, who ran out of time is terminated from the step after on: for this step it has been truncated.
             kept = (step.observation, step.terminated, step.truncated)
             now = (more.observation, more.terminated, more.truncated)
-            observation, terminated, truncated = where(ended, kept, now)
+            observation, terminated, truncated = select_tree(ended, kept, now)
             more = Step(observation, step.reward + more.reward, terminated, truncated, more.info)
-            return where(ended.all(), carry, (after, more)), None
+            return select_tree(ended.all(), carry, (after, more)), None
 
         return (state, step) if not keys else jax.lax.scan(again, (state, step), jnp.stack(keys))[0]

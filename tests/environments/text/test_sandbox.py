@@ -97,10 +97,10 @@ def test_errors_are_shown_without_our_own_lines():
 def test_waiting_for_a_busy_processor_does_not_count(monkeypatch):
     program = "import time\nprint('a', flush=True)\ntime.sleep(0.5)\nprint('b')"
     waits = iter([1.0, 3.0])  # when the program begins, and when its time would be over
-    monkeypatch.setattr(guard, "waited", lambda process: next(waits))
+    monkeypatch.setattr(guard, "waiting_seconds", lambda process: next(waits))
     outcome = Sandbox(wall=0.25).run(program)
     assert (outcome.text, outcome.ended) == ("a\nb\n", "finished")
-    monkeypatch.setattr(guard, "waited", lambda process: 0.0)
+    monkeypatch.setattr(guard, "waiting_seconds", lambda process: 0.0)
     assert Sandbox(wall=0.25).run(program).ended == "time"
 
 

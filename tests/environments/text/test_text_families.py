@@ -10,7 +10,7 @@ import pytest
 from forage.core.errors import ForageError
 from forage.environments.text import FAMILIES, sets
 from forage.environments.text.families.satisfiability import true
-from forage.environments.text.families.sorting import listed
+from forage.environments.text.families.sorting import join_numbers
 from forage.environments.text.opening import family
 from forage.environments.text.problems import Verdict
 
@@ -73,7 +73,11 @@ def calendar(problem):
 def lists(problem):
     values = [int(word) for word in problem.answer.split()]
     swapped = [values[-1], *values[1:-1], values[0]]
-    return [listed(values[1:]), listed([*values, 5]), *([listed(swapped)] if swapped != values else [])]
+    return [
+        join_numbers(values[1:]),
+        join_numbers([*values, 5]),
+        *([join_numbers(swapped)] if swapped != values else []),
+    ]
 
 
 def brackets(problem):

@@ -75,6 +75,6 @@ def test_empty_sets_are_refused_in_one_sentence():
 
 
 def test_a_problem_and_its_solution_are_shown():
-    text = sets.shown(family("addition"), 1, 3)
+    text = sets.show_problem(family("addition"), 1, 3)
     problem = sets.problem_at(family("addition"), 1, 3, 0)
     assert text.startswith(problem.prompt) and text.endswith(f"<answer>{problem.answer}</answer>")

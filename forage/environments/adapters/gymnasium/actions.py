@@ -48,7 +48,7 @@ class Door:
                 f"{self.name} was sent actions of shape {list(values.shape)}; it takes {list(self.shape)}."
             )
         if isinstance(inner, spaces.Box):
-            return list(boxed(inner, values, isinstance(self.space, spaces.MultiDiscrete)))
+            return list(box_elements(inner, values, isinstance(self.space, spaces.MultiDiscrete)))
         if isinstance(inner, spaces.MultiDiscrete | spaces.MultiBinary):
             return list((values.reshape(-1, *inner.shape) + getattr(inner, "start", 0)).astype(inner.dtype))
         chosen = isinstance(self.space, spaces.MultiDiscrete)
@@ -68,7 +68,7 @@ class Door:
         return np.cumsum([int(np.prod(part.shape or (), dtype=int)) for part in leaves(self.inner)])[:-1]
 
 
-def boxed(space: spaces.Box, values: np.ndarray, chosen: bool) -> np.ndarray:
+def box_elements(space: spaces.Box, values: np.ndarray, chosen: bool) -> np.ndarray:
     """Return elements of a box, `[*batch, *shape]`, from numbers, or from the options that were `chosen`."""
     if chosen:
         return (values.reshape(-1, *space.shape) + space.low.astype(np.int64)).astype(space.dtype)
@@ -89,6 +89,6 @@ def build(space: Any, parts: Iterator[np.ndarray], chosen: bool) -> Any:
     if isinstance(space, spaces.Discrete):
         return int(numbers[0]) + int(space.start)
     if isinstance(space, spaces.Box):
-        return boxed(space, numbers.reshape(1, *space.shape), chosen)[0]
+        return box_elements(space, numbers.reshape(1, *space.shape), chosen)[0]
     start = getattr(space, "start", 0)
     return (numbers.reshape(space.shape) + start).astype(space.dtype)

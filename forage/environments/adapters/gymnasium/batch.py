@@ -41,7 +41,7 @@ class Layout:
             value = self._array(observation, path, step, index)
             if value.shape != shape:
                 raise self._wrong(path, index, step, f"{value.dtype}{list(value.shape)}", f"{dtype}{list(shape)}")
-            arrays[path][index if row is None else row] = self._fitted(value, path, dtype, sizes, step, index)
+            arrays[path][index if row is None else row] = self._fit_leaf(value, path, dtype, sizes, step, index)
 
     def read(self, batch: Any, step: int) -> Arrays:
         """Return a batch of observations, each leaf `[env, ...]`, in new arrays. Raise as `write` does."""
@@ -50,7 +50,7 @@ class Layout:
             value, whole = self._array(batch, path, step), (self.num_envs, *shape)
             if value.shape != whole:
                 raise self._wrong(path, None, step, f"{value.dtype}{list(value.shape)}", f"{dtype}{list(whole)}")
-            arrays[path] = np.array(self._fitted(value, path, dtype, sizes, step), dtype)
+            arrays[path] = np.array(self._fit_leaf(value, path, dtype, sizes, step), dtype)
         return arrays
 
     def _array(self, observation: Any, path: Path, step: int, index: int | None = None) -> np.ndarray:
@@ -66,7 +66,7 @@ class Layout:
         except ValueError:
             raise self._wrong(path, index, step, "lists of different lengths", "one shape") from None
 
-    def _fitted(
+    def _fit_leaf(
         self,
         value: np.ndarray,
         path: Path,
@@ -105,12 +105,12 @@ class Layout:
         )
 
 
-def copied(arrays: Arrays) -> Arrays:
+def copy_arrays(arrays: Arrays) -> Arrays:
     """Arrays of their own with the same values."""
     return {path: array.copy() for path, array in arrays.items()}
 
 
-def nested(arrays: Arrays) -> PyTree[np.ndarray]:
+def nest(arrays: Arrays) -> PyTree[np.ndarray]:
     """Return the arrays as the space has them: one, or nested dictionaries."""
     if () in arrays:
         return arrays[()]

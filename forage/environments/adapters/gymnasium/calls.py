@@ -28,7 +28,7 @@ def begin(env: Any, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
     except TypeError as error:
         raise misfit_of(error) or error from error
     if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)):
-        raise Misfit(f"returned {found(result)} from reset", "it should return (observation, info)")
+        raise Misfit(f"returned {describe_value(result)} from reset", "it should return (observation, info)")
     return result
 
 
@@ -39,7 +39,7 @@ def advance(env: Any, action: Any, rewards: tuple[str, ...] = ()) -> tuple[Any, 
     usual = type(reward) in (float, np.float64) and not rewards
     if not usual and not is_reward(reward, (len(rewards),) if rewards else ()):
         wanted = f"{len(rewards)} numbers: {', '.join(rewards)}" if rewards else "one number"
-        raise Misfit(f"returned as reward {found(reward)}", f"it should be {wanted}")
+        raise Misfit(f"returned as reward {describe_value(reward)}", f"it should be {wanted}")
     check_flag("terminated", result[2])
     check_flag("truncated", result[3])
     return result
@@ -49,9 +49,9 @@ def check_step(result: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
     """Return the result of a step. Raise `Misfit` if it is not the five that Gymnasium has."""
     should = "it should return (observation, reward, terminated, truncated, info)"
     if not (isinstance(result, tuple) and len(result) == 5):
-        raise Misfit(f"returned {found(result)} from step", should)
+        raise Misfit(f"returned {describe_value(result)} from step", should)
     if not isinstance(result[4], dict):
-        raise Misfit(f"returned as info {found(result[4])}", "it should be a dictionary")
+        raise Misfit(f"returned as info {describe_value(result[4])}", "it should be a dictionary")
     return result
 
 
@@ -60,7 +60,7 @@ def check_flag(what: str, value: Any) -> None:
     if type(value) is bool or type(value) is np.bool_:
         return
     if not (is_reward(value, ()) and float(value) in (0, 1)):
-        raise Misfit(f"returned as {what} {found(value)}", "it should be True or False")
+        raise Misfit(f"returned as {what} {describe_value(value)}", "it should be True or False")
 
 
 def misfit_of(error: TypeError) -> Misfit | None:
@@ -80,7 +80,7 @@ def is_reward(value: Any, shape: tuple[int, ...]) -> bool:
     return array.shape == shape and array.dtype.kind in "biuf"
 
 
-def found(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Return a short description of a value that an environment returned, for messages."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{list(value.shape)}"
@@ -95,15 +95,15 @@ def number(name: str, value: Any) -> float:
         return np.nan
     array = np.asarray(value)
     if array.size != 1 or array.dtype.kind not in "biuf":
-        raise Misfit(f"has in its info as {name} {found(value)}", "one number or truth value can be kept")
+        raise Misfit(f"has in its info as {name} {describe_value(value)}", "one number or truth value can be kept")
     return float(array.reshape(()))
 
 
-class Stopped(Exception):
+class ProcessEnded(Exception):
     """A process of an environment ended by itself."""
 
 
-class Apart(gymnasium.Wrapper[Any, Any, Any, Any]):
+class CopyFinal(gymnasium.Wrapper[Any, Any, Any, Any]):
     """A wrapper that copies the last observation and info of an episode, so that the next reset cannot change them.
 
     Gymnasium resets an environment before it passes these on, and some environments reuse the same arrays.
@@ -157,7 +157,7 @@ class Guarded(gymnasium.Wrapper[Any, Any, Any, Any]):
         return portable(self.env.render)
 
 
-class Unmade(gymnasium.Env[Any, Any]):
+class FailedEnvironment(gymnasium.Env[Any, Any]):
     """A substitute for an environment that could not be made; every use of it raises the original error."""
 
     def __init__(self, error: Exception, spaces: tuple[Any, Any]):
@@ -190,14 +190,14 @@ def sendable(error: Exception) -> Exception:
     return RuntimeError(f"{type(error).__name__}: {error}")
 
 
-def guarded(
+def make_guarded(
     make: Callable[[], Any], rewards: tuple[str, ...], spaces: tuple[Any, Any], layout: Layout, index: int
 ) -> Any:
     """Make an environment in its own process."""
     try:
         return Guarded(make(), rewards, layout, index)
     except Exception as error:
-        return Unmade(sendable(error), spaces)
+        return FailedEnvironment(sendable(error), spaces)
 
 
 class Workers(gymnasium.vector.AsyncVectorEnv):
@@ -208,14 +208,17 @@ class Workers(gymnasium.vector.AsyncVectorEnv):
     def __init__(
         self, makers: list[Callable[[], Any]], rewards: tuple[str, ...], spaces: tuple[Any, Any], layout: Layout
     ):
-        """Raise the error of an environment's constructor, or `Stopped` if its process ended first."""
+        """Raise the error of an environment's constructor, or `ProcessEnded` if its process ended first."""
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             # A script without a main guard is run again by the process it started. This ends it without a word, and
             # the first process has something to say about it.
             raise SystemExit(1)
         try:
             super().__init__(
-                [functools.partial(guarded, make, rewards, spaces, layout, index) for index, make in enumerate(makers)],
+                [
+                    functools.partial(make_guarded, make, rewards, spaces, layout, index)
+                    for index, make in enumerate(makers)
+                ],
                 copy=False,  # what comes out is copied into arrays of our own
                 context="forkserver",  # a fork of a process in which JAX has threads can hang
                 autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP,
@@ -225,7 +228,7 @@ class Workers(gymnasium.vector.AsyncVectorEnv):
             self.shut()
             if not isinstance(error, EOFError | OSError) or self.at is not None:
                 raise
-            raise Stopped(
+            raise ProcessEnded(
                 "a process ended before its environment was made; a script that trains with parallel needs "
                 "if __name__ == '__main__': around what it does"
             ) from error
@@ -239,7 +242,7 @@ class Workers(gymnasium.vector.AsyncVectorEnv):
         raise errors[self.at]
 
     def heard(self, call: Callable[[], Any]) -> Any:
-        """Return the result of a call to all processes. Raise `Stopped` if one of them has ended by itself."""
+        """Return the result of a call to all processes. Raise `ProcessEnded` if one of them has ended by itself."""
         self.at = None
         try:
             return call()
@@ -249,7 +252,7 @@ class Workers(gymnasium.vector.AsyncVectorEnv):
             self.at = next((index for index, process in enumerate(self.processes) if ended(process)), None)
             code = None if self.at is None else self.processes[self.at].exitcode
             how = f"by signal {-code}" if code is not None and code < 0 else f"with exit code {code}"
-            raise Stopped(f"the environment's process ended {how}") from error
+            raise ProcessEnded(f"the environment's process ended {how}") from error
 
     def shut(self) -> None:
         """End all processes, busy or dead. It can be called again."""

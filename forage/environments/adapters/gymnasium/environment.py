@@ -18,20 +18,20 @@ from forage.core.types import ForageError, Step
 from forage.environments.adapters.gymnasium import saving
 from forage.environments.adapters.gymnasium.actions import Door
 from forage.environments.adapters.gymnasium.atari import is_atari
-from forage.environments.adapters.gymnasium.batch import Arrays, Layout, copied, nested
+from forage.environments.adapters.gymnasium.batch import Arrays, Layout, copy_arrays, nest
 from forage.environments.adapters.gymnasium.calls import Workers, advance, begin, number
 from forage.environments.adapters.gymnasium.make import (
     Target,
     failure,
     frames_per_second,
     horizon,
-    located,
+    locate,
     make_single,
-    mapped,
+    map_layer,
     options_of,
     reward_names,
 )
-from forage.environments.adapters.gymnasium.parts import listed
+from forage.environments.adapters.gymnasium.parts import name_list
 from forage.environments.adapters.gymnasium.spaces import is_masked
 from forage.environments.adapters.gymnasium.wrapping import Around
 from forage.environments.adapters.jax.common import picture
@@ -81,7 +81,11 @@ class GymnasiumEnvironment(HostEnvironment):
     ):
         name = name or (target if isinstance(target, str) else getattr(target, "__name__", "environment"))
         own = {**options, **(own or {})}
-        shape: dict[str, Any] = {"flatten": flatten, "without": listed(without), "max_episode_steps": max_episode_steps}
+        shape: dict[str, Any] = {
+            "flatten": flatten,
+            "without": name_list(without),
+            "max_episode_steps": max_episode_steps,
+        }
         shape["around"] = around
         make = functools.partial(self._single, target, own, **shape)
         self._envs: list[gymnasium.Env[Any, Any]] = []
@@ -100,10 +104,10 @@ class GymnasiumEnvironment(HostEnvironment):
             )
             told = (LIFE_LOST,) if isinstance(target, str) and is_atari(target) else ()
             self._spaces = spaces_of(first)
-            self._make, self._info_names = make, tuple(dict.fromkeys((*listed(info), *told)))
+            self._make, self._info_names = make, tuple(dict.fromkeys((*name_list(info), *told)))
             self._info_seen: set[str] = set()
             self._frames_per_second = frames_per_second(first)
-            trusted = isinstance(located(target), str)
+            trusted = isinstance(locate(target), str)
             self._try_snapshots = (trusted if snapshots is None else snapshots) and not parallel
             self._exact: bool | None = None
             self._observation: Arrays | None = None
@@ -128,7 +132,7 @@ class GymnasiumEnvironment(HostEnvironment):
         self._masked = is_masked(self.observation_space)
         self._acted = [env.action_space for env in self._envs]
         self._place = np.zeros(num_envs, np.int32)
-        self._maps = [layer for env in self._envs if (layer := mapped(env)) is not None]
+        self._maps = [layer for env in self._envs if (layer := map_layer(env)) is not None]
 
     @classmethod
     def options_of(cls, target: Target) -> set[str]:
@@ -163,7 +167,7 @@ class GymnasiumEnvironment(HostEnvironment):
                 self._no_mask(info)
                 self._layout.write(observation, index, seen, 0)
         self._observation = observation
-        return nested(observation)
+        return nest(observation)
 
     def _begun(self, index: int, number: int | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset one environment. Raise `ForageError` if its spaces are others from now on."""
@@ -213,7 +217,7 @@ class GymnasiumEnvironment(HostEnvironment):
                 ended.append(index)
         following = observation
         if ended:
-            following = copied(observation)
+            following = copy_arrays(observation)
             for index in ended:
                 self._at = index
                 self._layout.write(following, index, self._begun(index)[0], self._steps)
@@ -227,7 +231,7 @@ class GymnasiumEnvironment(HostEnvironment):
         observation = following = self._layout.read(batch, self._steps)
         ended = np.flatnonzero(terminated | truncated).tolist()
         if ended:
-            observation = copied(following)
+            observation = copy_arrays(following)
             for index in ended:
                 self._layout.write(observation, index, info["final_obs"][index], self._steps)
         # What was reported with a step that ended its episode is kept apart from the info of the reset after it.
@@ -254,8 +258,8 @@ class GymnasiumEnvironment(HostEnvironment):
 
     def _result(self, observation: Any, following: Any, reward: Any, terminated: Any, truncated: Any, info: Any):
         self._observation = following
-        seen = nested(observation)
-        after = seen if following is observation else nested(following)
+        seen = nest(observation)
+        after = seen if following is observation else nest(following)
         return HostStep(Step(seen, reward, terminated, truncated, info), after)
 
     def _blank(self) -> dict[str, Any]:
@@ -305,16 +309,16 @@ class GymnasiumEnvironment(HostEnvironment):
         if self._vector is not None:
             return super()._put(index, state)
         self._at = index
-        following = copied(self._observation or {})
+        following = copy_arrays(self._observation or {})
         if state is None:
             self._layout.write(following, index, self._begun(index)[0], self._steps)
         else:
-            seen, saved = saving.read(state, self._envs[index])
+            seen, saved = saving.read_snapshot(state, self._envs[index])
             saving.load(self._envs[index], saved, chance=False)
             for path, array in seen.items():
                 following[path][index] = array
         self._observation = following
-        return nested({path: array[index] for path, array in following.items()})
+        return nest({path: array[index] for path, array in following.items()})
 
     def _snapshot(self) -> bytes | None:
         if not self.returns:
@@ -327,7 +331,7 @@ class GymnasiumEnvironment(HostEnvironment):
     def _restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
         if self._vector is not None:
             return super()._restore(snapshot)
-        name, observation, saved = saving.read(packing.inflate(snapshot), self._envs[0])
+        name, observation, saved = saving.read_snapshot(packing.inflate(snapshot), self._envs[0])
         if name != self.name or len(saved) != self.num_envs:
             raise ForageError(
                 f"The snapshot is of {len(saved)} environments of {name}; "
@@ -338,7 +342,7 @@ class GymnasiumEnvironment(HostEnvironment):
             env.reset(seed=0)  # some simulators allocate on their first reset
             saving.load(env, state)
         self._observation = observation
-        return nested(observation)
+        return nest(observation)
 
     def _render(self) -> UInt8[np.ndarray, "height width 3"]:
         try:

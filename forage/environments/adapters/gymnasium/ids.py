@@ -41,19 +41,19 @@ def canonical(id: str) -> str:
     module, colon, _ = id.rpartition(":")
     if colon:
         before = set(gymnasium.registry)
-        if (found := registered(id)) is None:
+        if (found := registered_id(id)) is None:
             new = [known for known in gymnasium.registry if known not in before]
             has = f"it registers {', '.join(new[:5])}" if new else "forage list shows what Gymnasium has"
             near = difflib.get_close_matches(id.rpartition(":")[2], gymnasium.registry, n=3, cutoff=0.7)
             hint = did_you_mean(f"gymnasium:{module}:{one}" for one in near) or f"; {has}."
             raise ForageError(f"{module} registers no {id.rpartition(':')[2]} with Gymnasium{hint}")
         return f"{module}:{found}"
-    if (found := registered(id)) is None:
+    if (found := registered_id(id)) is None:
         raise ForageError(f"Gymnasium has no {id}.")
     return found
 
 
-def registered(id: str) -> str | None:
+def registered_id(id: str) -> str | None:
     """Return the id in the registry's spelling without its module, after importing that module.
 
     Return `None` if there is none. Raise `ForageError` if the module cannot be imported.

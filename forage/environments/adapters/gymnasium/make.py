@@ -19,10 +19,10 @@ from forage.core.host import Misfit
 from forage.core.loading import Own
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.atari import PREPROCESSING, frames_limit, is_atari, make_atari
-from forage.environments.adapters.gymnasium.ids import registered
+from forage.environments.adapters.gymnasium.ids import registered_id
 from forage.environments.adapters.gymnasium.parts import leave_out
 from forage.environments.adapters.gymnasium.spaces import plain
-from forage.environments.adapters.gymnasium.wrapping import ActionRepeat, Around, wrapped
+from forage.environments.adapters.gymnasium.wrapping import ActionRepeat, Around, wrap
 
 Target = str | Callable[..., Any]
 """An id of Gymnasium's registry, `module:Class`, or a function of options that makes one environment."""
@@ -32,14 +32,14 @@ OURS = ("parallel", "info", "snapshots", "flatten", "without", "max_episode_step
 """Options that are not the environment's own."""
 
 
-def located(target: Target) -> Target:
+def locate(target: Target) -> Target:
     """Return an id as it is registered, once its module is imported; for a class's name an `Own`."""
     if not isinstance(target, str):
         return target
     source, _, name = target.rpartition(":")
     if source.endswith(".py"):
         return Own.named(target)
-    if (id := registered(target)) is None and source and name.isidentifier():
+    if (id := registered_id(target)) is None and source and name.isidentifier():
         return Own.named(target)
     return id or target
 
@@ -59,7 +59,7 @@ def make_single(
     `own` are the options of its constructor, `without` the parts to leave out of its observation, `around` the wrappers
     around it; with `render` it draws pictures if it can.
     """
-    target = located(target)
+    target = locate(target)
     mode: dict[str, Any] = {"render_mode": "rgb_array"} if render and _draws(target) else {}
     if callable(target):
         env = target(**{**mode, **own})
@@ -81,7 +81,7 @@ def make_single(
         # In the spec, where no option's name can be one of `gymnasium.make`'s.
         spec = dataclasses.replace(spec, kwargs={**spec.kwargs, **mode, **own})
         env = gymnasium.make(spec, max_episode_steps=max_episode_steps, disable_env_checker=True)
-    return plain(wrapped(leave_out(env, without), around), flatten)
+    return plain(wrap(leave_out(env, without), around), flatten)
 
 
 def horizon(env: Any) -> int | None:
@@ -100,7 +100,7 @@ def horizon(env: Any) -> int | None:
     return min((-(-limit // repeats) for limit, repeats in limits if limit is not None), default=None)
 
 
-def mapped(env: Any) -> Any:
+def map_layer(env: Any) -> Any:
     """Return the layer that reports its position on a map (`places` and `place`); `None` if there is none."""
     layer = env
     while getattr(layer, "places", None) is None:
@@ -145,13 +145,14 @@ def failure(name: str, target: Target, error: Exception, given: Mapping[str, Any
         )
     if copies:
         return ForageError(
-            f"{name} could be made {'once' if copies == 1 else f'{copies} times'} and not once more: {said(error)}; a "
-            f"run needs num_envs of it for each seed, so where there can be but one, take num_envs=1 and one seed."
+            f"{name} could be made {'once' if copies == 1 else f'{copies} times'} and not once more: "
+            f"{error_message(error)}; a run needs num_envs of it for each seed, so where there can be but one, take "
+            f"num_envs=1 and one seed."
         )
-    return ForageError(f"{name} could not be made: {said(error).rstrip('.')}.")
+    return ForageError(f"{name} could not be made: {error_message(error).rstrip('.')}.")
 
 
-def said(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
     """Return the message of an error, preceded by its type if it is no sentence (such as a KeyError's)."""
     words = str(error).strip()
     return words if " " in words else f"{type(error).__name__}: {words}".rstrip(": ")
@@ -170,7 +171,7 @@ def options_of(target: Target) -> set[str]:
 
 def creator(target: Target) -> Any:
     """Return the class, or the function, that makes it."""
-    target = located(target)
+    target = locate(target)
     if isinstance(target, Own):
         return target.cls
     if callable(target):

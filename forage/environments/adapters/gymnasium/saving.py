@@ -37,7 +37,7 @@ def load(env: gymnasium.Env[Any, Any], saved: list[tuple[bytes, dict[str, Any]]]
     """
     for layer, (plain, special) in zip(_layers(env), saved, strict=True):
         own = {} if chance else {name: vars(layer)[name] for name in CHANCE if name in vars(layer)}
-        found = {name: value for name, value in read(plain, layer).items() if name not in NOT_STATE}
+        found = {name: value for name, value in read_snapshot(plain, layer).items() if name not in NOT_STATE}
         vars(layer).update(found | own)
         for name, value in special.items():
             _load_special(layer, name, value, chance)
@@ -68,7 +68,7 @@ def pack(value: Any, env: Any) -> bytes:
     return packing.pack(value, known_to(env))
 
 
-def read(data: bytes, env: Any) -> Any:
+def read_snapshot(data: bytes, env: Any) -> Any:
     """Read a snapshot of `env`, or part of one, without running code. Raise `ForageError` for any other data."""
     return packing.unpack(data, known_to(env))
 
@@ -93,7 +93,7 @@ def exact(make: Callable[[], gymnasium.Env[Any, Any]], rounds: int = 4, steps: i
             before, other, after = ([space.sample() for _ in range(count)] for count in (steps, steps + 4, steps))
             _play(first, before)
             _play(second, other)
-            saved = read(pack(save(first), first), first)
+            saved = read_snapshot(pack(save(first), first), first)
             expected = _play(first, after)
             load(second, saved)
             if not _same(expected, _play(second, after)):

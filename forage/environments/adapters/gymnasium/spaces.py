@@ -57,7 +57,7 @@ def plain(env: Any, flatten: bool = False) -> Any:
 
 
 class MaskApart(gymnasium.ObservationWrapper[Any, Any, Any]):
-    """A wrapper that moves an action mask out of a dictionary of other parts to its usual place: see `apart`."""
+    """A wrapper that moves an action mask out of a dictionary of other parts to its place: see `split_mask_part`."""
 
     def __init__(self, env: Any):
         super().__init__(env)
@@ -66,7 +66,7 @@ class MaskApart(gymnasium.ObservationWrapper[Any, Any, Any]):
         self.observation_space = apart_space(space, self.fits)
 
     def observation(self, observation: Any) -> dict[str, Any]:
-        return apart(observation, self.fits)
+        return split_mask_part(observation, self.fits)
 
 
 class ArrayObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -166,7 +166,7 @@ def mask_parts(space: Any, mask: Any) -> list[np.ndarray] | None:
             each = [mask.get(key) for key in space.spaces] if isinstance(mask, dict) else mask
             nested = [mask_parts(part, one) for part, one in zip(parts(space), each, strict=True)]
             return None if any(one is None for one in nested) else [leaf for one in nested for leaf in one or ()]
-        leaves = [np.asarray(leaf) for leaf in unnested(mask)]
+        leaves = [np.asarray(leaf) for leaf in flatten_tuples(mask)]
         return leaves if all(leaf.ndim == 1 for leaf in leaves) else None
     if mask is None or (flat := np.asarray(mask)).dtype.kind not in "biuf":
         return None
@@ -175,9 +175,9 @@ def mask_parts(space: Any, mask: Any) -> list[np.ndarray] | None:
     return np.split(flat.ravel(), np.cumsum(counts)[:-1]) if flat.size == sum(counts) else None
 
 
-def unnested(mask: Any) -> list[Any]:
+def flatten_tuples(mask: Any) -> list[Any]:
     """Return the leaves of nested tuples, in order."""
-    return [leaf for part in mask for leaf in unnested(part)] if isinstance(mask, tuple) else [mask]
+    return [leaf for part in mask for leaf in flatten_tuples(part)] if isinstance(mask, tuple) else [mask]
 
 
 def is_masked(space: spaces.Space[Any]) -> bool:
@@ -197,15 +197,15 @@ def mask_fits(mask: spaces.Space[Any], actions: spaces.Space[Any]) -> bool:
     return is_choices(actions) and mask.shape == (sum(sizes(actions)),)
 
 
-def apart(parts: Any, fits: bool) -> dict[str, Any]:
+def split_mask_part(parts: Any, fits: bool) -> dict[str, Any]:
     """`{"observation": the other parts, "action_mask"}`; a mask of another form is one more part of the observation."""
     others = {key: part for key, part in parts.items() if not (fits and key == "action_mask")}
     return {"observation": others, "action_mask": parts["action_mask"]} if fits else {"observation": others}
 
 
 def apart_space(parts: Any, fits: bool) -> spaces.Dict:
-    """Return the space of `apart`."""
-    kept = apart(parts, fits)
+    """Return the space of the result of `split_mask_part`."""
+    kept = split_mask_part(parts, fits)
     return spaces.Dict({**kept, "observation": spaces.Dict(kept["observation"])})
 
 

@@ -15,24 +15,24 @@ from forage.core.arrays import array_space, as_arrays, is_choices, rows_as_array
 from forage.core.host import HostEnvironment, HostStep, Misfit
 from forage.core.types import ForageError, Step
 from forage.environments.adapters.gymnasium.actions import Door
-from forage.environments.adapters.gymnasium.batch import Arrays, Layout, copied, nested
-from forage.environments.adapters.gymnasium.calls import Apart, begin, check_step, found, number
+from forage.environments.adapters.gymnasium.batch import Arrays, Layout, copy_arrays, nest
+from forage.environments.adapters.gymnasium.calls import CopyFinal, begin, check_step, describe_value, number
 from forage.environments.adapters.gymnasium.make import failure, reward_names
-from forage.environments.adapters.gymnasium.parts import listed
+from forage.environments.adapters.gymnasium.parts import name_list
 from forage.environments.adapters.gymnasium.spaces import (
-    apart,
     apart_space,
     flat_mask,
     has_loose_mask,
     is_masked,
     mask_fits,
     sizes,
+    split_mask_part,
 )
 
 MODES = "vector_kwargs={'autoreset_mode': 'SameStep'}"
 
 
-class Taken(NamedTuple):
+class StepResult(NamedTuple):
     """The results of a step of all environments, in newly allocated arrays."""
 
     observation: Arrays  # what each step led to
@@ -86,7 +86,7 @@ class View:
         return self._beside(observation, info, 0)
 
     def _beside(self, observation: Any, info: Mapping[str, Any], one: int | None) -> Any:
-        shown = observation if self.loose is None else apart(observation, self.loose)
+        shown = observation if self.loose is None else split_mask_part(observation, self.loose)
         seen = self._arrays(shown["observation"] if self.kept else shown, one is None)
         if self.mask_space is None:
             return seen
@@ -112,7 +112,11 @@ class View:
         except ForageError:
             raise
         except (KeyError, IndexError, TypeError) as error:
-            part = f" without its part {error.args[0]}" if isinstance(error, KeyError) else f", {found(observation)},"
+            part = (
+                f" without its part {error.args[0]}"
+                if isinstance(error, KeyError)
+                else f", {describe_value(observation)},"
+            )
             raise Misfit(f"returned an observation{part}", f"it should be of {self.inner}") from None
         except ValueError:
             raise Misfit("returned as observation lists of different lengths", "they should have one shape") from None
@@ -146,19 +150,19 @@ class VectorEnvironment(HostEnvironment):
         if envs.num_envs != num_envs:
             raise ForageError(f"{name} made {envs.num_envs} environments where {num_envs} were asked for.")
         if isinstance(envs.unwrapped, SyncVectorEnv):
-            envs.unwrapped.envs = [Apart(env) for env in envs.unwrapped.envs]
+            envs.unwrapped.envs = [CopyFinal(env) for env in envs.unwrapped.envs]
         self.door = Door(name, envs.single_action_space, num_envs)
         self.view = View(name, envs)
         rewards = reward_names(envs)
         super().__init__(name, travelling(self.view.space), self.door.space, num_envs, horizon(envs), rewards)
         self._layout = Layout(name, self.observation_space, num_envs)
         self._rewards = (num_envs, len(rewards)) if rewards else (num_envs,)
-        self._info_names, self._info_seen = listed(info), set[str]()
+        self._info_names, self._info_seen = name_list(info), set[str]()
         self._begun, self._one_seed = False, False
 
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
         self._begun = True
-        return nested(self.begin(seed, self._layout)[0])
+        return nest(self.begin(seed, self._layout)[0])
 
     def begin(self, seed: int, layout: Any) -> tuple[Arrays, dict[str, Any]]:
         """Begin episodes everywhere. Return the observations, as `layout` reads them, and the infos."""
@@ -184,10 +188,10 @@ class VectorEnvironment(HostEnvironment):
         taken = self.advance(self.door.batch(action), self._layout, kept)
         over: Any = np.array(taken.terminated, bool)
         cut: Any = np.array(taken.truncated, bool) & ~over
-        step = Step(nested(taken.observation), np.array(taken.reward, np.float32), over, cut, kept)  # type: ignore[arg-type]
-        return HostStep(step, step.observation if taken.following is taken.observation else nested(taken.following))
+        step = Step(nest(taken.observation), np.array(taken.reward, np.float32), over, cut, kept)  # type: ignore[arg-type]
+        return HostStep(step, step.observation if taken.following is taken.observation else nest(taken.following))
 
-    def advance(self, actions: Any, layout: Any, kept: dict[str, np.ndarray] | None = None) -> Taken:
+    def advance(self, actions: Any, layout: Any, kept: dict[str, np.ndarray] | None = None) -> StepResult:
         """Step all environments and reset those at the end of an episode. `layout` converts their observations.
 
         `kept` are arrays for numbers of the infos. Raise `Misfit` if the result breaks Gymnasium's interface.
@@ -195,9 +199,10 @@ class VectorEnvironment(HostEnvironment):
         result = self._envs.step(actions)
         seen, reward, terminated, truncated, info = check_step(result)
         self._no_mask(info)
-        reward = each("reward", reward, self._rewards)
+        reward = one_each("reward", reward, self._rewards)
         over, cut = (
-            each(what, flag, (self.num_envs,)) for what, flag in (("terminated", terminated), ("truncated", truncated))
+            one_each(what, flag, (self.num_envs,))
+            for what, flag in (("terminated", terminated), ("truncated", truncated))
         )
         for what, flag in (("terminated", over), ("truncated", cut)):
             if flag.dtype.kind != "b" and not np.isin(flag, (0, 1)).all():
@@ -215,7 +220,7 @@ class VectorEnvironment(HostEnvironment):
         observation = following = layout.read(self.view.batch(seen, info), self._steps)
         taken = reward.copy(), over.copy(), cut.copy()  # before a reset, which may write to the same arrays
         if ended.any() and same:
-            observation = copied(following)
+            observation = copy_arrays(following)
             for index in np.flatnonzero(ended).tolist():
                 self._at = index
                 last = self._last(info, seen, index)
@@ -225,10 +230,10 @@ class VectorEnvironment(HostEnvironment):
             first, begun = begin_where(self._envs, ended)
             self._no_mask(begun)
             fresh = layout.read(self.view.batch(first, begun), self._steps)
-            following = copied(observation)
+            following = copy_arrays(observation)
             for path, array in following.items():
                 array[ended] = fresh[path][ended]
-        return Taken(observation, *taken, info, following)
+        return StepResult(observation, *taken, info, following)
 
     def _last(self, info: Mapping[str, Any], seen: Any, index: int) -> Any:
         """Return the last observation of an episode that ended in environment `index`."""
@@ -293,7 +298,7 @@ def make_vector(name: str, cls: Any, num_envs: int, info: Any = (), **own: Any) 
     return VectorEnvironment(envs, name, num_envs, info)
 
 
-def each(what: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
+def one_each(what: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Return one number per environment. Raise `Misfit` for values that would need a cast or broadcasting."""
     try:
         array = np.asarray(values)
@@ -303,7 +308,9 @@ def each(what: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
         kind = "one number" if what == "reward" else "one truth value"
         if len(shape) > 1:
             kind = f"{shape[1]} numbers"
-        raise Misfit(f"returned as {what} {found(values)}", f"it should be {kind} for each environment, {list(shape)}")
+        raise Misfit(
+            f"returned as {what} {describe_value(values)}", f"it should be {kind} for each environment, {list(shape)}"
+        )
     return array
 
 
@@ -355,7 +362,7 @@ def begin_where(envs: Any, ended: Bool[np.ndarray, " env"]) -> tuple[Any, dict[s
     """Reset the environments at the end of an episode."""
     result = envs.reset(options={"reset_mask": ended})
     if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)):
-        raise Misfit(f"returned {found(result)} from reset", "it should return (observation, info)")
+        raise Misfit(f"returned {describe_value(result)} from reset", "it should return (observation, info)")
     return result
 
 

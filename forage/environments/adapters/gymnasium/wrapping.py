@@ -44,7 +44,7 @@ class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: Any, repeats: int):
         super().__init__(env)
-        self.repeats = least("repeats", repeats, 1)
+        self.repeats = check_least("repeats", repeats, 1)
         if "render_fps" in env.metadata:
             self.metadata = {**env.metadata, "render_fps": env.metadata["render_fps"] / repeats}
 
@@ -106,7 +106,10 @@ class RewardNoise(Chance):
 
     def __init__(self, env: Any, reward_noise: float = 0.0, reward_loss: float = 0.0):
         super().__init__(env)
-        self.reward_noise, self.reward_loss = least("reward_noise", reward_noise, 0), share("reward_loss", reward_loss)
+        self.reward_noise, self.reward_loss = (
+            check_least("reward_noise", reward_noise, 0),
+            share("reward_loss", reward_loss),
+        )
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         result: Any = self.env.step(action)
@@ -125,7 +128,7 @@ class ObservationNoise(Chance):
     def __init__(self, env: Any, observation_noise: float = 0.0, blanking: float = 0.0):
         super().__init__(env)
         self.box = box_of(self, "observation-noise")
-        self.observation_noise, self.blanking = least("observation_noise", observation_noise, 0), blanking
+        self.observation_noise, self.blanking = check_least("observation_noise", observation_noise, 0), blanking
         share("blanking", blanking)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -153,8 +156,8 @@ class Delay(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: Any, action_delay: int = 0, observation_delay: int = 0, most: int | None = None):
         super().__init__(env)
-        self.action_delay = least("action_delay", action_delay, 0)
-        self.observation_delay = least("observation_delay", observation_delay, 0)
+        self.action_delay = check_least("action_delay", action_delay, 0)
+        self.observation_delay = check_least("observation_delay", observation_delay, 0)
         if most is not None and most < max(action_delay, observation_delay):
             raise ForageError(f"Delay keeps {most} steps, which is less than its delays; leave most out.")
         self.first_action = nothing(env)
@@ -181,7 +184,7 @@ class Delay(gymnasium.Wrapper[Any, Any, Any, Any]):
 def frame_stack(env: Any, frames: int = 4) -> Any:
     """Return Gymnasium's stack with the frames side by side on the last axis, as the native one has them."""
     box = box_of(env, "frame-stack", (1, 2, 3))
-    least("frames", frames, 1)
+    check_least("frames", frames, 1)
     flat = len(box.shape) == 2
 
     def side_by_side(stack: np.ndarray) -> np.ndarray:
@@ -225,8 +228,8 @@ def grey(env: Any) -> Any:
 def resize(env: Any, height: int = 84, width: int = 84) -> Any:
     """Return the environment with pictures of another size, each pixel the mean of the area that it covers."""
     box = box_of(env, "resize", (2, 3))
-    rows = area_taps(box.shape[0], least("height", height, 1))
-    columns = area_taps(box.shape[1], least("width", width, 1))
+    rows = area_taps(box.shape[0], check_least("height", height, 1))
+    columns = area_taps(box.shape[1], check_least("width", width, 1))
 
     def smaller(image: np.ndarray) -> np.ndarray:
         channels = image[..., None] if image.ndim == 2 else image
@@ -239,7 +242,7 @@ def resize(env: Any, height: int = 84, width: int = 84) -> Any:
     return wrappers.TransformObservation(env, smaller, resize_box(box, shape))
 
 
-def masked(env: Any, indices: Sequence[int]) -> Any:
+def select_entries(env: Any, indices: Sequence[int]) -> Any:
     box, kept = box_of(env, "masked", (1,)), list(indices)
     if outside := [entry for entry in kept if not 0 <= entry < box.shape[0]]:
         raise ForageError(f"masked cannot keep entry {outside[0]} of {title(env)}; it has 0 to {box.shape[0] - 1}.")
@@ -248,7 +251,7 @@ def masked(env: Any, indices: Sequence[int]) -> Any:
 
 
 def time_limit(env: Any, limit: int) -> Any:
-    return wrappers.TimeLimit(env, least("limit", limit, 1))
+    return wrappers.TimeLimit(env, check_least("limit", limit, 1))
 
 
 def rescale(env: Any, low: float = -1.0, high: float = 1.0) -> Any:
@@ -268,7 +271,7 @@ BY_NAME: dict[str, Callable[..., Any]] = {
     "rescale-action": rescale,
     "resize": resize,
     "grey": grey,
-    "masked": masked,
+    "masked": select_entries,
     "action-noise": ActionNoise,
     "reward-noise": RewardNoise,
     "observation-noise": ObservationNoise,
@@ -276,7 +279,7 @@ BY_NAME: dict[str, Callable[..., Any]] = {
 """The wrappers of environments on the host, by the names of the native wrappers."""
 
 
-def wrapped(env: Any, around: Around) -> Any:
+def wrap(env: Any, around: Around) -> Any:
     """Return an environment inside these wrappers. Raise `ForageError` for a wrapper that does not fit."""
     for name, options in around:
         env = BY_NAME[name](env, **options)
@@ -314,7 +317,7 @@ def mask_of(observation: Any, info: Mapping[str, Any]) -> Any:
     return observation.get("action_mask") if isinstance(observation, dict) else info.get("action_mask")
 
 
-def least(name: str, value: Any, lowest: float) -> Any:
+def check_least(name: str, value: Any, lowest: float) -> Any:
     if not value >= lowest:
         raise ForageError(f"{name} is {lowest:g} or more, not {value}.")
     return value

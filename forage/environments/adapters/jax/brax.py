@@ -34,7 +34,7 @@ class Brax(Simulated):
         check_times(name, episode_length, action_repeat)
         arguments = {"backend", *inspect.signature(envs._envs[target]).parameters} - {"kwargs"}
         rest = {option: value for option, value in options.items() if option in arguments}
-        self.library = foreign.made(name, envs.get_environment, target, **rest)
+        self.library = foreign.construct(name, envs.get_environment, target, **rest)
         model = getattr(self.library, "sys", None)
         known = {"episode_length", "action_repeat", *arguments}
         self.parameters, _ = foreign.with_parameters(name, model, options, known)

@@ -41,7 +41,7 @@ def dtype_of(dtype: Any) -> Any:
     return np.float32 if jnp.issubdtype(dtype, jnp.floating) else np.int32
 
 
-def observed(tree: PyTree[Any]) -> PyTree[Array]:
+def to_observation(tree: PyTree[Any]) -> PyTree[Array]:
     """Return an observation in the dtypes of `dtype_of`."""
     return jax.tree.map(lambda x: jax.lax.convert_element_type(x, dtype_of(jnp.asarray(x).dtype)), tree)
 
@@ -63,7 +63,7 @@ def box(low: Any, high: Any, shape: tuple[int, ...], dtype: Any) -> gymnasium.sp
     return gymnasium.spaces.Box(low.astype(dtype), high.astype(dtype), shape, dtype)
 
 
-def unbounded(shape: tuple[int, ...], dtype: Any) -> gymnasium.spaces.Box:
+def unbounded_box(shape: tuple[int, ...], dtype: Any) -> gymnasium.spaces.Box:
     """Return a box of every value that an array can have."""
     dtype = dtype_of(dtype)
     if dtype in (np.float32, np.bool_):
@@ -92,7 +92,7 @@ def bounds(space: gymnasium.Space[Any], which: str) -> list[Any]:
     return [getattr(space, which).astype(np.float32)]
 
 
-def unknown(name: str, option: str, known: Iterable[str]) -> ForageError:
+def unknown_option(name: str, option: str, known: Iterable[str]) -> ForageError:
     """Return one sentence for an option that is not there."""
     known = sorted(set(known))
     hint = did_you_mean(difflib.get_close_matches(option, known, n=3, cutoff=0.4))
@@ -115,7 +115,7 @@ def with_parameters(
         elif option in others:
             rest[option] = value
         else:
-            raise unknown(name, option, (*known, *others))
+            raise unknown_option(name, option, (*known, *others))
     return parameters, rest
 
 
@@ -137,7 +137,7 @@ def like(name: str, option: str, value: Any, default: Any) -> Any:
     return type(default)(value) if isinstance(default, bool | int | float) else given.astype(wanted.dtype)
 
 
-def made(name: str, make: Any, *arguments: Any, **options: Any) -> Any:
+def construct(name: str, make: Any, *arguments: Any, **options: Any) -> Any:
     """Call a library's constructor and turn its errors into one sentence."""
     try:
         return make(*arguments, **options)

@@ -49,7 +49,7 @@ class Craftax(Environment):
         static = cls.default_static_params()
         fixed = vars(static)
         given = {option: value for option, value in options.items() if option in fixed}
-        self.library = foreign.made(name, cls, static.replace(**given))
+        self.library = foreign.construct(name, cls, static.replace(**given))
         self.parameters, _ = foreign.with_parameters(name, self.library.default_params, options, fixed)
         self.id = target
 
@@ -69,14 +69,14 @@ class Craftax(Environment):
     def reset(self, key: Key[Array, ""]) -> tuple[Any, Float[Array, "..."]]:
         observation, state = self.library.reset_env(key, self.parameters)
         state = state.replace(state_rng=own(state.state_rng))
-        return foreign.strong(state), foreign.observed(observation)
+        return foreign.strong(state), foreign.to_observation(observation)
 
     def step(self, state: Any, action: Int[Array, ""], key: Key[Array, ""]) -> tuple[Any, Step]:
         observation, state, reward, done, info = self.library.step_env(own(key), state, action, self.parameters)
         endless = self.parameters.replace(max_timesteps=foreign.FOREVER)
         terminated = jnp.asarray(self.library.is_terminal(state, endless), bool)
         return foreign.strong(state), Step(
-            foreign.observed(observation),
+            foreign.to_observation(observation),
             jnp.asarray(reward, jnp.float32),
             terminated,
             jnp.asarray(done, bool) & ~terminated,

@@ -53,7 +53,7 @@ class Gymnax(Environment):
         name = f"gymnax:{target}"
         arguments = inspect.signature(gymnax.registration._registry[target]).parameters
         rest = {option: value for option, value in options.items() if option in arguments}
-        self.library, parameters = foreign.made(name, gymnax.make, target, **rest)
+        self.library, parameters = foreign.construct(name, gymnax.make, target, **rest)
         self.parameters, _ = foreign.with_parameters(name, parameters, options, arguments)
         self.id = target
         observation, _ = jax.eval_shape(self.library.reset_env, prng.key(0), self.parameters)
@@ -73,14 +73,14 @@ class Gymnax(Environment):
 
     def reset(self, key: Key[Array, ""]) -> tuple[Any, PyTree[Array]]:
         observation, state = self.library.reset_env(key, self.parameters)
-        return foreign.strong(state), foreign.observed(observation)
+        return foreign.strong(state), foreign.to_observation(observation)
 
     def step(self, state: Any, action: PyTree[Array], key: Key[Array, ""]) -> tuple[Any, Step]:
         observation, state, reward, terminated, info = self.library.step_env(key, state, action, self.parameters)
         truncated = self.library.is_truncated(state, self.parameters)
         terminated = jnp.asarray(terminated, bool)
         return foreign.strong(state), Step(
-            foreign.observed(observation),
+            foreign.to_observation(observation),
             jnp.asarray(reward, jnp.float32),
             terminated,
             jnp.asarray(truncated, bool) & ~terminated,

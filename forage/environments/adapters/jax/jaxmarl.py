@@ -170,8 +170,8 @@ class JaxMARL(Environment):
             world = together.reshape(*together.shape[:-2], -1) if observation.ndim > 2 else observation.reshape(-1)
         world = jnp.broadcast_to(jnp.asarray(world, jnp.float32), (number, *world.shape))
         shown = {
-            "observation": numbered(observation) if self.identity else observation,
-            STATE: numbered(world),
+            "observation": append_identity(observation) if self.identity else observation,
+            STATE: append_identity(world),
         }
         mask = self.mask(inner)
         if mask is not None:
@@ -238,7 +238,7 @@ class JaxMARL(Environment):
         return foreign.figure_picture(figure.fig)
 
 
-def numbered(x: Float[Array, "agent ..."]) -> Float[Array, "agent ..."]:
+def append_identity(x: Float[Array, "agent ..."]) -> Float[Array, "agent ..."]:
     """Append each agent's number, one-hot, as entries of a vector or as channels of an image."""
     number = x.shape[0]
     one_hot = jnp.eye(number, dtype=x.dtype).reshape(number, *(1,) * (x.ndim - 2), number)

@@ -39,11 +39,11 @@ class Family(NamedTuple):
     mask: str = ""  # the method that says which actions are allowed
 
 
-def always(env: Any, state: Any, reward: Any) -> Bool[Array, ""]:
+def always_terminal(env: Any, state: Any, reward: Any) -> Bool[Array, ""]:
     return jnp.bool_(True)
 
 
-def never(env: Any, state: Any, reward: Any) -> Bool[Array, ""]:
+def never_terminal(env: Any, state: Any, reward: Any) -> Bool[Array, ""]:
     return jnp.bool_(False)
 
 
@@ -71,12 +71,12 @@ def nav_crashed(env: Any, state: Any) -> Bool[Array, " agent"]:
 
 
 # MPE and SMAX look at the clock before they advance it, so that their episodes are one step longer than they say.
-MPE = Family("MPE", always, lambda env: int(env.max_steps) + 1)
+MPE = Family("MPE", always_terminal, lambda env: int(env.max_steps) + 1)
 SMAX = Family("SMAX", smax_time, lambda env: int(env.max_steps) + 1, falls=True, mask="get_avail_actions")
 OTHERS = {
     "switch_riddle": Family("switch_riddle", riddle_time),
-    "hanabi": Family("hanabi", never, lambda env: None, waits=hanabi_others, mask="get_legal_moves"),
-    "coin_game": Family("coin_game", always, lambda env: None),
+    "hanabi": Family("hanabi", never_terminal, lambda env: None, waits=hanabi_others, mask="get_legal_moves"),
+    "coin_game": Family("coin_game", always_terminal, lambda env: None),
     "jaxnav": Family("jaxnav", nav_time, leaves=True, waits=nav_crashed),
 }
 
@@ -107,9 +107,9 @@ def resolve(target: str, options: dict[str, Any]) -> tuple[Any, Family]:
             options["scenario"] = MAP_NAME_TO_SCENARIO[scenario]
         return jaxmarl.make("HeuristicEnemySMAX" if rest else "SMAX", **options), SMAX
     if base == "overcooked":
-        return jaxmarl.make(base, layout=overcooked_layouts[rest], **options), Family(base, always)
+        return jaxmarl.make(base, layout=overcooked_layouts[rest], **options), Family(base, always_terminal)
     if base == "overcooked_v2":
-        return jaxmarl.make(base, layout=rest, **options), Family(base, always)
+        return jaxmarl.make(base, layout=rest, **options), Family(base, always_terminal)
     return jaxmarl.make(target, **options), OTHERS.get(target, MPE)
 
 
@@ -120,4 +120,4 @@ def check_options(name: str, env: Any, options: dict[str, Any]) -> None:
     known = sorted(known - {"self", "args", "kwargs", "env_kwargs"})
     for option in options:
         if option not in known:
-            raise foreign.unknown(name, option, known)
+            raise foreign.unknown_option(name, option, known)

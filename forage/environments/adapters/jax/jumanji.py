@@ -55,7 +55,7 @@ class Jumanji(Environment):
         name = f"jumanji:{target}"
         arguments = set(inspect.signature(registration.load(registration._REGISTRY[target].entry_point)).parameters)
         foreign.with_parameters(name, None, options, {*arguments, "flatten", "joint"} - {"viewer"})
-        self.library = foreign.made(name, registration.make, target, **options)
+        self.library = foreign.construct(name, registration.make, target, **options)
         self.endless = None
         if hasattr(self.library, "time_limit"):
             self.endless = copy.copy(self.library)
@@ -118,7 +118,7 @@ class Jumanji(Environment):
         )
 
     def _observed(self, observation: Any) -> PyTree[Array]:
-        tree = foreign.observed(named(observation))
+        tree = foreign.to_observation(to_dictionary(observation))
         if not self._masks():
             return self._seen(tree)
         mask = tree.pop(MASK)
@@ -176,12 +176,12 @@ class Jumanji(Environment):
             matplotlib.pyplot.switch_backend(backend)
 
 
-def named(observation: Any) -> Any:
+def to_dictionary(observation: Any) -> Any:
     """Named tuples and data classes as dictionaries, all the way down."""
     if hasattr(observation, "_asdict"):
-        return {name: named(part) for name, part in observation._asdict().items()}
+        return {name: to_dictionary(part) for name, part in observation._asdict().items()}
     if hasattr(observation, "__dataclass_fields__"):
-        return {name: named(getattr(observation, name)) for name in observation.__dataclass_fields__}
+        return {name: to_dictionary(getattr(observation, name)) for name in observation.__dataclass_fields__}
     return observation
 
 
@@ -194,7 +194,7 @@ def convert(spec: Any) -> gymnasium.Space[Any]:
     if isinstance(spec, specs.BoundedArray):
         return foreign.box(spec.minimum, spec.maximum, tuple(spec.shape), spec.dtype)
     if isinstance(spec, specs.Array):
-        return foreign.unbounded(tuple(spec.shape), spec.dtype)
+        return foreign.unbounded_box(tuple(spec.shape), spec.dtype)
     inner = {name: part for name, part in vars(spec).items() if isinstance(part, specs.Spec)}
     return gymnasium.spaces.Dict({name: convert(part) for name, part in inner.items()})
 

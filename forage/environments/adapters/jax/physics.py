@@ -68,7 +68,7 @@ class Simulated(Environment):
 
     def shown(self, observation: PyTree[Array]) -> PyTree[Array]:
         """Return the agent's part of the library's observation."""
-        return foreign.observed(dict(observation) if isinstance(observation, dict) else observation)
+        return foreign.to_observation(dict(observation) if isinstance(observation, dict) else observation)
 
     def measured(self) -> tuple[tuple[str, tuple[int, ...], Any], ...]:
         """Return names, shapes and dtypes of the observation. Tracing a reset takes seconds, so this happens once."""
@@ -79,7 +79,7 @@ class Simulated(Environment):
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
         parts: dict[str, gymnasium.Space[Any]] = {
-            name: foreign.unbounded(shape, dtype) for name, shape, dtype in self.shapes
+            name: foreign.unbounded_box(shape, dtype) for name, shape, dtype in self.shapes
         }
         return parts[""] if "" in parts else gymnasium.spaces.Dict(parts)
 

@@ -59,7 +59,7 @@ class Playground(Simulated):
         # `impl` chooses between MJX in JAX and in Warp, which needs a GPU.
         if "impl" in known:
             chosen.setdefault("impl", "jax")
-        self.library = foreign.made(name, registry.load, target, config_overrides=chosen)
+        self.library = foreign.construct(name, registry.load, target, config_overrides=chosen)
         self.parameters, _ = foreign.with_parameters(name, self.library.mjx_model, options, {*known, "privileged"})
         self.id, self.prefix, self.privileged = target, "playground", bool(privileged)
         self.episode_length, self.action_repeat = int(episode_length), int(action_repeat)

@@ -48,7 +48,7 @@ class XLand(Environment):
         """Raise `ForageError` for an option, a benchmark or a ruleset that is not there."""
         name = f"xland:{target}"
         fixed = {"height", "width", "view_size", "max_steps", "grid_type"}
-        self.library, parameters = foreign.made(name, registration.make, target)
+        self.library, parameters = foreign.construct(name, registration.make, target)
         known = {option for option in fixed if hasattr(parameters, option)}
         foreign.with_parameters(name, None, options, known | {"benchmark", "ruleset"})
         parameters = parameters.replace(**options)
@@ -104,7 +104,7 @@ def from_benchmark(name: str, benchmark: str, ruleset: int) -> RuleSet:
     known = benchmarks.registered_benchmarks()
     if benchmark not in known:
         raise ForageError(f"{name} has no benchmark {benchmark!r}; there are {', '.join(known)}.")
-    loaded = foreign.made(f"the benchmark {benchmark}", benchmarks.load_benchmark, benchmark)
+    loaded = foreign.construct(f"the benchmark {benchmark}", benchmarks.load_benchmark, benchmark)
     if not 0 <= ruleset < loaded.num_rulesets():
         raise ForageError(f"{benchmark} has the rulesets 0 to {loaded.num_rulesets() - 1}, not {ruleset}.")
     return loaded.get_ruleset(ruleset)

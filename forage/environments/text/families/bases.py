@@ -14,7 +14,7 @@ DIGITS = "0123456789abcdef"
 BITS = (6, 7, 9, 11, 13, 16)  # of the number, by level
 
 
-def written(value: int, base: int) -> str:
+def to_base(value: int, base: int) -> str:
     """Return a positive number in a base."""
     text = ""
     while value:
@@ -43,9 +43,9 @@ class Bases(Family):
             before, after = after, before
         if difficulty > 2:
             before, after = (int(base) for base in generator.permutation([2, 3, 8, 10, 16])[:2])
-        text = written(value, before)
+        text = to_base(value, before)
         data = {"number": value, "from": before, "to": after}
-        return Problem(f"Write {text} (base {before}) in base {after}.", written(value, after), data)
+        return Problem(f"Write {text} (base {before}) in base {after}.", to_base(value, after), data)
 
     def size(self, problem: Problem) -> int:
         return problem.data["number"].bit_length()
@@ -56,7 +56,7 @@ class Bases(Family):
         lines = []
         if before != 10:
             total = 0
-            for digit in written(value, before):
+            for digit in to_base(value, before):
                 amount = DIGITS.index(digit)
                 lines.append(f"{total} * {before} + {amount} = {total * before + amount}")
                 total = total * before + amount

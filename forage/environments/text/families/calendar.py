@@ -52,18 +52,18 @@ class Calendar(Family):
             plural = "s" if days > 1 else ""
             prompt, answer = (
                 f"Today is {weekday}. Which weekday is it in {days} day{plural}?",
-                self._later(weekday, days),
+                self._weekday_after(weekday, days),
             )
         elif difficulty == 2:
             prompt, answer = f"Which date is {days} days after {start}?", str(end)
         elif difficulty == 3:
             prompt, answer = f"How many days is it from {start} to {end}?", str(days)
         else:
-            prompt, answer = f"{start} is a {weekday}. Which weekday is {end}?", self._later(weekday, days)
+            prompt, answer = f"{start} is a {weekday}. Which weekday is {end}?", self._weekday_after(weekday, days)
         data = {"level": difficulty, "start": str(start), "days": days, "weekday": weekday}
         return Problem(prompt, answer, data)
 
-    def _later(self, weekday: str, days: int) -> str:
+    def _weekday_after(self, weekday: str, days: int) -> str:
         """Return the weekday after this number of days."""
         return DAYS[(DAYS.index(weekday) + days) % 7]
 

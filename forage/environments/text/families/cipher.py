@@ -11,7 +11,7 @@ from forage.environments.text.problems import Family, Problem
 SIZES = ((3, 1), (4, 3), (6, 5), (8, 9), (10, 13))  # letters and places, by level
 
 
-def shifted(text: str, shift: int) -> str:
+def shift_letters(text: str, shift: int) -> str:
     """Return a word with each letter moved by `shift` places in the alphabet, with a after z."""
     return "".join(LETTERS[(LETTERS.index(letter) + shift) % len(LETTERS)] for letter in text)
 
@@ -31,14 +31,14 @@ class Cipher(Family):
         places = f"{shift} place{'s' if shift > 1 else ''} {'back' if back else 'on'}"
         prompt = f"Move each letter of {text} {places} in the alphabet, where a comes after z."
         shift = -shift if back else shift
-        return Problem(prompt, shifted(text, shift), {"word": text, "shift": shift})
+        return Problem(prompt, shift_letters(text, shift), {"word": text, "shift": shift})
 
     def size(self, problem: Problem) -> int:
         return len(problem.data["word"])
 
     def reason(self, problem: Problem) -> str:
         """Move one letter after the other."""
-        text, moved = problem.data["word"], shifted(problem.data["word"], problem.data["shift"])
+        text, moved = problem.data["word"], shift_letters(problem.data["word"], problem.data["shift"])
         return ", ".join(f"{old} to {new}" for old, new in zip(text, moved, strict=True)) + "."
 
     def read(self, problem: Problem, found: str) -> str | None:

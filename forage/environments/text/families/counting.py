@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from forage.environments.text.draws import one, some
+from forage.environments.text.draws import draw_several, one
 from forage.environments.text.problems import Family, Problem
 
 WORDS = ("the", "a", "cat", "dog", "sun", "moon", "sees", "likes", "and", "then", "red", "blue")
@@ -19,7 +19,7 @@ class Counting(Family):
     bounded = True
 
     def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
-        known = some(generator, WORDS, 5)
+        known = draw_several(generator, WORDS, 5)
         text = [one(generator, known) for _ in range((5, 10, 15, 20, 30, 40)[difficulty])]
         asked = one(generator, known)
         prompt = f'How often does the word "{asked}" occur in: {" ".join(text)}'

@@ -12,7 +12,7 @@ ALPHABET = "abcde"
 KINDS = ("append", "front", "remove", "replace", "reverse", "rotate", "swap", "double")
 
 
-def edited(text: str, edit: list[str]) -> str:
+def apply_edit(text: str, edit: list[str]) -> str:
     """Return a word after one edit."""
     kind, *letters = edit
     if kind == "append":
@@ -32,7 +32,7 @@ def edited(text: str, edit: list[str]) -> str:
     return text + text[-1]
 
 
-def described(edit: list[str]) -> str:
+def describe_edit(edit: list[str]) -> str:
     """Return one edit in words."""
     kind, *letters = edit
     return {
@@ -62,10 +62,10 @@ class Edits(Family):
             first, second = (ALPHABET[int(place)] for place in generator.permutation(len(ALPHABET))[:2])
             kind = one(generator, KINDS)
             edit = [kind, *{"append": first, "front": first, "remove": first, "replace": first + second}.get(kind, "")]
-            if after := edited(text, edit):
+            if after := apply_edit(text, edit):
                 text = after
                 edits.append(edit)
-        prompt = f"Start with {start}. {'; '.join(map(described, edits)).capitalize()}. What is the word now?"
+        prompt = f"Start with {start}. {'; '.join(map(describe_edit, edits)).capitalize()}. What is the word now?"
         return Problem(prompt, text, {"start": start, "edits": edits})
 
     def size(self, problem: Problem) -> int:
@@ -75,8 +75,8 @@ class Edits(Family):
         """Write the word after each edit."""
         text, lines = problem.data["start"], []
         for edit in problem.data["edits"]:
-            text = edited(text, edit)
-            lines.append(f"{described(edit)}: {text}")
+            text = apply_edit(text, edit)
+            lines.append(f"{describe_edit(edit)}: {text}")
         return ", ".join(lines) + "."
 
     def read(self, problem: Problem, found: str) -> str | None:

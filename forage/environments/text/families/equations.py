@@ -8,7 +8,7 @@ from forage.environments.text.draws import number, one
 from forage.environments.text.problems import Family, Problem
 
 
-def signed(value: int) -> str:
+def signed_number(value: int) -> str:
     """Return a number with its sign in front, for the middle of a sum."""
     return f"+ {value}" if value >= 0 else f"- {-value}"
 
@@ -43,11 +43,11 @@ class Equations(Family):
     def _problem(self, level: int, x: int, y: int, a: int, b: int, c: int, d: int) -> Problem:
         """Write the equations that numbers stand for."""
         if level < 2:
-            text = f"{term(a)} {signed(b)} = {a * x + b}"
+            text = f"{term(a)} {signed_number(b)} = {a * x + b}"
         elif level == 2:
-            text = f"{term(a)} {signed(b)} = {term(c)} {signed(a * x + b - c * x)}"
+            text = f"{term(a)} {signed_number(b)} = {term(c)} {signed_number(a * x + b - c * x)}"
         elif level == 3:
-            text = f"{a}(x {signed(b)}) {signed(d)} = {term(c)} {signed(a * (x + b) + d - c * x)}"
+            text = f"{a}(x {signed_number(b)}) {signed_number(d)} = {term(c)} {signed_number(a * (x + b) + d - c * x)}"
         else:
             plus = f"+ {term(b, 'y')}", f"{'+' if d > 0 else '-'} {term(abs(d), 'y')}"
             text = f"{term(a)} {plus[0]} = {a * x + b * y} and {term(c)} {plus[1]} = {c * x + d * y}"
@@ -61,17 +61,17 @@ class Equations(Family):
         """Isolate x and divide."""
         level, x, y, a, b, c, d = (problem.data[key] for key in ("level", "x", "y", "a", "b", "c", "d"))
         if level == 0:
-            return f"x = {x + b} {signed(-b)} = {x}."
+            return f"x = {x + b} {signed_number(-b)} = {x}."
         if level == 1:
-            return f"{term(a)} = {a * x + b} {signed(-b)} = {a * x}, x = {a * x} / {a} = {x}."
+            return f"{term(a)} = {a * x + b} {signed_number(-b)} = {a * x}, x = {a * x} / {a} = {x}."
         if level < 4:
             constant, lines = b, []
             if level == 3:
                 constant = a * b + d
-                lines = [f"{term(a)} {signed(a * b)} {signed(d)} = {term(a)} {signed(constant)}"]
+                lines = [f"{term(a)} {signed_number(a * b)} {signed_number(d)} = {term(a)} {signed_number(constant)}"]
             right = a * x + constant - c * x
             rest, total = a - c, right - constant
-            lines += [f"{term(rest)} = {right} {signed(-constant)} = {total}"]
+            lines += [f"{term(rest)} = {right} {signed_number(-constant)} = {total}"]
             return ", ".join([*lines, *([f"x = {total} / {rest} = {x}"] if rest != 1 else [])]) + "."
         first, second, whole = a * x + b * y, c * x + d * y, a * d - c * b
         left = f"({a} * {d} - {c} * {b})x = {first} * {d} - {second} * {b}"

@@ -10,7 +10,7 @@ from forage.environments.text.draws import number
 from forage.environments.text.problems import Family, Problem
 
 
-def left(problem: Problem) -> tuple[int, int]:
+def remaining_range(problem: Problem) -> tuple[int, int]:
     """Return the least and the greatest number that the replies leave."""
     low, high = problem.data["range"]
     for guess, reply in problem.data["replies"]:
@@ -49,10 +49,10 @@ class Guessing(Family):
 
     def reason(self, problem: Problem) -> str:
         """Name the remaining range and its middle."""
-        low, high = left(problem)
+        low, high = remaining_range(problem)
         return f"It is from {low} to {high}. ({low} + {high}) / 2 = {(low + high) / 2:g}."
 
     def judge(self, problem: Problem, value: Any) -> bool:
         """Return whether a guess is a middle of the remaining range."""
-        low, high = left(problem)
+        low, high = remaining_range(problem)
         return value in ((low + high) // 2, (low + high + 1) // 2)

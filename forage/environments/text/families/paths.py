@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from forage.environments.text import answers
-from forage.environments.text.draws import number, some
+from forage.environments.text.draws import draw_several, number
 from forage.environments.text.problems import Family, Problem
 
 NAMES = "ABCDEFGHIJKL"
@@ -52,13 +52,13 @@ class Paths(Family):
     def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
         count = NODES[difficulty]
         while True:
-            nodes = some(generator, NAMES, count)
+            nodes = draw_several(generator, NAMES, count)
             pairs = [(node, nodes[number(generator, 0, place)]) for place, node in enumerate(nodes[1:])]
             edges = {"".join(sorted(pair)) for pair in pairs}
             while len(edges) < count - 1 + count // 2:
-                edges.add("".join(sorted(some(generator, nodes, 2))))
-            listed = some(generator, sorted(edges), len(edges))
-            start, goal = some(generator, nodes, 2)
+                edges.add("".join(sorted(draw_several(generator, nodes, 2))))
+            listed = draw_several(generator, sorted(edges), len(edges))
+            start, goal = draw_several(generator, nodes, 2)
             path, _ = search(listed, start, goal)
             if len(path) > 2:
                 break

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from forage.environments.text import patterns
-from forage.environments.text.draws import number, one, some, word
+from forage.environments.text.draws import draw_several, number, one, word
 from forage.environments.text.problems import Family, Problem
 
 ALPHABET = "abc"
@@ -35,9 +35,9 @@ class Regex(Family):
             pattern = patterns.Pattern(hidden)
             words = {"".join(self._instance(generator, *piece) for piece in pieces) for _ in range(DRAWS)}
             inside = sorted(each for each in words if 0 < len(each) <= 12)
-            others = {self._near(generator, one(generator, inside)) for _ in range(DRAWS)} if inside else set()
+            others = {self._change_letter(generator, one(generator, inside)) for _ in range(DRAWS)} if inside else set()
             outside = sorted(each for each in others if each and not pattern.matches(each))
-            inside, outside = some(generator, inside, WORDS), some(generator, outside, WORDS)
+            inside, outside = draw_several(generator, inside, WORDS), draw_several(generator, outside, WORDS)
             limit = len(hidden) + ROOM
             if len(inside) == len(outside) == WORDS and len("|".join(inside)) > limit:
                 break
@@ -66,7 +66,7 @@ class Regex(Family):
             return word(generator, count, atom[1:-1])
         return atom.strip("()") * count
 
-    def _near(self, generator: np.random.Generator, text: str) -> str:
+    def _change_letter(self, generator: np.random.Generator, text: str) -> str:
         """Put another letter somewhere, add one or leave one out."""
         place, kind = number(generator, 0, len(text) - 1), number(generator, 0, 2)
         letter = "" if kind == 2 else one(generator, ALPHABET)
@@ -81,7 +81,7 @@ class Regex(Family):
 
     def read(self, problem: Problem, found: str) -> patterns.Pattern | None:
         """Return the automaton of a pattern that is short enough."""
-        return patterns.compiled(found) if len(found) <= problem.data["limit"] else None
+        return patterns.compile_pattern(found) if len(found) <= problem.data["limit"] else None
 
     def judge(self, problem: Problem, value: Any) -> bool:
         """Return whether a pattern matches the words it should, and no other."""

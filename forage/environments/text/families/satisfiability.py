@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from forage.environments.text.draws import number, some
+from forage.environments.text.draws import draw_several, number
 from forage.environments.text.problems import Family, Problem
 
 VARIABLES = (3, 4, 5, 6, 7, 8)  # by level
@@ -30,7 +30,7 @@ class Satisfiability(Family):
         values = {name: bool(generator.integers(2)) for name in names}
         clauses: list[list[str]] = []
         while len(clauses) < 2 * len(names):
-            chosen = some(generator, names, number(generator, 2, min(3, len(names))))
+            chosen = draw_several(generator, names, number(generator, 2, min(3, len(names))))
             clause = [f"{'not ' if generator.integers(2) else ''}{name}" for name in chosen]
             if true(clause, values):
                 clauses.append(clause)

@@ -11,7 +11,7 @@ from forage.environments.text.draws import number
 from forage.environments.text.problems import Family, Problem
 
 
-def listed(numbers: list[int]) -> str:
+def join_numbers(numbers: list[int]) -> str:
     """Return numbers with spaces between them."""
     return " ".join(map(str, numbers))
 
@@ -28,9 +28,9 @@ class Sorting(Family):
         numbers = [number(generator, 0, 99) for _ in range(3 + 2 * difficulty)]
         falling = bool(generator.integers(2))
         order = "greatest to least" if falling else "least to greatest"
-        answer = listed(sorted(numbers, reverse=falling))
+        answer = join_numbers(sorted(numbers, reverse=falling))
         data = {"numbers": numbers, "falling": falling}
-        return Problem(f"Sort from {order}: {listed(numbers)}", answer, data)
+        return Problem(f"Sort from {order}: {join_numbers(numbers)}", answer, data)
 
     def size(self, problem: Problem) -> int:
         return len(problem.data["numbers"])
@@ -40,7 +40,7 @@ class Sorting(Family):
         rows, row, sign = [], [], -1 if problem.data["falling"] else 1
         for value in problem.data["numbers"]:
             insort(row, sign * value)
-            rows.append(listed([sign * each for each in row]))
+            rows.append(join_numbers([sign * each for each in row]))
         return " | ".join(rows) + "."
 
     def read(self, problem: Problem, found: str) -> list[int] | None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from forage.environments.text import answers, queries
-from forage.environments.text.draws import number, one, some
+from forage.environments.text.draws import draw_several, number, one
 from forage.environments.text.problems import Family, Problem
 
 NAMES = ("Ann", "Ben", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hana")
@@ -60,7 +60,7 @@ class SQL(Family):
 
     def _tables(self, generator: np.random.Generator, level: int, ages: list[int]) -> dict[str, dict[str, Any]]:
         """Draw the rows of people, the first of given ages, and of their orders at level 4."""
-        names = some(generator, NAMES, 5 + len(ages))
+        names = draw_several(generator, NAMES, 5 + len(ages))
         people = [[name, number(generator, 18, 60), one(generator, CITIES)] for name in names]
         for row, each in zip(people, ages, strict=False):
             row[1] = each
@@ -128,8 +128,8 @@ class SQL(Family):
 
     def extract(self, text: str) -> str | None:
         """Return the tagged answer, or else the last block of SQL."""
-        found = answers.tagged(text)
-        return found if found is not None else answers.fenced(text, "sql")
+        found = answers.extract_answer(text)
+        return found if found is not None else answers.extract_code(text, "sql")
 
     def read(self, problem: Problem, found: str) -> tuple[str, list[tuple[Any, ...]]] | None:
         """Return a query that runs on the tables shown, and the rows that it gives there."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from forage.environments.text import answers
-from forage.environments.text.draws import some
+from forage.environments.text.draws import draw_several
 from forage.environments.text.problems import Family, Problem
 
 CELLS = range(16)
@@ -56,7 +56,7 @@ def complete(generator: np.random.Generator, grid: str = "." * 16) -> str:
     if cell < 0:
         return grid
     digits = possible(grid, cell)
-    for digit in some(generator, digits, len(digits)):
+    for digit in draw_several(generator, digits, len(digits)):
         if found := complete(generator, grid[:cell] + digit + grid[cell + 1 :]):
             return found
     return ""

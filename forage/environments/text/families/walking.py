@@ -14,7 +14,7 @@ LEFT, RIGHT = 0, -1  # instructions; those above 0 are steps ahead
 COUNTS = (2, 4, 6, 9, 12)  # instructions, by level
 
 
-def walked(heading: int, instructions: list[int]) -> list[tuple[int, int, int]]:
+def walk_instructions(heading: int, instructions: list[int]) -> list[tuple[int, int, int]]:
     """Return x, y and heading after each instruction."""
     x, y, seen = 0, 0, []
     for instruction in instructions:
@@ -26,7 +26,7 @@ def walked(heading: int, instructions: list[int]) -> list[tuple[int, int, int]]:
     return seen
 
 
-def said(instruction: int) -> str:
+def instruction_words(instruction: int) -> str:
     """Return one instruction in words."""
     return f"go {instruction}" if instruction > 0 else "turn right" if instruction == RIGHT else "turn left"
 
@@ -43,8 +43,8 @@ class Walking(Family):
         heading, count = number(generator, 0, 3), COUNTS[difficulty]
         turns = [generator.random() < 0.5 for _ in range(count - 1)]
         instructions = [one(generator, (LEFT, RIGHT)) if turn else number(generator, 1, 9) for turn in (*turns, False)]
-        x, y, _ = walked(heading, instructions)[-1]
-        steps = ", ".join(map(said, instructions)).capitalize()
+        x, y, _ = walk_instructions(heading, instructions)[-1]
+        steps = ", ".join(map(instruction_words, instructions)).capitalize()
         prompt = f"Start at 0,0 facing {HEADINGS[heading]}. {steps}. Where are you? Answer as x,y."
         return Problem(prompt, f"{x},{y}", {"heading": heading, "instructions": instructions})
 
@@ -53,7 +53,7 @@ class Walking(Family):
 
     def reason(self, problem: Problem) -> str:
         """Write place and heading after each instruction."""
-        seen = walked(problem.data["heading"], problem.data["instructions"])
+        seen = walk_instructions(problem.data["heading"], problem.data["instructions"])
         return "; ".join(f"{x},{y} {HEADINGS[heading]}" for x, y, heading in seen) + "."
 
     def read(self, problem: Problem, found: str) -> list[int] | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from forage.environments.text.games.game import Game
-from forage.environments.text.named import made
+from forage.environments.text.named import make_part
 
 GAMES = {
     "maze": "maze:Maze",
@@ -30,4 +30,4 @@ GAMES = {
 
 def make(name: str, **options: Any) -> Game:
     """Return a game by its name, with options of its class; raise ForageError if there is none of that name."""
-    return made("game", GAMES, __name__, name, options)
+    return make_part("game", GAMES, __name__, name, options)

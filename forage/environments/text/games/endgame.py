@@ -46,7 +46,7 @@ class Endgame:
         self.draw = random.Random(seed)
         while True:
             self.king, self.other, self.black = ((self.draw.randrange(8), self.draw.randrange(8)) for _ in range(3))
-            apart = len({self.king, self.other, self.black}) == 3 and not beside(self.king, self.black)
+            apart = len({self.king, self.other, self.black}) == 3 and not are_adjacent(self.king, self.black)
             if apart and not self.attacked(self.black) and self.escapes():
                 break
         self.moves = self.turns = 0
@@ -74,7 +74,9 @@ class Endgame:
 
     def attacked(self, square: Square) -> bool:
         """Return whether white attacks a square; squares behind the black king count as attacked."""
-        return beside(self.king, square) or (self.other != square and square in self.reach(self.other, {self.king}))
+        return are_adjacent(self.king, square) or (
+            self.other != square and square in self.reach(self.other, {self.king})
+        )
 
     def escapes(self) -> list[Square]:
         """Return the squares open to the black king, including that of an unguarded piece."""
@@ -89,7 +91,7 @@ class Endgame:
             return None
         to = (ord(found[2]) - ord("a"), int(found[3]) - 1)
         if found[1] == "K":
-            good = beside(self.king, to) and to != self.other and not beside(to, self.black)
+            good = are_adjacent(self.king, to) and to != self.other and not are_adjacent(to, self.black)
         else:
             good = to in self.reach(self.other, {self.king, self.black}) and to not in (self.king, self.black)
         return (found[1], to) if good else None
@@ -134,6 +136,6 @@ class Endgame:
         return self.draw.choice([square for square in free if room[square] == max(room.values())])
 
 
-def beside(one: Square, other: Square) -> bool:
+def are_adjacent(one: Square, other: Square) -> bool:
     """Return whether two squares touch."""
     return max(abs(one[0] - other[0]), abs(one[1] - other[1])) == 1

@@ -88,8 +88,8 @@ class Maze:
         said = near.get(len(walls), f"There are walls {', '.join(walls)}.")
         if self.sees == "walls":
             return said
-        goal = f"The goal is at position {spaced(self.goal)}."
-        return f"{goal} Your current position is at position {spaced(self.place)}. {said}"
+        goal = f"The goal is at position {space_digits(self.goal)}."
+        return f"{goal} Your current position is at position {space_digits(self.place)}. {said}"
 
     def reply(self, text: str) -> Turn:
         """Move, and return the new observation."""
@@ -109,7 +109,7 @@ class Maze:
         return self.words(), -1.0 if move else -4.0, False
 
 
-def spaced(place: tuple[int, int]) -> str:
+def space_digits(place: tuple[int, int]) -> str:
     """Return a place with its digits apart."""
     return ", ".join(" ".join(str(number)) for number in place)
 

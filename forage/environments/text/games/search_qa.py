@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from typing import ClassVar, cast
 
-from forage.environments.text.answers import tagged
+from forage.environments.text.answers import extract_answer
 from forage.environments.text.games.game import Turn, running, whole
 from forage.environments.text.tools.search import Search, words
 from forage.environments.text.tools.tool import Tool
@@ -82,7 +82,7 @@ class SearchQA:
         syntax = self.toolbox.syntax
         written = syntax.answer_begin in text or syntax.answer_end in text
         self.right = self.right and not written and not any(one.error for one in found.answers)
-        answer = tagged(text)
+        answer = extract_answer(text)
         self.told = {"executed": float(not any(one.error for one in found.answers))}
         if found.answers and answer is None and self.turn < self.tries:
             return found.text, 0.0, False

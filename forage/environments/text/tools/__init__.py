@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forage.environments.text.named import made
+from forage.environments.text.named import make_part
 from forage.environments.text.tools.tool import Tool
 
 TOOLS = {
@@ -22,4 +22,4 @@ TOOLS = {
 
 def make(name: str, **options: Any) -> Tool:
     """Return a tool by its name, with options of its class; raise ForageError if there is none of that name."""
-    return made("tool", TOOLS, __name__, name, options)
+    return make_part("tool", TOOLS, __name__, name, options)

@@ -150,7 +150,7 @@ def root(value: Number) -> Number:
     return math.sqrt(value)
 
 
-def rounded(value: Number, digits: Number = Fraction(0)) -> Number:
+def round_number(value: Number, digits: Number = Fraction(0)) -> Number:
     """Return a value rounded to `digits` decimal places, halves to the even one."""
     places = whole(digits, 100)
     return round(value, places) if places else Fraction(round(value))
@@ -170,7 +170,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Number], int, int]] = {
     "abs": (abs, 1, 1),
     "min": (min, 1, 100),
     "max": (max, 1, 100),
-    "round": (rounded, 1, 2),
+    "round": (round_number, 1, 2),
     "floor": (lambda a: Fraction(math.floor(a)), 1, 1),
     "ceil": (lambda a: Fraction(math.ceil(a)), 1, 1),
     "float": (float, 1, 1),

@@ -81,7 +81,7 @@ def parse(
             found.append(Complaint("A call begins within another, which is left out."))
             at = again
             continue
-        found.append(read(written[inside:end], names, shape, longest))
+        found.append(read_call(written[inside:end], names, shape, longest))
         at = end + len(syntax.end)
     if len(found) > most:
         left = len(found) - most
@@ -89,7 +89,7 @@ def parse(
     return tuple(found)
 
 
-def read(inside: str, names: tuple[str, ...], shape: str, longest: int) -> Call | Complaint:
+def read_call(inside: str, names: tuple[str, ...], shape: str, longest: int) -> Call | Complaint:
     """Return the call between two markers."""
     name, colon, text = inside.partition(":")
     name = name.strip()

@@ -9,7 +9,7 @@ from jaxtyping import Array, Key, PyTree
 
 from forage.core import spaces
 from forage.core.types import Step
-from forage.environments.wrappers.base import Wrapper, WrapperState, check_share, per_agent, where
+from forage.environments.wrappers.base import Wrapper, WrapperState, check_share, per_agent, select_tree
 
 
 class ActionNoise(Wrapper):
@@ -37,7 +37,7 @@ class ActionNoise(Wrapper):
     def step(self, state: WrapperState, action: PyTree[Array], key: Key[Array, ""]) -> tuple[WrapperState, Step]:
         coin_key, action_key = jax.random.split(self.own_key(key))
         corrupted = jax.random.uniform(coin_key) < self.action_noise
-        action = where(corrupted, self._any(action_key, state.own), action)
+        action = select_tree(corrupted, self._any(action_key, state.own), action)
         inner, step = self.environment.step(state.inner, action, key)
         return WrapperState(inner, spaces.split_mask(step.observation)[1]), step
 

@@ -15,11 +15,11 @@ from forage.core.types import ForageError, Step
 from forage.environments.wrappers.base import (
     Wrapper,
     WrapperState,
-    blurred,
     change_seen,
     check_share,
     name_of,
     seen_box,
+    without_one_hot,
 )
 
 
@@ -63,7 +63,7 @@ class Missing(Wrapper):
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
-        return blurred(self)
+        return without_one_hot(self)
 
     def reset(self, key: Key[Array, ""]) -> tuple[WrapperState, PyTree[Array]]:
         inner, observation = self.environment.reset(key)

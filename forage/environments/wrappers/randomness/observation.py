@@ -12,7 +12,7 @@ from jaxtyping import Array, Key, PyTree
 
 from forage.core.ports import State
 from forage.core.types import Step
-from forage.environments.wrappers.base import Wrapper, blurred, change_seen, check_least, check_share, seen_box
+from forage.environments.wrappers.base import Wrapper, change_seen, check_least, check_share, seen_box, without_one_hot
 
 
 class ObservationNoise(Wrapper):
@@ -39,23 +39,23 @@ class ObservationNoise(Wrapper):
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
-        return blurred(self)
+        return without_one_hot(self)
 
     def reset(self, key: Key[Array, ""]) -> tuple[State, PyTree[Array]]:
         state, observation = self.environment.reset(key)
-        return state, self._disturbed(observation, key)
+        return state, self._disturb(observation, key)
 
     def step(self, state: State, action: PyTree[Array], key: Key[Array, ""]) -> tuple[State, Step]:
         state, step = self.environment.step(state, action, key)
-        return state, step._replace(observation=self._disturbed(step.observation, key))
+        return state, step._replace(observation=self._disturb(step.observation, key))
 
-    def _disturbed(self, observation: PyTree[Array], key: Key[Array, ""]) -> PyTree[Array]:
+    def _disturb(self, observation: PyTree[Array], key: Key[Array, ""]) -> PyTree[Array]:
         blank_key, noise_key = jax.random.split(self.own_key(key))
         blank = jax.random.uniform(blank_key) < self.blanking
 
         def disturb(seen: Array) -> Array:
             noisy = jnp.where(self.observation_noise > 0, self._noisy(seen, noise_key), seen)
-            return jnp.where(blank, self._bounded(jnp.zeros_like(seen)), noisy)
+            return jnp.where(blank, self._clip(jnp.zeros_like(seen)), noisy)
 
         return change_seen(observation, disturb)
 
@@ -64,13 +64,13 @@ class ObservationNoise(Wrapper):
             return seen ^ (jax.random.uniform(key, seen.shape) < self.observation_noise)
         noise = self.observation_noise * jax.random.normal(key, seen.shape)
         if jnp.issubdtype(seen.dtype, jnp.floating):
-            return self._bounded(seen + noise.astype(seen.dtype))
+            return self._clip(seen + noise.astype(seen.dtype))
         space = seen_box(self)
         scale = (space.high - space.low.astype(np.float32)).astype(np.float32)
         disturbed = jnp.round(seen + scale * noise)
         return jnp.clip(disturbed, space.low.astype(np.float32), space.high.astype(np.float32)).astype(seen.dtype)
 
-    def _bounded(self, seen: Array) -> Array:
+    def _clip(self, seen: Array) -> Array:
         """Clip an observation to the space, so that an agent trained without noise can read it."""
         if seen.dtype == jnp.bool_:
             return seen

@@ -189,7 +189,7 @@ def end(process: subprocess.Popen[bytes]) -> int:
     return code
 
 
-def waited(process: subprocess.Popen[bytes]) -> float:
+def waiting_seconds(process: subprocess.Popen[bytes]) -> float:
     """Return the seconds that a process has been ready to run while others had the processors.
 
     It is 0 on systems that do not count it; there a busy machine stops a program sooner.
@@ -209,10 +209,10 @@ def attend(process: subprocess.Popen[bytes], report: int, request: bytes, sandbo
     before = 0.0  # that it had waited when the program began
     deadline = time.monotonic() + SETUP
 
-    def left() -> float:
+    def seconds_left() -> float:
         nonlocal deadline
         if began is not None and time.monotonic() >= deadline:
-            deadline = began + min(sandbox.wall + waited(process) - before, LONGER * sandbox.wall)
+            deadline = began + min(sandbox.wall + waiting_seconds(process) - before, LONGER * sandbox.wall)
         return deadline - time.monotonic()
 
     with selectors.DefaultSelector() as waiting:
@@ -222,7 +222,7 @@ def attend(process: subprocess.Popen[bytes], report: int, request: bytes, sandbo
         waiting.register(outward, selectors.EVENT_READ)
         waiting.register(report, selectors.EVENT_READ)
         while outward in waiting.get_map() and not ended:
-            if (seconds := left()) <= 0:
+            if (seconds := seconds_left()) <= 0:
                 ended = "time"
                 break
             for key, _ in waiting.select(seconds):
@@ -240,7 +240,7 @@ def attend(process: subprocess.Popen[bytes], report: int, request: bytes, sandbo
                     if not word:
                         waiting.unregister(report)
                     elif heard == b"ready":
-                        began, before = time.monotonic(), waited(process)
+                        began, before = time.monotonic(), waiting_seconds(process)
                         deadline = began + sandbox.wall
                 else:
                     word = os.read(outward, 65536)
@@ -250,7 +250,7 @@ def attend(process: subprocess.Popen[bytes], report: int, request: bytes, sandbo
                     elif len(said) > sandbox.output:
                         ended = "output"
     while not ended and began is not None and process.poll() is None:  # it has closed its output and goes on
-        if (seconds := left()) <= 0:
+        if (seconds := seconds_left()) <= 0:
             ended = "time"
             break
         with contextlib.suppress(subprocess.TimeoutExpired):

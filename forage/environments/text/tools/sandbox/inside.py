@@ -222,13 +222,13 @@ def confine(wish: dict[str, Any]) -> None:
 def request() -> dict[str, Any]:
     """Return the guard's request from standard input; the rest of it is the program's own input."""
 
-    def exactly(count: int) -> bytes:
+    def read_exactly(count: int) -> bytes:
         read = b""
         while len(read) < count:
             read += os.read(0, count - len(read)) or sys.exit("The request ended early.")
         return read
 
-    return marshal.loads(exactly(int.from_bytes(exactly(8), "little")))
+    return marshal.loads(read_exactly(int.from_bytes(read_exactly(8), "little")))
 
 
 def run(text: str) -> None:
