@@ -75,7 +75,7 @@ __all__ = list(_WHERE)
 if not TYPE_CHECKING:  # or a checker would take any name
 
     def __getattr__(name: str) -> Any:
-        """Import a name when it is first used, so that `import forage` costs nothing."""
+        """Import a name at its first use, so that `import forage` costs almost no time."""
         if name not in _WHERE:
             raise AttributeError(f"module 'forage' has no attribute {name!r}")
         import importlib
@@ -84,5 +84,5 @@ if not TYPE_CHECKING:  # or a checker would take any name
         return getattr(importlib.import_module(module), known or name)
 
     def __dir__() -> list[str]:
-        """Return what completion offers, also what has not been imported yet."""
+        """Return the names for completion, including those not imported yet."""
         return sorted({*globals(), *_WHERE})

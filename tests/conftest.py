@@ -72,7 +72,7 @@ def pytest_runtest_setup():
 
 @pytest.fixture
 def no_programs():
-    """Nothing is compiled yet that runs of one kind share."""
+    """Clear the compiled programs that runs of one kind share."""
     for programs in (compiling.shared, device.jitted):
         programs.cache_clear()
 

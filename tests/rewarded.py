@@ -1,4 +1,4 @@
-"""What the tests of rewards share: specifications, experience made by hand, and jitted methods."""
+"""Helpers for tests of rewards: specifications, experience made by hand, and jitted methods."""
 
 import gymnasium
 import jax

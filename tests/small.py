@@ -159,7 +159,7 @@ def compute(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def at_once(make: Callable[[], Any]) -> Any:
-    """What `make` returns, on the device and from one program."""
+    """Return the result of `make`, on the device and from one program."""
     return jax.jit(make)()
 
 
@@ -199,7 +199,7 @@ def forage(*words: object, cwd: Path | None = None) -> subprocess.CompletedProce
 
 
 def here(capsys: Any, *words: object) -> tuple[int, str, str]:
-    """Runs `forage WORDS` in this process, where compiled programs are shared. Returns the exit code, and what it said.
+    """Run `forage WORDS` in this process, which shares compiled programs. Return the exit code and both outputs.
 
     `capsys` is pytest's.
     """
@@ -232,7 +232,7 @@ def resumed(setup, folder, turns):
 
 
 def differing(left: Any, right: Any) -> list[str]:
-    """The leaves in which two states differ, bit for bit; NaN is equal to NaN."""
+    """Return the leaves that differ between two states, bit for bit; NaN is equal to NaN."""
     found = []
     for (name, a), (other, b) in zip(named_leaves(left), named_leaves(right), strict=True):
         assert name == other
@@ -246,7 +246,7 @@ def differing(left: Any, right: Any) -> list[str]:
 
 
 def differing_files(left: Path, right: Path) -> list[str]:
-    """The leaves in which two checkpoints differ, bit for bit."""
+    """Return the leaves that differ between two checkpoints, bit for bit."""
     a, b = checkpoint.arrays(left), checkpoint.arrays(right)
     assert list(a) == list(b)
     return [name for name in a if a[name].tobytes() != b[name].tobytes()]
@@ -263,7 +263,7 @@ def train(directory: Path, agent: str = "ppo", **more: Any) -> Any:
 
 
 class KeptRollout(LastRollout):
-    """Keeps the last rollout after it was learned from, for tests that look at what was experienced."""
+    """A memory that keeps the last rollout after it was learned from, for tests that inspect it."""
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None

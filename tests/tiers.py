@@ -1,4 +1,4 @@
-"""Which tests `make test` runs, and which only `make thorough` does.
+"""Tiers of tests: those of `make test`, and those of `make thorough` alone.
 
 `make test` must end soon on two cores of any machine, so it asks of most parts whether they do what their formula and
 their reference say. What asks the same of more agents, levels, runners and arms, what trains until something is

@@ -1,4 +1,4 @@
-"""Makes data/rliable.json: what rliable says of some score matrices, so that the tests need no rliable.
+"""Make data/rliable.json: rliable's results for some score matrices, so that the tests need no rliable.
 
     python -m venv rliable && rliable/bin/pip install rliable==1.2.0 "pandas<3" jaxtyping
     PYTHONPATH=. rliable/bin/python tests/evaluation/make_rliable.py ATARI_100K

@@ -1,4 +1,4 @@
-"""Comparisons by hand, against SciPy, and by how often they are wrong in repeated experiments."""
+"""Comparisons by hand, against SciPy, and by their error rates in repeated experiments."""
 
 from __future__ import annotations
 

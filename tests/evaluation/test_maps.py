@@ -1,4 +1,4 @@
-"""Pictures of maps and of conditions: what they show and say."""
+"""Pictures of maps and of conditions: their contents and labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pass@k: the estimator by hand and against all choices of k, and what it says of learning."""
+"""Pass@k: the estimator by hand and against all choices of k, and its report of learning."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Pictures: what they show, what they say of it, that they are files of the right kind; sparklines letter by letter."""
+"""Pictures: their contents, labels and file types; sparklines letter by letter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seeds needed: against the power of a t-test as theory has it, against the formula, and what it says."""
+"""Seeds needed: against the theoretical power of a t-test, against the formula, and their report."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_few_seeds_that_happen_to_agree_do_not_look_certain():
 
 
 def test_the_power_is_what_it_says_though_variances_are_guesses():
-    """Pilots of five seeds whose means differ by exactly 1.5 deviations, and the true power of what each advises."""
+    """Pilots of five seeds with means exactly 1.5 deviations apart, and the true power of each one's advice."""
     random = np.random.default_rng(1)
     reached = []
     for _ in range(60):

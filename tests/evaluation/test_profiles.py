@@ -1,4 +1,4 @@
-"""Profiles by hand, against a plain bootstrap, and where they must agree with one another."""
+"""Profiles by hand, against a plain bootstrap, and consistency among them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agreement with rliable, the code behind Agarwal et al., 2021. `make_rliable.py` wrote down what it says.
+"""Agreement with rliable, the code behind Agarwal et al., 2021, by results stored by `make_rliable.py`.
 
 Of two made-up matrices always. Of the runs that the paper rests on, SPR, DrQ(eps) and SimPLe on Atari 100k, where the
 environment variable FORAGE_ATARI_100K names the folder that has them; `make_rliable.py` says where they are to be had.

@@ -1,4 +1,4 @@
-"""Statistics against numbers worked by hand, against SciPy, and against what they promise in repeated experiments."""
+"""Statistics against numbers worked by hand, against SciPy, and against their guarantees in repeated experiments."""
 
 from __future__ import annotations
 

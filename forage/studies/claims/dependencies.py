@@ -92,7 +92,7 @@ class Snapshot:
         return found
 
     def claim_reach(self, claim: str) -> Reach:
-        """Return the definitions that a claim's row names, and theirs."""
+        """Return the definitions that a claim's row names, and their own dependencies."""
         if claim not in self._reaches:
             self._reaches[claim] = find_reach(self, self.claim_rows[claim])
         return self._reaches[claim]
@@ -160,7 +160,7 @@ class Place(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """The definitions that a claim's row names, and theirs. Its experiment is the row with `sources`."""
+    """The definitions that a claim's row names, and their dependencies. Its experiment is the row with `sources`."""
 
     sources: dict[str, str]  # of definitions beside the row's file, by `module:name`, without docstrings and types
     targets: list[str]  # `module:name` of definitions elsewhere

@@ -1,4 +1,4 @@
-"""What the tests of off-policy evaluation share: a tiny MDP, all its trajectories, its exact values."""
+"""Helpers for tests of off-policy evaluation: a tiny MDP, all its trajectories, its exact values."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def test_overlap_of_very_long_episodes():
 
 
 def test_the_true_values_leave_doubly_robust_only_what_chance_adds():
-    """With the exact Q of each step, where nothing but rewards and actions vary, DR has less variance than PDIS."""
+    """With the exact Q of each step and random rewards and actions alone, DR has less variance than PDIS."""
     tiny = Tiny(4)
     log, chance = tiny.trajectories()
     ask = Target(log, tiny.policy, 0.9, 4)

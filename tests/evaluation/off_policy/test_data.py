@@ -1,4 +1,4 @@
-"""Logged data: what is taken, what is refused and in which words; the front; agents as policies."""
+"""Logged data: valid and refused data with its errors; the front end; agents as policies."""
 
 from __future__ import annotations
 

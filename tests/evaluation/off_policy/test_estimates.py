@@ -40,7 +40,7 @@ WITHIN = 4.5  # standard errors
 
 @functools.cache
 def problem(name: str, episodes: int = 2000, seed: int = 0):
-    """The MDP, its discount, the target's table and policy, and what a softer policy logged."""
+    """Return the MDP, its discount, the target's table and policy, and the log of a softer policy."""
     maker, discount = MDPS[name]
     mdp = maker()
     table = 0.7 * np.asarray(optimal(mdp, discount).policy, np.float64) + 0.3 / mdp.num_actions
@@ -176,7 +176,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
 
 
 def test_what_the_target_does_and_the_log_never_did():
-    """Behaviour that never takes action 1: importance sampling misses its share, and the overlap says how much."""
+    """Behaviour that never takes action 1: importance sampling misses its share, and the overlap reports how much."""
     mdp, discount = river_swim(max_steps=20), 0.8
     log = log_episodes(mdp, tabular_policy(np.tile([1.0, 0.0], (6, 1))), 200)
     table = estimate(log, tabular_policy(np.tile([0.75, 0.25], (6, 1))), discount)
@@ -203,7 +203,7 @@ def test_networks():
 
 
 def test_observations_that_never_recur():
-    """CartPole: importance sampling as ever, linear features, and a clear word where a table was asked for."""
+    """CartPole: importance sampling as usual, linear features, and a clear error for tabular methods."""
     environment = make("CartPole-v1")
 
     def lean(observation):

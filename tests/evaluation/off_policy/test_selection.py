@@ -1,4 +1,4 @@
-"""How well estimates choose: a table of five policies worked by hand, and SciPy."""
+"""Quality of choices by estimates: a table of five policies worked by hand, and SciPy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_portfolios_by_hand():
 
 
 def test_under_and_overestimation_differ_in_risk_alone():
-    """The paper's first example in small: one misses a good policy, one hopes for a bad one; regret is alike."""
+    """The paper's first example in small: one misses a good policy, one overrates a bad one; regret is equal."""
     values = [1.0, 2.0, 8.0, 9.0, 10.0]
     shy, bold = [1.0, 2.0, 3.0, 9.0, 10.0], [9.5, 2.0, 8.0, 9.0, 10.0]
     assert regret(shy, values, 3) == regret(bold, values, 3) == 0
