@@ -311,9 +311,10 @@ def modules(snapshot: Snapshot, claim: str) -> set[str]:
     a claim from before claims were rows, its file takes the place of the row.
     """
     if claim in snapshot.claim_rows:
-        reach = snapshot.claim_reach(claim)
-        named = {target.partition(":")[0] for target in reach.targets}
-        new = {one for target in named for one in (target, target.rpartition(".")[0]) if one in snapshot.blobs}
+        named = set()
+        for target in snapshot.claim_reach(claim).targets:
+            named |= {target.partition(":")[0], *snapshot.bases(target.replace(":", "."))}
+        new = {one for module in named for one in (module, module.rpartition(".")[0]) if one in snapshot.blobs}
     elif file := snapshot.module_of(claim):
         new = {file}
     else:
