@@ -1,4 +1,4 @@
-"""Find which functions PPO on CartPole and GRPO on text share, and write their table into docs/language.md.
+"""Find functions that PPO on CartPole and GRPO on text share, and write them into docs/language-reference.md.
 
 python docs/make/shared.py           writes
 python docs/make/shared.py --check   exits 1 when the table is not what it would write
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "language.md"
+PAGE = ROOT / "docs" / "language-reference.md"
 BEGIN, END = "<!-- shared: docs/make/shared.py -->\n", "<!-- end of shared -->"
 SIDES = (
     ("forage.agents.policy_gradient.ppo.PPO", "forage.loop.device.runner.DeviceRunner"),

@@ -87,6 +87,7 @@ HOW_TO = {
     "Acting, exporting, sharing": "docs/share.md",
     "Exploring": "docs/exploration.md",
     "A language policy": "docs/language.md",
+    "Language policies: reference": "docs/language-reference.md",
     "Rewards, behaviours and memory of text": "docs/language-parts.md",
     "Agents that learn to write": "docs/language-agents.md",
     "Which problem comes next": "docs/problems.md",
@@ -105,6 +106,8 @@ WHY = {
     "What people tried": "docs/evidence/journeys.md",
     "The sandbox": "docs/sandbox.md",
     "The design": "docs/design.md",
+    "The contracts": "docs/contracts.md",
+    "Dependencies": "docs/dependencies.md",
 }
 MEASURED = {
     "At a glance": "docs/measured.md",

@@ -1,4 +1,4 @@
-"""The code of docs/language.md runs, from its first line to its last, and functions that it names are there."""
+"""The code of docs/language-reference.md runs from its first line to its last, and its functions exist."""
 
 import importlib
 import inspect
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-TEXT = (Path(__file__).parents[2] / "docs" / "language.md").read_text()
+TEXT = (Path(__file__).parents[2] / "docs" / "language-reference.md").read_text()
 
 
 @pytest.mark.thorough
