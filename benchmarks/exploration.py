@@ -268,11 +268,11 @@ def measure(method: str, problem: str, fresh: bool = False) -> dict[str, Any]:
     """Train one cell, on `FRESH` seeds where asked. Return what the table shows, and what it takes to do it again."""
     from forage.evaluation.statistics import score
     from forage.runs.training import use_compilation_cache
-    from forage.studies.claims.running import of_these_words
+    from forage.studies.claims.running import load_or_train
 
     use_compilation_cache()
     told = setup_of(method, problem, FRESH if fresh else SEEDS) | {"visits": True, "evaluation_episodes": 50}
-    run = of_these_words(**told, directory=run_path(method, problem, fresh), display="notes")
+    run = load_or_train(**told, directory=run_path(method, problem, fresh), display="notes")
     assert run.evaluation is not None
     returns = np.array(run.evaluation["episode_returns"])
     solved = (returns > PROBLEMS[problem].solved).mean(1)

@@ -30,7 +30,7 @@ from forage.evaluation.statistics import student_interval
 from forage.memory.mixed import Mixed
 from forage.memory.uniform import UniformReplay
 from forage.rewards.scaling import Scale
-from forage.runs.handover import handed_over
+from forage.runs.handover import handover_record
 
 RESULTS = Path(__file__).parent / "results" / "handover.json"
 STEPS, EVERY = 2500, 250
@@ -115,7 +115,7 @@ def train(cell: str) -> dict[str, Any]:
         rows = run.evaluations
         scores = [[100 * (value - low) / (high - low) for value in row["return"]] for row in rows]
         seconds = before.rows[-1]["seconds"], run.rows[-1]["seconds"]
-        found, _ = handed_over([{"seed": seed} for seed in offline.SEEDS], rows)
+        found, _ = handover_record([{"seed": seed} for seed in offline.SEEDS], rows)
     falls = len(found["settings"][0]["falls"])
     return {"steps": [row["steps"] for row in rows], "scores": scores, "seconds": seconds, "said": falls}
 

@@ -99,7 +99,7 @@ def train(row: str, seeds: list[int], **also: Any) -> dict[str, Any]:
     """Train seeds of a row, let them and the base model answer the held-out problems, and return their cells."""
     import forage
     from forage.runs.run import Run
-    from forage.studies.asking import SIDE_BY_SIDE, Trained, ask, at, problems_of
+    from forage.studies.asking import SIDE_BY_SIDE, LoadedRun, ask, at, problems_of
 
     agent, own = rows()[row]
     words: dict[str, Any] = {"steps": STEPS, **own}
@@ -114,7 +114,7 @@ def train(row: str, seeds: list[int], **also: Any) -> dict[str, Any]:
         }
         run = forage.train(agent, TASK, directory=f"{folder}/run", **how, **words)
         seconds = time.monotonic() - began
-        trained = Trained.of(Run(run.directory))
+        trained = LoadedRun.of(Run(run.directory))
         environment = trained.environment(SIDE_BY_SIDE)
         environment.examine()
         environment.reset(DRAWN_FROM)

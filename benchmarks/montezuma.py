@@ -56,13 +56,13 @@ def measure(way: str, steps: int, seed: int) -> dict[str, Any]:
     """Trains one seed. Returns what the page shows."""
     from forage.config.registry import build
     from forage.runs.training import use_compilation_cache
-    from forage.studies.claims.running import of_these_words
+    from forage.studies.claims.running import load_or_train
 
     use_compilation_cache()
     told = {k: build(k, *v) if isinstance(v, tuple) else v for k, v in WAYS[way].items()}
     told = {"environment_options": GAME_OPTIONS} | told
     told |= {"steps": steps, "seeds": [seed], "visits": True, "evaluation_episodes": 1}
-    run = of_these_words(told.pop("agent"), GAME, directory=RUNS / named(way, steps, seed), display="notes", **told)
+    run = load_or_train(told.pop("agent"), GAME, directory=RUNS / named(way, steps, seed), display="notes", **told)
     last, rows = run.rows[-1], run.rows
     assert run.visits is not None
     rooms = np.flatnonzero(run.visits[0]).tolist()

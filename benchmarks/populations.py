@@ -26,7 +26,7 @@ from forage.config.setup import Setup, make_setup
 from forage.evaluation.statistics import student_interval
 from forage.studies.tuning import population
 from forage.studies.tuning.batch import Batch
-from forage.studies.tuning.space import over
+from forage.studies.tuning.space import parse_range
 
 RESULTS = Path(__file__).parent / "results" / "populations.json"
 STEPS, MEMBERS, EPISODES = 100_000, 8, 16
@@ -48,7 +48,7 @@ def train(cell: str) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     if arm == "pbt":
         with tempfile.TemporaryDirectory() as folder:
-            space = [over("learning_rate=1e-5:1e-1:log", setup())]
+            space = [parse_range("learning_rate=1e-5:1e-1:log", setup())]
             path = Path(folder) / "population.jsonl"
             population.evolve(setup(), space, seeds, EPISODES, path, rows.append, chance=int(repeat))
     else:

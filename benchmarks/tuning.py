@@ -25,7 +25,7 @@ from jax.experimental.compilation_cache import compilation_cache
 import forage
 from forage.config.setup import make_setup
 from forage.studies.tuning.search import Plan, load_optuna, search
-from forage.studies.tuning.space import over
+from forage.studies.tuning.space import parse_range
 
 RESULTS = Path(__file__).parent / "results" / "TUNING.md"
 SPACE = ("learning_rate=1e-4:1e-2:log", "gae_lambda=0.8:1.0", "entropy_coefficient=1e-4:0.1:log")
@@ -61,7 +61,7 @@ def one_at_a_time(environment: str, steps: int, trials: int) -> float:
 def side_by_side(environment: str, steps: int, trials: int, batch: int) -> float:
     """`forage tune`'s search. Returns seconds."""
     setup = make_setup("ppo", environment, steps=steps, seeds=list(SEEDS))
-    plan = Plan(setup, [over(text, setup) for text in SPACE], SEEDS, 32, "tpe", batch)
+    plan = Plan(setup, [parse_range(text, setup) for text in SPACE], SEEDS, 32, "tpe", batch)
     with tempfile.TemporaryDirectory() as directory:
         started = time.perf_counter()
         search(plan, trials, Path(directory) / "trials.jsonl", lambda found, seconds: None)

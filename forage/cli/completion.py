@@ -93,7 +93,7 @@ def candidates(line: str) -> dict[str, str]:
         found = {name: first_line(name) for name in entry.COMMANDS} if typed else {}
     elif typed[1] in entry.COMMANDS:
         try:
-            found = after(typed[1], typed[2:], current)
+            found = completions_after(typed[1], typed[2:], current)
         except ForageError:
             found = {}
     else:
@@ -107,7 +107,7 @@ def first_line(command: str) -> str:
     return text.partition(": ")[2].partition(".")[0].replace("\n", " ")
 
 
-def after(command: str, typed: list[str], current: str) -> dict[str, str]:
+def completions_after(command: str, typed: list[str], current: str) -> dict[str, str]:
     """Return the completions after a command and the words typed so far."""
     own = named_options(importlib.import_module(f"forage.cli.{command}").HELP)
     if typed and typed[-1].startswith("--") and "=" not in typed[-1]:

@@ -123,8 +123,8 @@ def make(environment: str, words: options.Words) -> None:
         given["agent_options"] = options.fill(words, fields, "agent", given["agent"])
     nothing_left(words, "data make", [*kinds, "validation", "output", "agent", "narrow", "json", "quiet"])
     from forage.runs.training import use_compilation_cache
+    from forage.studies.datasets.make import describe_set
     from forage.studies.datasets.make import make as made
-    from forage.studies.datasets.make import told
 
     use_compilation_cache()
     quiet = kind in ("json", "quiet")
@@ -142,7 +142,7 @@ def make(environment: str, words: options.Words) -> None:
         ends = manifest["ends"]
         print(f"normalised: 0 is {ends['random']:.5g} of random actions, 1 the expert's {ends['expert']:.5g}")
         for name, entry in manifest["sets"].items():
-            if (line := told(name, entry)) not in shown:
+            if (line := describe_set(name, entry)) not in shown:
                 print(f"{line} (made earlier)")
 
 

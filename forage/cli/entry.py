@@ -106,7 +106,7 @@ def as_command(work: Callable[[], int | None]) -> NoReturn:
             code = work()
         except SystemExit as error:
             if not error.code:
-                raise ForageError(left(error)) from error
+                raise ForageError(exit_error(error)) from error
             code = error.code
     except ForageError as error:
         complain(str(error))
@@ -142,7 +142,7 @@ def complain(text: str) -> None:
         print(said if said.endswith((".", "?")) else f"{said.rstrip(':')}.", file=sys.stderr, flush=True)
 
 
-def left(error: SystemExit) -> str:
+def exit_error(error: SystemExit) -> str:
     """Return the error for a call of `sys.exit` without an error code, which no command makes itself."""
     import traceback
 

@@ -81,8 +81,8 @@ def run(positional: list[str], words: options.Words) -> None:
         return
     from forage.runs import training
     from forage.runs.display import Notes, Progress, duration
-    from forage.runs.run import Run, by_setting, range_in, scored
-    from forage.runs.scoring import how_scored, normalised_words
+    from forage.runs.run import Run, by_setting, range_in, score_data
+    from forage.runs.scoring import normalised_words, score_lines
 
     training.use_compilation_cache()
     began, note = time.monotonic(), (Progress() if kind == "quiet" else Notes()).note
@@ -99,13 +99,13 @@ def run(positional: list[str], words: options.Words) -> None:
     scores = by_setting(evaluation["members"], evaluation["return"], within=range_in(evaluation))
     if kind == "json":
         plain = {"score": score.value, "low": score.low, "high": score.high, "seeds": score.seeds}
-        say((plain if len(scores) == 1 else {}) | scored(scores, evaluation, run.config.get("ends")))
+        say((plain if len(scores) == 1 else {}) | score_data(scores, evaluation, run.config.get("ends")))
     elif kind != "quiet":
         for label, one in scores.items():
             after = f" after {evaluation['steps']:,} steps" if checkpoint is not None else ""
             print(f"{run.title}{f' with {label}' if label else ''}{after}: return {one}")
             print(*(f"  {line}\n" for line in normalised_words(one, run.config.get("ends"))), sep="", end="")
-        print(*(f"  {line}" for line in how_scored(evaluation)), f"  in {duration(took)}", sep="\n")
+        print(*(f"  {line}" for line in score_lines(evaluation)), f"  in {duration(took)}", sep="\n")
 
 
 def evaluate_elsewhere(directory: str, kind: str, axes: list[str], **arguments: Any) -> None:

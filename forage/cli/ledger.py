@@ -46,7 +46,7 @@ def run(positional: list[str], words: options.Words) -> int:
         return 0
     for name in names:  # check all names before anything is measured
         checking.row_of(name)
-    stored = {name: checking.stored_of(name, path) for name in names} if action == "check" else {}
+    stored = {name: checking.stored_figures(name, path) for name in names} if action == "check" else {}
     failed = False
     for name in dict.fromkeys(names):
         if action == "check":

@@ -42,9 +42,9 @@ def show(name: str) -> None:
     """Print the description of a run, a part, a wrapper or an environment."""
     if (Path(name) / "config.json").exists():
         from forage.runs.run import Run
-        from forage.runs.summary import described
+        from forage.runs.summary import describe_run
 
-        print(*described(Run(name)), sep="\n")
+        print(*describe_run(Run(name)), sep="\n")
         return
     if name in registry.WRAPPERS:
         show_wrapper(name)

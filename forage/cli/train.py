@@ -67,7 +67,7 @@ def explain(positional: list[str], words: options.Words) -> str:
 
 def run(positional: list[str], words: options.Words) -> None:
     """Run `forage train`."""
-    base, parent = based_on(words, *positional[-2:][::-1])
+    base, parent = base_arguments(words, *positional[-2:][::-1])
     if not positional and base and "environment" not in base:
         raise ForageError(f"{base['where']} names no environment; add one there, or after forage train.")
     if (not positional and not base) or len(positional) > 2:
@@ -195,7 +195,7 @@ def run(positional: list[str], words: options.Words) -> None:
     training.train(agent, environment, agent_options=own, **parent, **arguments)
 
 
-def based_on(
+def base_arguments(
     words: options.Words, environment: str | None = None, agent: str | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the arguments in `--config FILE` or `--from RUN`, and those that name the parent run.

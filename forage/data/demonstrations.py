@@ -95,7 +95,7 @@ def experience_of(found: Transitions, spec: Spec) -> Experience:
     )
 
 
-def joined(shown: Experience, own: Experience) -> Experience:
+def join_experience(shown: Experience, own: Experience) -> Experience:
     """Return demonstrations and then the agent's own transitions, as far as an update looks at them."""
 
     def both(name: str) -> Any:

@@ -62,7 +62,7 @@ def arrays_of(transitions: Transitions) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
     for name in (*EPISODE_FIELDS, "episode", *OPTIONAL_FIELDS):
         if (value := getattr(transitions, name)) is not None:
-            arrays |= named(name, value)
+            arrays |= name_leaves(name, value)
     return arrays
 
 
@@ -81,11 +81,11 @@ def transitions_of(path: Path, arrays: Mapping[str, np.ndarray], header: Mapping
         raise ForageError(f"{path} is not a whole data set ({type(error).__name__}: {error}).") from error
 
 
-def named(name: str, tree: PyTree[np.ndarray]) -> dict[str, np.ndarray]:
+def name_leaves(name: str, tree: PyTree[np.ndarray]) -> dict[str, np.ndarray]:
     """Name the leaves of nested dictionaries by their path."""
     if not isinstance(tree, Mapping):
         return {name: np.asarray(tree)}
-    return {at: leaf for key, inner in tree.items() for at, leaf in named(f"{name}/{key}", inner).items()}
+    return {at: leaf for key, inner in tree.items() for at, leaf in name_leaves(f"{name}/{key}", inner).items()}
 
 
 def read(path: Path) -> tuple[Transitions, dict[str, Any]]:
@@ -156,7 +156,7 @@ def check_spaces(path: Path, header: Mapping[str, Any], spec: Spec) -> None:
     theirs = header["spec"]
     for what in ("observation_space", "action_space"):
         ours = json.loads(dumps(spaces.to_json(getattr(spec, what))))
-        if plainly(theirs[what]) != plainly(ours):
+        if without_integer_mark(theirs[what]) != without_integer_mark(ours):
             found = spaces.describe(spaces.from_json(theirs[what]))
             wanted = spaces.describe(getattr(spec, what))
             differ = f"{found}" if found != wanted else f"{found} with other bounds"
@@ -167,10 +167,10 @@ def check_spaces(path: Path, header: Mapping[str, Any], spec: Spec) -> None:
             )
 
 
-def plainly(space: dict[str, Any]) -> dict[str, Any]:
+def without_integer_mark(space: dict[str, Any]) -> dict[str, Any]:
     """Return a space without the mark for floats that are whole numbers, as older files lack it."""
     if space["kind"] == "dict":
-        return space | {"spaces": {name: plainly(inner) for name, inner in space["spaces"].items()}}
+        return space | {"spaces": {name: without_integer_mark(inner) for name, inner in space["spaces"].items()}}
     return {name: value for name, value in space.items() if name != "whole"}
 
 
@@ -192,7 +192,7 @@ def check_bounds(path: Path, name: str, array: np.ndarray, space: Any, environme
     else:
         return
     outside = np.asarray((array < low - slack) | (array > high + slack))
-    if (wrong := off(outside)).any():
+    if (wrong := fault_mask(outside)).any():
         bad = int(wrong.argmax())
         first = np.asarray(array[bad])
         if space.dtype.kind in "iu" and (first == np.round(first)).all():
@@ -204,7 +204,7 @@ def check_bounds(path: Path, name: str, array: np.ndarray, space: Any, environme
         )
 
 
-def off(wrong: np.ndarray) -> np.ndarray:
+def fault_mask(wrong: np.ndarray) -> np.ndarray:
     """Return the mask of rows with a fault."""
     return np.asarray(wrong.any(tuple(range(1, wrong.ndim))))
 

@@ -23,7 +23,7 @@ DRAWN = 100_000  # choices of signs drawn when there are more
 
 
 @dataclasses.dataclass(frozen=True)
-class Paired:
+class PairedDifference:
     """The mean difference on shared seeds, its interval, and the probability of so large a difference by chance."""
 
     difference: Score
@@ -182,7 +182,7 @@ def paired_comparison(
     resamples: int = 10_000,
     method: str = "bca",
     seed: int = 0,
-) -> Paired:
+) -> PairedDifference:
     """Return the mean of `a` less `b` over the seeds that both have, with its interval and two tests.
 
         d_i = a_i - b_i for each seed i that both have;  mean of d
@@ -220,7 +220,7 @@ def paired_comparison(
     d = np.array([first[i] - second[i] for i in shared])
     low, high = _mean_interval(d, confidence, resamples, method, seed)
     difference = Score(float(d.mean()), low, high, len(d))
-    return Paired(difference, _wilcoxon(d), sign_flip_test(d, seed), len(first.keys() ^ second.keys()))
+    return PairedDifference(difference, _wilcoxon(d), sign_flip_test(d, seed), len(first.keys() ^ second.keys()))
 
 
 def sign_flip_test(differences: Float[np.ndarray, " pairs"], seed: int = 0) -> float:

@@ -92,7 +92,7 @@ def habits(text: str, given: Sequence[int] = (), target: int | None = None) -> H
         for pattern in (VERIFICATION, BACKTRACKING, SUBGOALS, BACKWARD)
     )
     if target is not None:
-        said = compared(target)
+        said = result_pattern(target)
         verified = [seen or bool(said.search(one)) for seen, one in zip(verified, sentences, strict=True)]
         from_target = target not in given
         back = [
@@ -108,7 +108,7 @@ def operations(text: str) -> list[tuple[str, str, str, str]]:
     return OPERATION.findall(text)
 
 
-def compared(target: int) -> re.Pattern[str]:
+def result_pattern(target: int) -> re.Pattern[str]:
     """Return a pattern of results compared with the target."""
     verb = "(?<!target )(?<!goal )(?:is|are)(?: not| equal to| not equal to)?"
     return re.compile(rf"(?:!=|\b{verb}) ?{target}(?!\d|\.\d)")
@@ -135,14 +135,14 @@ def restarts(done: Sequence[tuple[str, str, str, str]], given: Sequence[int], ta
     return count
 
 
-class Shown(NamedTuple):
+class HabitFrequency(NamedTuple):
     """The frequency of each habit in texts."""
 
     mean: dict[str, float]  # times in a text, on average
     share: dict[str, float]  # of texts that show it at all
 
 
-def shown(texts: Sequence[str], problems: Sequence[dict[str, Any]] = ()) -> Shown:
+def habit_frequency(texts: Sequence[str], problems: Sequence[dict[str, Any]] = ()) -> HabitFrequency:
     """Count habits in many texts. `problems`: for each text, the `numbers` and the `target` if it has them."""
     if not texts:
         raise ForageError("Habits are counted in one text or more, and there is none.")
@@ -153,4 +153,4 @@ def shown(texts: Sequence[str], problems: Sequence[dict[str, Any]] = ()) -> Show
         [habits(text, data.get("numbers", ()), data.get("target")) for text, data in zip(texts, known, strict=True)]
     )
     mean, share = (dict(zip(Habits._fields, one.mean(0).tolist(), strict=True)) for one in (found, found > 0))
-    return Shown(mean, share)
+    return HabitFrequency(mean, share)

@@ -48,7 +48,7 @@ def draw(counts: np.ndarray, title: str, reachable: np.ndarray | None) -> Figure
     image = axes.imshow(shown, cmap=shades, norm=LogNorm(least, most), interpolation="nearest")
     if not able.all():
         corners = [(column - 0.5, row - 0.5) for row, column in np.argwhere(~able)]
-        hatched(axes, corners)
+        hatch_cells(axes, corners)
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
@@ -66,7 +66,7 @@ def draw(counts: np.ndarray, title: str, reachable: np.ndarray | None) -> Figure
     return figure
 
 
-def hatched(axes: Axes, corners: Sequence[tuple[float, float]]) -> None:
+def hatch_cells(axes: Axes, corners: Sequence[tuple[float, float]]) -> None:
     """Draw a hatched cell of size 1 from each of these corners."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle

@@ -46,7 +46,7 @@ def score_distribution(
     by itself (stratified), the same for every threshold.
     Source: Agarwal et al., 2021, arXiv:2108.13264, section 4.2.
     """
-    scores, thresholds = _checked("score_distribution", scores, thresholds)
+    scores, thresholds = _check_profile("score_distribution", scores, thresholds)
     above = scores[..., None] > thresholds  # seeds tasks thresholds
     seeds, tasks = scores.shape
     if seeds == 1:
@@ -77,7 +77,7 @@ def average_score_distribution(
     resampled within each task by itself (stratified), the same for every threshold.
     Source: Agarwal et al., 2021, arXiv:2108.13264, section 4.2.
     """
-    scores, thresholds = _checked("average_score_distribution", scores, thresholds)
+    scores, thresholds = _check_profile("average_score_distribution", scores, thresholds)
     share = (scores.mean(axis=0)[:, None] > thresholds).mean(axis=0)
     seeds, tasks = scores.shape
     if seeds == 1:
@@ -95,7 +95,7 @@ def average_score_distribution(
     return Profile(thresholds, share, low, high, seeds)
 
 
-def _checked(name: str, scores: Any, thresholds: Any) -> tuple[np.ndarray, np.ndarray]:
+def _check_profile(name: str, scores: Any, thresholds: Any) -> tuple[np.ndarray, np.ndarray]:
     scores, thresholds = check_scores(name, scores), np.asarray(thresholds, np.float64)
     if thresholds.ndim != 1 or thresholds.size == 0 or not np.isfinite(thresholds).all():
         raise ForageError(

@@ -141,7 +141,7 @@ def human_normalised(scores: Float[np.ndarray, "*shape"], games: str | Sequence[
     `games` is one for all scores, or one for each entry of the last axis (tasks). A game goes by any name of its
     environment: `MsPacman`, `ms_pacman`, `ALE/MsPacman-v5`, `MsPacmanNoFrameskip-v4`.
     """
-    return _normalised(scores, games, ATARI, _game, "Atari game")
+    return _normalise(scores, games, ATARI, _game, "Atari game")
 
 
 def expert_normalised(
@@ -151,7 +151,7 @@ def expert_normalised(
 
     `datasets` is one for all scores, or one for each entry of the last axis (tasks), such as `halfcheetah-medium-v2`.
     """
-    return _normalised(scores, datasets, D4RL, str.lower, "D4RL dataset")
+    return _normalise(scores, datasets, D4RL, str.lower, "D4RL dataset")
 
 
 def min_max_normalised(
@@ -175,7 +175,7 @@ def min_max_normalised(
     return (scores - low) / (high - low)
 
 
-def _normalised(
+def _normalise(
     scores: Any,
     names: str | Sequence[str],
     table: Mapping[str, tuple[float, float]],

@@ -13,7 +13,7 @@ from forage.evaluation.statistics import Score
 MOST_TICKS = 10  # of values that are all written below the axis
 
 
-def against(
+def draw_sweep_scores(
     path: str | pathlib.Path,
     lines: Sequence[tuple[str, Sequence[float], Sequence[Score]]],
     title: str,

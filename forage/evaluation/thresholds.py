@@ -45,9 +45,9 @@ class Duration:
     def __str__(self) -> str:
         count = f"({self.reached} of {self.seeds} seed{'s' if self.seeds > 1 else ''} reached it"
         if self.low is None or self.high is None:
-            return f"{_written(self.value)} {count}, no interval)"
-        high = "unbounded" if math.isinf(self.high) else _written(self.high)
-        return f"{_written(self.value)} [{_written(self.low)}, {high}] {count})"
+            return f"{_time_text(self.value)} {count}, no interval)"
+        high = "unbounded" if math.isinf(self.high) else _time_text(self.high)
+        return f"{_time_text(self.value)} [{_time_text(self.low)}, {high}] {count})"
 
 
 class Survival(NamedTuple):
@@ -98,12 +98,12 @@ def kaplan_meier(times: Times, confidence: float = 0.95) -> Survival:
     for one seed.
     Source: Kaplan and Meier, 1958; Kalbfleisch and Prentice, 1980.
     """
-    times = _checked(times)
+    times = _check_times(times)
     if not 0 < confidence < 1:
         raise ForageError(f"confidence lies between 0 and 1, such as 0.95, and was {confidence}.")
     from scipy.stats import ecdf  # half a second, which only those who ask should pay
 
-    survival = ecdf(_censored(times)).sf
+    survival = ecdf(_censored_data(times)).sf
     low = high = np.full(len(survival.quantiles), np.nan)
     if len(times.time) > 1:
         with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
@@ -147,7 +147,7 @@ def restricted_mean_time(
     unless it is given; to compare algorithms give the same to each. The interval is a percentile bootstrap over seeds.
     Source: Royston and Parmar, 2013, "Restricted mean survival time".
     """
-    times = _checked(times)
+    times = _check_times(times)
     longest = float(times.time.max())
     if horizon is None:
         horizon = longest
@@ -173,7 +173,7 @@ def logrank(a: Times, b: Times) -> float:
     Two-sided. It compares whole curves and is most sensitive to a difference with a constant ratio over time. Source:
     Mantel, 1966; Peto and Peto, 1972, "Asymptotically Efficient Rank Invariant Test Procedures".
     """
-    a, b = _checked(a), _checked(b)
+    a, b = _check_times(a), _check_times(b)
     if min(len(a.time), len(b.time)) < 2:
         raise ForageError("One seed says nothing about others: a log-rank test needs at least 2 seeds of each.")
     if not (a.reached.any() or b.reached.any()):
@@ -181,7 +181,7 @@ def logrank(a: Times, b: Times) -> float:
     from scipy import stats
 
     with np.errstate(invalid="ignore"):
-        p = float(stats.logrank(_censored(a), _censored(b)).pvalue)
+        p = float(stats.logrank(_censored_data(a), _censored_data(b)).pvalue)
     return 1.0 if math.isnan(p) else p  # all arrive at one time: no difference was possible
 
 
@@ -195,7 +195,7 @@ def _restricted_means(times: Times, drawn: Float[np.ndarray, "resamples seeds"],
     return np.hstack([np.ones((len(drawn), 1)), share]) @ np.diff(ends)
 
 
-def _checked(times: Times) -> Times:
+def _check_times(times: Times) -> Times:
     time, reached = np.asarray(times.time, np.float64), np.asarray(times.reached)
     if time.ndim != 1 or time.shape != reached.shape or reached.dtype != np.bool_ or time.size == 0:
         raise ForageError(
@@ -207,7 +207,7 @@ def _checked(times: Times) -> Times:
     return Times(time, reached)
 
 
-def _censored(times: Times) -> Any:
+def _censored_data(times: Times) -> Any:
     from scipy.stats import CensoredData
 
     return CensoredData.right_censored(times.time, ~times.reached)
@@ -217,5 +217,5 @@ def _first(times: np.ndarray, true: np.ndarray) -> float:
     return float(times[true.argmax()]) if true.any() else math.inf
 
 
-def _written(time: float) -> str:
+def _time_text(time: float) -> str:
     return "not reached" if math.isinf(time) else f"{time:.6g}" if time < 1e6 else f"{time:.0f}"

@@ -91,7 +91,7 @@ class Mapped(DataSet):
     def of(cls, data: DataSet, spec: Spec) -> Mapped:
         """Open the folder of a data set. Raise `ForageError` if it is damaged, or of another environment."""
         path = Path(data.file)
-        arrays, header = folder.mapped(path)
+        arrays, header = folder.map_arrays(path)
         files.check_spaces(path, header, spec)
         return cls(data.file, data.sha256, header["transitions"], Store(arrays, spec))
 

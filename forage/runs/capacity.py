@@ -48,7 +48,7 @@ def check_memory(runner: Runner) -> None:
     )
 
 
-def said(runner: Runner) -> list[str]:
+def memory_lines(runner: Runner) -> list[str]:
     """Return a line about a large memory, such as `memory: 7.5 GB, 7,475 bytes a transition`; empty for a small one."""
     needed = bytes_of(runner)["memory"]
     capacity = getattr(runner.learner.memory, "capacity", None)

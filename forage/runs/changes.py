@@ -13,13 +13,13 @@ from forage.runs.curve import Rows
 from forage.runs.run import Run, write_json
 
 
-def changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[str | None]]:
+def changed_settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[str | None]]:
     """Return the settings that differ between two configurations, as pairs of the old and the new value.
 
     An option that only one of them has counts only if its part was exchanged; otherwise the versions of the library
     differ.
     """
-    before, after = flattened(then), flattened(json.loads(dumps(now)))
+    before, after = flatten_config(then), flatten_config(json.loads(dumps(now)))
     found: dict[str, list[str | None]] = {}
     for name in before | after:
         was, now_is = before.get(name), after.get(name)
@@ -52,7 +52,7 @@ def record_changes(run: Run, now: Mapping[str, Any], steps: int, versions: str =
     `now`: the configuration of a setup; settings that it lacks stay. `versions`: the differences from the code and
     versions that the run started with.
     """
-    settings = changed({name: run.config.get(name) for name in now}, now)
+    settings = changed_settings({name: run.config.get(name) for name in now}, now)
     if settings or versions:
         what = {"settings": settings} | ({"versions": versions} if versions else {})
         record(run, "changed", steps, what, now if settings else None)
@@ -78,14 +78,14 @@ def sentences(run: Run) -> list[str]:
     return said
 
 
-def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def flatten_config(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """`{"agent.part": "ppo", ...}`."""
     found: dict[str, str] = {}
     for name, value in config.items():
         if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
             value = {str(number): item for number, item in enumerate(value)}
         if isinstance(value, Mapping) and value:
-            found |= flattened(value, f"{prefix}{name}.")
+            found |= flatten_config(value, f"{prefix}{name}.")
         else:
             found[prefix + name] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return found

@@ -41,7 +41,7 @@ class Extension:
         record(self.run, "extended", steps, {"from": self.before, "to": setup.steps}, now)
 
 
-def extended(run: Run, setup: Setup, steps: int | None) -> tuple[Setup, Extension | None]:
+def extend_setup(run: Run, setup: Setup, steps: int | None) -> tuple[Setup, Extension | None]:
     """Return the setup with `steps` as its new total, and the extension; `None` if the total is unchanged.
 
     A memory counts its places from the start of a run, so it keeps the size that the shorter run gave it.

@@ -20,7 +20,7 @@ from forage.runs.display import Progress
 PATIENCE = 120.0  # seconds of training to replay at most in the search for the cause
 
 
-class Traced(NamedTuple):
+class FailedIteration(NamedTuple):
     """The first iteration of the loop with a number that is not finite."""
 
     before: int  # the step at its start
@@ -56,7 +56,7 @@ class Finite:
         part, bad = self.runner.search(member) or ("agent", None)
         raise Unsound(learned_sentence(part, bad, where, seed))
 
-    def trace(self, before: int, seconds: float) -> Traced | str | None:
+    def trace(self, before: int, seconds: float) -> FailedIteration | str | None:
         """Train again from the newest checkpoint, iteration by iteration from step `before`, to the first non-finite
         number.
 
@@ -87,7 +87,7 @@ class Finite:
             return None  # report only the facts known without it
         found = soundness.search_rollout(rollout, self.setup.spec.num_agents)
         if found is None:
-            return Traced(start, environment, learned)
+            return FailedIteration(start, environment, learned)
         step = start + (found.time + 1) * self.setup.agent.num_envs
         who = f"{short_name(self.setup.agent)} chose" if found.ours else f"{self.setup.name} returned"
         advice = "a smaller learning rate often helps" if found.ours else "mend the environment"
@@ -96,7 +96,7 @@ class Finite:
             f"{self.setup.members[member]['seed']}; {advice}."
         )
 
-    def unsaved(self, error: NotFinite) -> str:
+    def describe_unsaved(self, error: NotFinite) -> str:
         """Describe the number that prevented a state from being saved."""
         seed, where = self.setup.members[error.member]["seed"], f"by step {self.runner.steps:,}"
         if error.part in soundness.LEARNED:

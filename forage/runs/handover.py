@@ -17,7 +17,7 @@ CHANCE = ", which may be chance, as their intervals overlap (--evaluation-episod
 MOST = 0.1  # share of the score at the hand-over that may be lost without a warning
 
 
-def handed_over(members: list[dict[str, Any]], evaluations: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], str]:
+def handover_record(members: list[dict[str, Any]], evaluations: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], str]:
     """Compare each evaluation with the first, that of the hand-over. Return a record, and a sentence about the newest.
 
     The score is that of a run, the interquartile mean over seeds; each setting of a sweep has its own. The sentence is
@@ -35,7 +35,7 @@ def handed_over(members: list[dict[str, Any]], evaluations: Sequence[dict[str, A
         if falls and falls[-1]["steps"] == newest:
             now, earlier = falls[-1], [found["fall"] for found in falls[:-1]]
             if now["fall"] > max(earlier, default=MOST):
-                sure = apart(later[-1][1][label], score)
+                sure = is_below(later[-1][1][label], score)
                 said.append(
                     f"the score{what} is {now['fall']:.0%} below the hand-over's, {now['score']:.6g} and was "
                     f"{before:.6g}" + (": learning is undoing what the run began with" if sure else CHANCE)
@@ -46,7 +46,7 @@ def handed_over(members: list[dict[str, Any]], evaluations: Sequence[dict[str, A
     return record, f"Note: {'; '.join(said)}." if said else ""
 
 
-def apart(now: Score, before: Score) -> bool:
+def is_below(now: Score, before: Score) -> bool:
     """Return whether a score's interval is entirely below another's; without intervals, whether the score is lower."""
     ends = now.high, before.low
     if any(end is None or not math.isfinite(end) for end in ends):

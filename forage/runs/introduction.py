@@ -43,7 +43,7 @@ def introduction(setup: Setup, directory: Path, steps: int, spread: str = "") ->
         lines.append(spread)
     memory = innermost(setup.memory)
     if isinstance(memory, Mixed):
-        lines.append(f"{shared(memory.share)} of each batch from {', '.join(memory.data)}")
+        lines.append(f"{describe_share(memory.share)} of each batch from {', '.join(memory.data)}")
     if isinstance(memory, DataSet):
         lines.append(f"from {memory.file}; each step is an update, and none is taken in the environment")
     else:
@@ -59,7 +59,7 @@ def introduction(setup: Setup, directory: Path, steps: int, spread: str = "") ->
     return lines + reading(setup.spec.observation_space)
 
 
-def shared(share: Any) -> str:
+def describe_share(share: Any) -> str:
     """Describe the share of data in each batch."""
     return f"a share that follows {share}" if is_schedule(share) else f"{share:.0%}"
 

@@ -54,7 +54,7 @@ class Keeping:
             self.display.note(f"{why} The best of the evaluations from here on takes its place.")
             return None
 
-    def ahead(self, done: int, count: int) -> int:
+    def iterations_to_keep(self, done: int, count: int) -> int:
         """Return the number of the next `count` iterations that come before the next agents to keep."""
         return min(count, self.every - done % self.every) if self.every else count
 
@@ -63,7 +63,7 @@ class Keeping:
         if self.every and done % self.every == 0:
             self.write(f"{self.runner.steps:012d}", {})
 
-    def evaluated(self, evaluation: dict[str, Any]) -> str:
+    def keep_if_best(self, evaluation: dict[str, Any]) -> str:
         """Keep the agents of the best evaluation. Return the reason for stopping, empty to continue.
 
         In a sweep the best setting's score decides which agents are best; training stops once every setting is good

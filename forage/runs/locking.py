@@ -22,7 +22,7 @@ held: set[Path] = set()
 
 
 @contextlib.contextmanager
-def locked(directory: Path) -> Iterator[None]:
+def lock_directory(directory: Path) -> Iterator[None]:
     """Hold the lock of a run's directory, made if it is missing. The system releases it when the process ends.
 
     Files that a process killed while writing left in it are deleted. Raise `ForageError` if another process holds it or

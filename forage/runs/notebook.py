@@ -22,7 +22,7 @@ def in_notebook() -> bool:
     return shell is not None and getattr(shell, "kernel", None) is not None
 
 
-def shown(run: Run) -> str:
+def run_html(run: Run) -> str:
     """Return a run in HTML: its title, its scores, and its curve as an embedded picture."""
     lines = [f"<b>{html.escape(run.title)}</b>, {len(run.config['seeds'])} seeds, {html.escape(run._state)}"]
     lines += [html.escape(line) for line in run._results]

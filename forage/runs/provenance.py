@@ -111,7 +111,7 @@ def own_code(setup: Setup) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     files = {Path(file).resolve() for file in named_files(parts_of(setup))}
-    for thing in made_of(setup):
+    for thing in python_objects(setup):
         module = sys.modules.get(getattr(thing, "__module__", ""))
         if getattr(module, "__name__", "") == "__main__":
             try:
@@ -202,7 +202,7 @@ def file_of(module: Any) -> Path | None:
     return None if installed else path
 
 
-def made_of(setup: Setup) -> Iterator[Any]:
+def python_objects(setup: Setup) -> Iterator[Any]:
     """Return the classes and functions that were given as Python objects: of the environment and of parts."""
     if isinstance(setup.environment, Environment):
         yield from types_in(setup.environment)

@@ -38,7 +38,7 @@ from forage.core.sweep import members_of, settings_of
 from forage.core.types import ForageError
 from forage.evaluation.plots import curve
 from forage.evaluation.statistics import Ends, Score, Statistic, interquartile_mean, score
-from forage.evaluation.sweep_plot import against
+from forage.evaluation.sweep_plot import draw_sweep_scores
 from forage.loop.policy import AUTO, Policy, actions_of
 from forage.runs.curve import Curve, read_rows
 from forage.runs.texts import Texts, read_texts
@@ -68,9 +68,9 @@ class Run:
 
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: the title, the scores and the curve."""
-        from forage.runs.notebook import shown
+        from forage.runs.notebook import run_html
 
-        return shown(self)
+        return run_html(self)
 
     @property
     def _state(self) -> str:
@@ -244,7 +244,7 @@ class Run:
         return (self.evaluation or {}).get("choice")
 
     @property
-    def evaluated_how(self) -> str:
+    def evaluation_note(self) -> str:
         """Return `, greedily` if the evaluations during training were greedy, but that of the score sampled actions."""
         return ", greedily" if self.config.get("evaluation_actions") == AUTO and self.actions == "sampled" else ""
 
@@ -301,7 +301,7 @@ class Run:
         `None` if the run has no data set, or its file lacks these two returns.
         """
         ends = self.config.get("ends")
-        return None if ends is None else {label: normalised(one, ends) for label, one in self.scores.items()}
+        return None if ends is None else {label: normalise_score(one, ends) for label, one in self.scores.items()}
 
     def part(self, port: str) -> Any:
         """Return a part as configured. Raise `ForageError` if its code is not known here."""
@@ -378,7 +378,7 @@ def range_in(evaluation: dict[str, Any] | None) -> Ends | None:
     return -math.inf if low is None else low, math.inf if high is None else high
 
 
-def normalised(one: Score, ends: dict[str, float]) -> Score:
+def normalise_score(one: Score, ends: dict[str, float]) -> Score:
     """Return a score on the scale of 0 for random actions to 1 for the expert."""
     low, high = ends["random"], ends["expert"]
     values = (None if value is None else (value - low) / (high - low) for value in (one.value, one.low, one.high))
@@ -391,7 +391,7 @@ def plain(one: Score) -> dict[str, Any]:
     return {"score": one.value, "interval": interval, "seeds": one.seeds}
 
 
-def scored(
+def score_data(
     scores: dict[str, Score], evaluation: dict[str, Any], ends: dict[str, float] | None = None
 ) -> dict[str, Any]:
     """Return a score as data, with the evaluation's details; for a sweep, the scores of all settings.
@@ -403,7 +403,7 @@ def scored(
     if len(scores) > 1:
         each = {"settings": [{"setting": label} | plain(one) for label, one in scores.items()]}
     if ends:
-        on_scale = {label: plain(normalised(one, ends)) for label, one in scores.items()}
+        on_scale = {label: plain(normalise_score(one, ends)) for label, one in scores.items()}
         each["normalised"] = on_scale if len(scores) > 1 else next(iter(on_scale.values()))
     return each | {
         name: evaluation.get(name)
@@ -420,7 +420,7 @@ def draw_curve(run: Run) -> Path:
         if run.evaluations and not np.isfinite(values).any():  # from a data set, without episodes of training
             curves = [("evaluated", *run.curve(evaluated=True))]
         elif run.evaluations:
-            curves = [("in training", steps, values), (f"evaluated{run.evaluated_how}", *run.curve(evaluated=True))]
+            curves = [("in training", steps, values), (f"evaluated{run.evaluation_note}", *run.curve(evaluated=True))]
         last = run.final
         finals = [] if last is None else [(len(curves) - 1, *last)]
         return curve(path, curves, title=run.title, xlabel=run.counted, finals=finals, within=within)
@@ -430,7 +430,7 @@ def draw_curve(run: Run) -> Path:
     return curve(path, runs, title=run.title, xlabel=run.counted, ordered=True, within=within)
 
 
-def counted_in(runs: Iterable[Run]) -> str:
+def step_unit(runs: Iterable[Run]) -> str:
     """Return the unit of the steps of several runs."""
     found = {run.counted for run in runs}
     return found.pop() if len(found) == 1 else "environment steps, or updates"
@@ -451,7 +451,7 @@ def draw_sweep(run: Run) -> Path | None:
         line[0].append(setting[name])
         line[1].append(scores[label_of(setting)])
     drawn = [(label, *line) for label, line in lines.items()]
-    return against(run.directory / "sweep.png", drawn, run.title, name.replace("_", " "))
+    return draw_sweep_scores(run.directory / "sweep.png", drawn, run.title, name.replace("_", " "))
 
 
 def read_json(path: Path) -> dict[str, Any]:

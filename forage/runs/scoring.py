@@ -21,7 +21,7 @@ from forage.loop.runner import Runner
 from forage.loop.soundness import check_returns
 from forage.runs.curve import free, to_float
 from forage.runs.returns import holding, return_range
-from forage.runs.run import Run, by_setting, normalised, plain, range_in
+from forage.runs.run import Run, by_setting, normalise_score, plain, range_in
 
 MOST_EPISODES = 1_000_000  # of one evaluation: their returns are kept in one file
 MOST_EPISODE_SEED = 1_000_000
@@ -176,7 +176,7 @@ def choice_sentences(evaluation: dict[str, Any]) -> list[str]:
         intervals = [one[actions]["interval"] for actions in ACTIONS]
         if None in intervals or max(low for low, _ in intervals) <= min(high for _, high in intervals):
             continue
-        both = ", ".join(f"{how} {shown(one[actions])}" for actions, how in ACTIONS.items())
+        both = ", ".join(f"{how} {format_mean(one[actions])}" for actions, how in ACTIONS.items())
         over = "over seeds" if one["greedy"]["seeds"] > 1 else "over episodes"
         label = f" with {one['setting']}" if one["setting"] else ""
         episodes = evaluation["choice"]["episodes"]
@@ -186,12 +186,12 @@ def choice_sentences(evaluation: dict[str, Any]) -> list[str]:
     return said
 
 
-def shown(one: dict[str, Any]) -> str:
+def format_mean(one: dict[str, Any]) -> str:
     """Return a mean and its interval."""
     return str(Score(one["score"], *one["interval"], seeds=one["seeds"])).partition(" (")[0]
 
 
-def how_scored(evaluation: dict[str, Any]) -> list[str]:
+def score_lines(evaluation: dict[str, Any]) -> list[str]:
     """Return the normalised score in one line; no line if the data set lacks its scale."""
     how = f", played {ACTIONS[evaluation['actions']]}"
     of = f", of the reward {evaluation['reward']}" if evaluation["reward"] else ""
@@ -209,7 +209,7 @@ def normalised_words(score: Score, ends: dict[str, float] | None) -> list[str]:
     if ends is None:
         return []
     scale = f"0 is random actions ({ends['random']:.5g}), 1 the data's expert ({ends['expert']:.5g})"
-    return [f"normalised {normalised(score, ends)}: {scale}"]
+    return [f"normalised {normalise_score(score, ends)}: {scale}"]
 
 
 def evaluate_agents(

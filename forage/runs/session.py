@@ -28,7 +28,7 @@ from forage.runs.callbacks import Callback, CallbackFailed, View
 from forage.runs.checkpoints import Checkpoints, Interval, is_full
 from forage.runs.curve import Rows, Totals, columns, newest, quiet_since, read_rows
 from forage.runs.finite import Finite
-from forage.runs.handover import handed_over
+from forage.runs.handover import handover_record
 from forage.runs.introduction import introduction, title
 from forage.runs.keeping import Keeping
 from forage.runs.returns import return_range
@@ -97,7 +97,7 @@ class Session:
         """Return whether the run is still at the step of its start, in this session."""
         return self.checkpoints.steps is None if self.began_at is None else self.runner.steps == self.began_at
 
-    def scored_already(self) -> dict[str, Any] | None:
+    def stored_evaluation(self) -> dict[str, Any] | None:
         """Return the stored evaluation of a finished run, if it has enough episodes and the requested kind of
         actions.
         """
@@ -112,7 +112,7 @@ class Session:
         self.display.settings = self.setup.settings
         steps = self.iterations * self.runner.steps_per_iteration
         said = introduction(self.setup, self.directory, steps, self.runner.spread)
-        self.display.start(title(self.setup), [*said, *capacity.said(self.runner), *self.said], steps)
+        self.display.start(title(self.setup), [*said, *capacity.memory_lines(self.runner), *self.said], steps)
         previous, kept = self.catch_signals(), None
         try:
             if self.checkpoints.steps is None:
@@ -121,7 +121,7 @@ class Session:
                 self.save()
                 self.began_at = self.runner.steps
             elif self.runner.steps >= steps:
-                kept = self.scored_already()
+                kept = self.stored_evaluation()
                 what = "it is only evaluated" if kept is None else "nothing is left to do"
                 self.display.note(f"This run had finished all of its {steps:,} steps; {what}.")
             if kept is None:
@@ -131,7 +131,7 @@ class Session:
                     f"Note: {self.setup.name}'s state cannot be checkpointed; on resume, unfinished episodes restart."
                 )
             self.loop()
-            seconds, spent = self.seconds, {} if kept else self.spent()
+            seconds, spent = self.seconds, {} if kept else self.seconds_by_activity()
             self.runner.retire()
             evaluation = kept or self.score_agents()
             if not kept:
@@ -141,7 +141,7 @@ class Session:
             result, lines = conclude(self.directory, self.setup, self.runner, evaluation, took, spent, self.stopped)
             self.track_evaluation(evaluation)
             for tracker in self.trackers:
-                tracker.finish(result)
+                tracker.write_score(result)
         except InterruptedCompiling as error:
             if self.checkpoints.steps is not None and self.runner.steps != self.checkpoints.steps:
                 self.save()
@@ -197,17 +197,17 @@ class Session:
             evaluated = [row["steps"] for row in read_rows(self.evaluations.path)]
             if not evaluated:
                 self.evaluate(0)
-                self.heed()  # before the first step there is no training to stop
+                self.act_on_evaluation()  # before the first step there is no training to stop
             elif done % self.evaluate_every == 0 and self.runner.steps not in evaluated:  # interrupted
                 self.evaluate(done // self.evaluate_every)
-                self.stopped = self.heed()
+                self.stopped = self.act_on_evaluation()
         self.started = last_row = learning = time.monotonic()
         while done < self.iterations and not self.stopped:
             mark = min(self.iterations, (done // self.every + 1) * self.every)
             count = min(batch, mark - done)
             if self.evaluate_every:
                 count = min(count, self.evaluate_every - done % self.evaluate_every)
-            count = self.keeping.ahead(done, count)
+            count = self.keeping.iterations_to_keep(done, count)
             start, before = time.monotonic(), self.runner.steps
             self.interval.train(start)
             report = self.advance(count)
@@ -228,7 +228,7 @@ class Session:
             row |= self.totals.point(self.setup.spec.reward_names, self.score)
             done_here = done - compiled_at
             left = (now - learning) / done_here * (self.iterations - done) if done_here else float("nan")
-            self.display.update(self.shown(row), left)
+            self.display.update(self.display_row(row), left)
             if done == mark:
                 self.note_missing()
                 self.write_row(row)
@@ -242,7 +242,7 @@ class Session:
                 self.save(unevaluated=number is not None)
             if number is not None:
                 took = self.evaluate(number)
-                self.stopped = self.stopped or self.heed()
+                self.stopped = self.stopped or self.act_on_evaluation()
             took += self.call_back(row)
             # Leave the pause out of training time.
             self.started, learning, last_row = self.started + took, learning + took, last_row + took
@@ -262,7 +262,7 @@ class Session:
                 )
         self.earlier, self.started = self.seconds, None
 
-    def spent(self) -> dict[str, float]:
+    def seconds_by_activity(self) -> dict[str, float]:
         """Return the seconds of this session by activity."""
         training = {name: seconds - self.before.get(name, 0.0) for name, seconds in self.runner.spent.items()}
         found = together([self.watch.spent, training])
@@ -302,7 +302,7 @@ class Session:
         rows = read_rows(self.evaluations.path)
         if not rows:  # a full disk kept it from being written
             return
-        found, said = handed_over(self.setup.members, rows)
+        found, said = handover_record(self.setup.members, rows)
         try:
             write_json(self.directory / "handover.json", found)
         except OSError as error:
@@ -310,11 +310,11 @@ class Session:
         if said:
             self.display.note(said)
 
-    def heed(self) -> str:
+    def act_on_evaluation(self) -> str:
         """Keep the agents of the newest evaluation if it is the best. Return its reason to end training, or an empty
         text.
         """
-        return self.keeping.evaluated(self.newest) if self.newest else ""
+        return self.keeping.keep_if_best(self.newest) if self.newest else ""
 
     def call_back(self, row: dict[str, Any]) -> float:
         """Call the callbacks. If one fails, save the run before raising its error. Return the seconds."""
@@ -377,7 +377,7 @@ class Session:
             if len(rows.waiting) == 1:  # noted once
                 self.display.note(f"{error} Training goes on and will try again.")
 
-    def shown(self, row: dict[str, Any]) -> dict[str, Any]:
+    def display_row(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return a row with the columns that displays add: the newest episodes, and the step since which none has
         ended.
 
@@ -392,7 +392,7 @@ class Session:
 
     def write_row(self, row: dict[str, Any]) -> None:
         self.append(self.rows, row)
-        self.display.row(self.shown(row))
+        self.display.row(self.display_row(row))
         self.track(row)
         self.points.append(row)
 
@@ -413,7 +413,7 @@ class Session:
                 self.checkpoints.with_room(functools.partial(rows.flush, durable=True))
             self.checkpoints.save(header)
         except NotFinite as error:
-            raise Unsound(self.finite.unsaved(error)) from error
+            raise Unsound(self.finite.describe_unsaved(error)) from error
         except ForageError as error:
             last = self.stopped or steps >= self.iterations * self.runner.steps_per_iteration
             if quietly or (self.checkpoints.steps is not None and not last and self.interrupted is None):

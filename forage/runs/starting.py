@@ -124,7 +124,7 @@ def members(run: Run) -> list[dict[str, Any]]:
     return members_of(run.config["sweep"], run.config["seeds"])
 
 
-def inherited(parent: Run, setup: Setup, runner: Runner, with_memory: bool) -> Inheritance:
+def make_inheritance(parent: Run, setup: Setup, runner: Runner, with_memory: bool) -> Inheritance:
     """Return the inheritance of a run. Raise `ForageError` if it does not fit, naming the first leaf.
 
     Each seed continues the same seed of the parent, with its best setting in a sweep; if the parent lacks one of the
@@ -144,15 +144,15 @@ def inherited(parent: Run, setup: Setup, runner: Runner, with_memory: bool) -> I
     left = sorted({field(name) for name in agents} - known)
     agents = {name: leaf for name, leaf in agents.items() if field(name) in known}
     try:
-        found = Inheritance(parent, rows, each, fitted(parent, "the agent", agents, like.agent), left)
+        found = Inheritance(parent, rows, each, fit_leaves(parent, "the agent", agents, like.agent), left)
     except ForageError:
         check_spaces(parent, setup)
         raise
     found.offline = parent.part("memory").offline and not setup.offline
     if with_memory:
         found.capacity = getattr(setup.memory, "capacity", 0)
-        memory, found.steps = collected(parent, setup, rows)
-        found.memory = fitted(parent, "the memory", memory, like.memory)
+        memory, found.steps = take_over_memory(parent, setup, rows)
+        found.memory = fit_leaves(parent, "the memory", memory, like.memory)
         if setup.steps <= found.steps:
             raise ForageError(
                 f"With the memory of {parent.directory} a run counts on from its {found.steps:,} steps, so its total "
@@ -188,7 +188,7 @@ def check_spaces(parent: Run, setup: Setup) -> None:
             )
 
 
-def collected(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, Leaf], int]:
+def take_over_memory(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, Leaf], int]:
     """Return the memory of these members in a run's newest checkpoint, by leaf, and its steps. Check that it fits."""
     if setup.memory.on_policy or setup.memory.offline:
         raise ForageError("with_memory takes a replay memory over, and this run keeps none; leave it out.")
@@ -201,10 +201,10 @@ def collected(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, Lea
                 f"The memory of {parent.directory} was collected with {name} {stored.get(name)}, and this run has "
                 f"{own}; leave out --with-memory, or give --{name.replace('_', '-')} {stored.get(name)}."
             )
-    return remembered(parent, setup, rows)
+    return stored_memory(parent, setup, rows)
 
 
-def remembered(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, Leaf], int]:
+def stored_memory(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, Leaf], int]:
     """Return the memory of these members in the newest checkpoint, by leaf, and the steps it holds."""
     path = parent.checkpoints[-1]
     saved, steps = checkpoint.leaves(path), checkpoint.read_header(path)["steps"]
@@ -218,7 +218,7 @@ def remembered(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, Le
     return {n: Leaf.stacked([saved[f"[{row}].learner.memory{n}"] for row in rows]) for n in names}, steps
 
 
-def fitted(parent: Run, what: str, found: dict[str, Leaf], like: Any) -> Any:
+def fit_leaves(parent: Run, what: str, found: dict[str, Leaf], like: Any) -> Any:
     """Return leaves (`member ...`) as a tree like that of one member. Raise `ForageError` for the first misfit."""
     leaves: list[Any] = []
     wanted = dict(checkpoint.named_leaves(like))

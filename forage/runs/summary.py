@@ -14,10 +14,10 @@ from forage.core.records import printable
 from forage.evaluation.maps import heat_map
 from forage.loop.runner import Runner
 from forage.loop.watch import said
-from forage.runs.changes import flattened, record, sentences
+from forage.runs.changes import flatten_config, record, sentences
 from forage.runs.display import duration
-from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, range_in, scored, write_json
-from forage.runs.scoring import how_scored, normalised_words
+from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, range_in, score_data, write_json
+from forage.runs.scoring import normalised_words, score_lines
 
 
 def conclude(
@@ -52,7 +52,7 @@ def conclude(
     unit = "updates" if setup.offline else "steps"
     speed = len(setup.members) * runner.steps / max(seconds, 1e-9)
     lines += [
-        *(f"  {line}" for line in how_scored(evaluation)),
+        *(f"  {line}" for line in score_lines(evaluation)),
         *([f"  stopped after {runner.steps:,} of {setup.steps:,} {unit}: {stopped}"] if stopped else []),
         f"  {runner.steps:,} {unit} a seed in {duration(seconds)} ({speed:,.0f} steps/s, compiling included)"
         + (f", then {duration(evaluating)} of evaluation" if evaluating >= 1 else ""),
@@ -69,7 +69,7 @@ def conclude(
         "steps": runner.steps,
         "seconds": round(seconds, 3),
         "evaluation_seconds": round(evaluating, 3),
-        **scored(scores, evaluation, ends),
+        **score_data(scores, evaluation, ends),
         "return": evaluation["return"],
         **({"stopped": stopped} if stopped else {}),
     }
@@ -104,7 +104,7 @@ def device_failure(error: Exception, steps: int) -> str:
     return f"A compiled part of the loop failed after step {steps:,}: {last.rstrip('.')}."
 
 
-def described(run: Run) -> list[str]:
+def describe_run(run: Run) -> list[str]:
     """Describe a run in lines: its scores, its parent, its history and all its settings."""
     config, evaluation = run.config, run.evaluation
     directory = printable(str(run.directory))
@@ -115,8 +115,8 @@ def described(run: Run) -> list[str]:
     else:
         for label, one in run.scores.items():
             lines.append(f"{f'with {label}: ' if label else ''}return {one}")
-        lines += [f"  {line}" for line in how_scored(evaluation)]
+        lines += [f"  {line}" for line in score_lines(evaluation)]
     if said := sentences(run):
         lines += ["", "history", *(f"  {line}" for line in said)]
     shown = {name: value for name, value in config.items() if name not in ("spec", "parent", "seeds", "steps")}
-    return [*lines, "", "settings", *(f"  {name:36} {value}" for name, value in flattened(shown).items())]
+    return [*lines, "", "settings", *(f"  {name:36} {value}" for name, value in flatten_config(shown).items())]

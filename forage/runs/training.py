@@ -33,15 +33,15 @@ from forage.runs import display as progress
 from forage.runs.callbacks import Callback, check_callbacks
 from forage.runs.capacity import check_memory
 from forage.runs.changes import record_changes
-from forage.runs.extending import extended
+from forage.runs.extending import extend_setup
 from forage.runs.joining import lead, runner_on
 from forage.runs.keeping import check_keeping, take_kept
-from forage.runs.locking import locked, removed_if_failed
+from forage.runs.locking import lock_directory, removed_if_failed
 from forage.runs.provenance import changed_code, differences, own_code, said_of_code, versions
 from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, range_in, read_json, write_json
 from forage.runs.scoring import MOST_EPISODE_SEED, check_episodes, load_agents, said_if_long, score_agents
 from forage.runs.session import Session
-from forage.runs.starting import as_parent_unless_said, inherited, without_random_start
+from forage.runs.starting import as_parent_unless_said, make_inheritance, without_random_start
 from forage.runs.trackers import Names, open_trackers, tracker_names
 
 CHECKED_APART = ("environment", "steps", "seeds", "evaluation_every", "callbacks", "options")
@@ -195,7 +195,7 @@ def train(
             f"CPU, before JAX is in use."
         )
     check_memory(runner)
-    inheritance = None if parent is None else inherited(parent, setup, runner, with_memory)
+    inheritance = None if parent is None else make_inheritance(parent, setup, runner, with_memory)
     handed_over = inheritance is not None and inheritance.offline
     # Offline, no training episodes make a curve; after a hand-over, a fall has to be noticed.
     if (setup.offline or handed_over) and evaluation_every is None:
@@ -220,7 +220,7 @@ def train(
         settings["ends"] = ends
     path = Path(directory) if directory is not None else new_directory(setup)
     session: Session | None = None
-    with locked(path), removed_if_failed(path, lambda: session is None or session.learned_nothing):
+    with lock_directory(path), removed_if_failed(path, lambda: session is None or session.learned_nothing):
         if directory is not None:  # once more: another process may have trained there meanwhile
             Run.check_free(path)
         config = setup.config() | settings
@@ -285,7 +285,7 @@ def resume(
         prepare_devices(then or 1)
     other = differences(read_json(run.directory / "versions.json"))
     differs(other)
-    setup, extension = extended(run, from_config(run.config, environment, data, run.directory, **parts), steps)
+    setup, extension = extend_setup(run, from_config(run.config, environment, data, run.directory, **parts), steps)
     if own := changed_code(read_json(run.directory / "versions.json"), setup):
         differs(own)
         other = f"{other} and {own}" if other else own
@@ -298,11 +298,11 @@ def resume(
         devices = f"{then} device{'s' * (then > 1)} (here {here})"
         other = f"{other} and {devices}" if other else devices
     check_memory(runner)
-    with locked(run.directory):
+    with lock_directory(run.directory):
         session = Session(run.directory, setup, runner, run.config, shown, callbacks=called)
         session.restore(run)
         if (parent := run.config.get("parent")) and session.checkpoints.steps is None:  # stopped before it began
-            inheritance = inherited(Run(parent["run"]), setup, runner, parent["with_memory"])
+            inheritance = make_inheritance(Run(parent["run"]), setup, runner, parent["with_memory"])
             if inheritance.record() != parent:
                 raise ForageError(f"{parent['run']} has changed since {directory} began with it; train anew from it.")
             session.inherit(inheritance)
@@ -319,7 +319,7 @@ def resume(
         return session.run()
 
 
-def finished(agent: Any, environment: Any, *, directory: Path, display: str, **options: Any) -> Run:
+def train_or_resume(agent: Any, environment: Any, *, directory: Path, display: str, **options: Any) -> Run:
     """Return the run that `train` would make: load it if it is in `directory`, else resume it or train it.
 
     A run that was evaluated before its end, or with other actions than its own, is resumed and evaluated again. The

@@ -30,7 +30,7 @@ SIDE_BY_SIDE = 128  # answers that are written at once
 DRAWS = 10  # times as many problems as wanted are drawn before it is said that there are no more
 
 
-class Heard(NamedTuple):
+class AnswerScores(NamedTuple):
     """The answers to some problems, and their scores."""
 
     truth: Float[np.ndarray, "problem answer"]  # the verifier's; of a game what its rules paid
@@ -45,7 +45,7 @@ class Heard(NamedTuple):
 
 
 @dataclasses.dataclass
-class Trained:
+class LoadedRun:
     """A run of a language model, ready to be asked: its agents, and the model that they began from."""
 
     run: Run
@@ -55,7 +55,7 @@ class Trained:
     states: list[Any]  # the agents' states, one for each seed
 
     @classmethod
-    def of(cls, run: Run) -> Trained:
+    def of(cls, run: Run) -> LoadedRun:
         """Load a run. Raise `ForageError` if it is none of text."""
         setup = from_config(run.config, where=run.directory)
         title = f"{run.directory} is a run of {run.title}"
@@ -102,7 +102,7 @@ def ask(
     answers: int,
     seed: int = 0,
     greedy: bool = False,
-) -> Heard:
+) -> AnswerScores:
     """Sample `answers` answers to each problem, or write the greedy one. `problems`: the seeds of the episodes."""
     rows = environment.num_envs
     asked = [(problem, answer) for problem in range(len(problems)) for answer in range(answers)]
@@ -130,7 +130,7 @@ def ask(
             form[problem, answer] = np.nan if game else info["format"][index]
             tokens[problem, answer] = info["tokens"][index]
             texts[problem][answer] = "\n".join(line for line in said[index] if line)
-    return Heard(truth, form, tokens, texts)
+    return AnswerScores(truth, form, tokens, texts)
 
 
 @functools.partial(jax.jit, static_argnames="drawn")

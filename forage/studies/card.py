@@ -11,9 +11,9 @@ from forage.core import spaces
 from forage.core.plain import dumps
 from forage.core.records import printable
 from forage.evaluation.statistics import Score
-from forage.runs.changes import flattened
+from forage.runs.changes import flatten_config
 from forage.runs.run import Run, read_json
-from forage.runs.scoring import how_scored
+from forage.runs.scoring import score_lines
 from forage.studies.compare import environment_of
 
 
@@ -55,7 +55,7 @@ def card(run: Run, repository: str) -> str:
         "## Settings",
         table(["setting", "value"], cells(settings(run))),
         "## Made with",
-        table(["", ""], cells(flattened({k: v for k, v in made.items() if k != "git"}))),
+        table(["", ""], cells(flatten_config({k: v for k, v in made.items() if k != "git"}))),
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -99,14 +99,14 @@ def scores(run: Run) -> list[str]:
         return [plain(label) or "all", f"{one.value:.4g}", interval, str(one.seeds)]
 
     rows = [row(label, one) for label, one in run.scores.items()]
-    how = plain("; ".join(how_scored(evaluation)))
+    how = plain("; ".join(score_lines(evaluation)))
     return [table(["setting", "return", "95 % interval", "seeds"], rows), f"{how[0].upper()}{how[1:]}."]
 
 
 def settings(run: Run) -> dict[str, str]:
     """Return the settings of the run without its spaces, which the card has elsewhere."""
     config = {key: value for key, value in run.config.items() if key not in ("spec", "seeds")}
-    return {name: value for name, value in flattened(config).items() if value not in ("", "None", "{}", "[]")}
+    return {name: value for name, value in flatten_config(config).items() if value not in ("", "None", "{}", "[]")}
 
 
 SPEAKING = re.compile(r"([\\`\[\]!*])")

@@ -108,10 +108,10 @@ class Talk:
             raise ForageError(f"{name} poses no problems in text; name one such as text:addition.")
         if batch.form.tokenizer.vocabulary > self.network.architecture.vocabulary:
             raise ForageError(f"{name} reads and writes with a tokenizer that this model does not know.")
-        return posed(dataclasses.replace(self, new=min(self.new, batch.longest)), batch)
+        return play_problems(dataclasses.replace(self, new=min(self.new, batch.longest)), batch)
 
 
-def posed(talk: Talk, environment: TextEnvironment) -> Iterator[Conversation]:
+def play_problems(talk: Talk, environment: TextEnvironment) -> Iterator[Conversation]:
     """Play one conversation after the other, without end."""
     try:
         environment.examine()

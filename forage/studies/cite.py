@@ -12,8 +12,8 @@ from typing import Any
 from forage.config import registry
 from forage.runs.provenance import own_version
 from forage.runs.run import Run, read_json
-from forage.studies.compare import Compared, scores_of
-from forage.studies.report.page import printed
+from forage.studies.compare import ComparedRun, scores_of
+from forage.studies.report.page import sentences_of_runs
 
 TITLE = "Forage: reinforcement learning with one loop, seven ports and honest numbers"
 AUTHOR = "The Forage developers"
@@ -28,7 +28,7 @@ def cite(directory: str | os.PathLike[str] | None = None) -> str:
     run = Run(directory)
     blocks = [software(read_json(run.directory / "versions.json"))]
     if run.evaluation and not run.config["sweep"]:
-        blocks += printed([Compared(run.config["agent"]["part"], run, scores_of(run))])
+        blocks += sentences_of_runs([ComparedRun(run.config["agent"]["part"], run, scores_of(run))])
     papers = [f"{name}: {paper}" for name, paper in sources(run.config).items()]
     if papers:
         blocks.append("\n".join(["The papers of its parts, as the parts name them:", *papers]))

@@ -20,13 +20,13 @@ from forage.evaluation.power import seeds_needed
 from forage.evaluation.statistics import FEW, Ends, Score, inside, score
 from forage.loop.policy import AUTO
 from forage.runs.changes import without_address
-from forage.runs.run import Run, counted_in, range_in
+from forage.runs.run import Run, range_in, step_unit
 from forage.runs.scoring import choice_sentences
 from forage.tasks.contexts import Draws
 from forage.tasks.distributions import Fixed
 
 
-class Compared(NamedTuple):
+class ComparedRun(NamedTuple):
     """One run among others."""
 
     label: str
@@ -52,12 +52,12 @@ def compare(
     runs = gather(directories)
     curves = [(one.label, *one.run.curve()) for one in runs]
     finals = [(number, *one.run.final) for number, one in enumerate(runs) if one.run.final is not None]
-    title, counted = runs[0].run.config["spec"]["name"], counted_in(one.run for one in runs)
+    title, counted = runs[0].run.config["spec"]["name"], step_unit(one.run for one in runs)
     path = curve(os.fspath(output), curves, title, xlabel=counted, finals=finals, within=runs[0].within)
     return [*verdicts(runs), str(path)]
 
 
-def gather(directories: Sequence[str | os.PathLike[str]]) -> list[Compared]:
+def gather(directories: Sequence[str | os.PathLike[str]]) -> list[ComparedRun]:
     """Return the runs, each with a label of its own. Raise `ForageError` if they cannot be compared."""
     if isinstance(directories, str | os.PathLike):
         directories = [directories]
@@ -79,7 +79,7 @@ def gather(directories: Sequence[str | os.PathLike[str]]) -> list[Compared]:
             raise ForageError(f"{run.directory} has no metrics yet; train it first.")
         if run.config["sweep"]:
             raise ForageError(f"{run.directory} is a sweep, whose settings are different agents; compare single ones.")
-    return [Compared(label, run, scores_of(run)) for label, run in zip(labels(runs), runs, strict=True)]
+    return [ComparedRun(label, run, scores_of(run)) for label, run in zip(labels(runs), runs, strict=True)]
 
 
 def environment_of(run: Run) -> str:
@@ -198,7 +198,7 @@ def scores_of(run: Run) -> np.ndarray | None:
     return values
 
 
-def verdicts(runs: Sequence[Compared]) -> list[str]:
+def verdicts(runs: Sequence[ComparedRun]) -> list[str]:
     """Return a line for each run, and one for each pair of neighbours from the best down."""
     lines = []
     for one in runs:
@@ -216,7 +216,7 @@ def verdicts(runs: Sequence[Compared]) -> list[str]:
     return lines
 
 
-def score_of(one: Compared) -> str:
+def score_of(one: ComparedRun) -> str:
     """Return a run's score as text, with the plain mean, which verdicts compare, if it is another number."""
     return "not evaluated" if one.scores is None else with_mean(one.total, one.scores)
 

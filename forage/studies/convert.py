@@ -33,7 +33,7 @@ def read(
     >>> log, header = forage.data.read("log.csv", "CartPole-v1", ends=500)  # doctest: +SKIP
     """
     reading = parse({name: value for name, value in words.items() if value is not None}, "forage.data.read")
-    return checked(Path(file), spec_of(environment, env), reading)
+    return read_and_check(Path(file), spec_of(environment, env), reading)
 
 
 def spec_of(environment: Any, options: Mapping[str, Any] | None) -> Spec | None:
@@ -44,7 +44,7 @@ def spec_of(environment: Any, options: Mapping[str, Any] | None) -> Spec | None:
     return environment_spec(name, made)
 
 
-def checked(
+def read_and_check(
     path: Path, spec: Spec | None, reading: Reading, tell: Tell | None = None
 ) -> tuple[Transitions, dict[str, Any]]:
     """Read a data set and check it against its environment. `tell` reports another scale."""
@@ -82,7 +82,7 @@ def convert(
         raise ForageError(f"{target} would be written over what is read; name another output.")
     kind, spec = formats.target_kind(target, to), spec_of(environment, env)
     reading = parse({name: value for name, value in words.items() if value is not None}, "forage data convert")
-    first, header = checked(paths[0], spec, reading, tell)
+    first, header = read_and_check(paths[0], spec, reading, tell)
     if len(paths) == 1:
         formats.write(target, first, header, kind)
         return header
@@ -91,7 +91,7 @@ def convert(
 
     def following() -> Any:
         for path in paths[1:]:
-            found, more = checked(path, spec, reading, tell)
+            found, more = read_and_check(path, spec, reading, tell)
             for what in ("observation_space", "action_space"):
                 if more["spec"][what] != header["spec"][what]:
                     raise ForageError(
@@ -107,7 +107,7 @@ def convert(
             writer.add(first.saying_cut(horizon))
             for _, found in following():
                 writer.add(found.saying_cut(horizon))
-            writer.header |= summed(headers, weights)
+            writer.header |= join_headers(headers, weights)
         return folder.read_header(target)
     parts = [first]
     for path, found in following():
@@ -115,12 +115,12 @@ def convert(
             raise ForageError(f"One of {paths[0]} and {path} has probabilities of actions, and the other has none.")
         parts.append(found)
     joined = join(parts, horizon)
-    header = header | summed(headers, weights) | {"transitions": joined.transitions, "episodes": joined.episodes}
+    header = header | join_headers(headers, weights) | {"transitions": joined.transitions, "episodes": joined.episodes}
     formats.write(target, joined, header, kind)
     return header
 
 
-def summed(headers: list[dict[str, Any]], whole: list[int]) -> dict[str, Any]:
+def join_headers(headers: list[dict[str, Any]], whole: list[int]) -> dict[str, Any]:
     """Return the sources and the mean return of several data sets together. `whole`: the whole episodes of each."""
     known = [
         (h["mean_return"], n) for h, n in zip(headers, whole, strict=True) if n and h.get("mean_return") is not None

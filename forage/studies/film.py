@@ -52,11 +52,11 @@ class Film:
         if self.progress is not None:
             self.progress(self.episode, step, total)
         if step % self.every == 0:
-            self.frames.append(Frame(resized(draw()), self.caption(step, total)))
+            self.frames.append(Frame(resize(draw()), self.caption(step, total)))
 
     def end(self, draw: Callable[[], np.ndarray] | None, step: int, total: float) -> None:
         """Hold the last picture of an episode, with the whole return; without `draw`, the one before it."""
-        picture = self.frames[-1].picture if draw is None else resized(draw())
+        picture = self.frames[-1].picture if draw is None else resize(draw())
         held = max(1, round(HELD * self.per_second / self.every))
         self.frames += [Frame(picture, self.caption(step, total))] * held
         self.episode += 1
@@ -71,11 +71,11 @@ class Film:
         Raises `ForageError` if it cannot be written, or not within so many.
         """
         even = self.path.suffix == ".mp4"  # as most players want
-        pictures = [captioned(frame, even) for frame in same_size(self.frames)]
+        pictures = [add_caption(frame, even) for frame in same_size(self.frames)]
         height, width = pictures[0].shape[:2]
         scale = 1.0
         while True:
-            reduced = pictures if scale == 1 else [scaled(one, scale, even) for one in pictures]
+            reduced = pictures if scale == 1 else [rescale(one, scale, even) for one in pictures]
             encode(self.path, reduced, self.per_second / self.every)
             size = self.path.stat().st_size / 1e6
             if size <= megabytes:
@@ -105,7 +105,7 @@ def prepare(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unwritten(path, error) from error
+        raise write_error(path, error) from error
     if path.is_dir():
         raise ForageError(f"Could not write {path}: it is a folder.")
     if path.suffix == ".mp4" and importlib.util.find_spec("imageio_ffmpeg") is None:
@@ -126,12 +126,12 @@ def encode(path: Path, pictures: list[Picture], per_second: float) -> None:
         else:
             imageio.imwrite(path, np.stack(pictures), plugin="pillow", duration=round(1000 / per_second), loop=0)
     except (ImportError, OSError, ValueError) as error:
-        raise unwritten(path, error) from error
+        raise write_error(path, error) from error
     if not path.stat().st_size:
         raise ForageError(f"Could not write {path}: no film of {len(pictures)} pictures came out.")
 
 
-def unwritten(path: Path, error: Exception) -> ForageError:
+def write_error(path: Path, error: Exception) -> ForageError:
     said = str(getattr(error, "strerror", None) or error or type(error).__name__).strip().splitlines()[-1]
     return ForageError(f"Could not write {path}: {said.rstrip('.')}.")
 
@@ -146,17 +146,17 @@ def same_size(frames: list[Frame]) -> list[Frame]:
     return [frame._replace(picture=padded(frame.picture)) for frame in frames]
 
 
-def resized(picture: np.ndarray) -> Picture:
+def resize(picture: np.ndarray) -> Picture:
     """Return a picture that is large enough for a caption, by whole pixels, and not larger than a page shows."""
     picture = np.asarray(picture, np.uint8)
     most = max(picture.shape[:2])
     if most < SMALL:
         times = -(-SMALL // most)
         return picture.repeat(times, 0).repeat(times, 1)
-    return scaled(picture, LARGE / most) if most > LARGE else picture
+    return rescale(picture, LARGE / most) if most > LARGE else picture
 
 
-def scaled(picture: Picture, scale: float, even: bool = False) -> Picture:
+def rescale(picture: Picture, scale: float, even: bool = False) -> Picture:
     """Return a picture of another size, its pixels averaged; `even`: to even numbers of pixels."""
     from PIL import Image
 
@@ -164,7 +164,7 @@ def scaled(picture: Picture, scale: float, even: bool = False) -> Picture:
     return np.asarray(Image.fromarray(picture).resize((max(2, width), max(2, height)), Image.Resampling.LANCZOS))
 
 
-def captioned(frame: Frame, even: bool = False) -> Picture:
+def add_caption(frame: Frame, even: bool = False) -> Picture:
     """Return a picture with its caption on a strip below; `even`: both sizes are even numbers of pixels."""
     from PIL import Image, ImageDraw, ImageFont
 

@@ -29,7 +29,7 @@ from forage.nn.distributions import Actions
 from forage.runs import training
 
 
-class Tried(NamedTuple):
+class HorizonTrial(NamedTuple):
     """One run of SQIRL."""
 
     steps: int  # k
@@ -38,13 +38,13 @@ class Tried(NamedTuple):
     solved: bool  # by more than half of them
 
 
-class Measured(NamedTuple):
+class MeasuredHorizon(NamedTuple):
     """The smallest horizon found, and all trials."""
 
     horizon: float  # infinite where nothing solved it
     steps: int | None
     episodes: int | None
-    tried: list[Tried]
+    tried: list[HorizonTrial]
 
 
 def measure(
@@ -55,7 +55,7 @@ def measure(
     seeds: Sequence[int] = (0, 1, 2),
     directory: str | os.PathLike[str] | None = None,
     options: dict[str, Any] | None = None,
-) -> Measured:
+) -> MeasuredHorizon:
     """Run SQIRL for each k of `depths` with each m of `episodes`, in that order, skipping those that cannot do better.
 
     `solved`: the evaluation return from which on a task counts as solved. `options`: further options of the agent.
@@ -88,7 +88,7 @@ def measure(
                 assert run.evaluation is not None
                 returns = [float(value) for value in run.evaluation["return"]]
                 done = float(np.mean(np.array(returns) >= solved)) > 0.5
-                tried.append(Tried(k, m, returns, done))
+                tried.append(HorizonTrial(k, m, returns, done))
                 if done:
                     least, found = horizon, (k, m)
-    return Measured(least, *found, tried)
+    return MeasuredHorizon(least, *found, tried)

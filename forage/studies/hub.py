@@ -71,9 +71,9 @@ def push(
             if (run.directory / name).exists():
                 shutil.copyfile(run.directory / name, folder / name)
         (folder / "README.md").write_text(card(run, repository))
-        called(api.create_repo, repository, repo_id=repository, private=private, exist_ok=True)
+        call_hub(api.create_repo, repository, repo_id=repository, private=private, exist_ok=True)
         message = f"Share {run.title}"
-        called(api.upload_folder, repository, repo_id=repository, folder_path=str(folder), commit_message=message)
+        call_hub(api.upload_folder, repository, repo_id=repository, folder_path=str(folder), commit_message=message)
     return f"https://huggingface.co/{repository}"
 
 
@@ -99,7 +99,7 @@ def pull(
     api = api or hub(token)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
-        called(
+        call_hub(
             api.snapshot_download,
             repository,
             repo_id=repository,
@@ -153,7 +153,7 @@ def hub(token: str | None) -> Any:
     return HfApi(token=token)
 
 
-def called(call: Any, repository: str, **arguments: Any) -> Any:
+def call_hub(call: Any, repository: str, **arguments: Any) -> Any:
     """Call the Hub. Raise `ForageError` with its answer in one sentence if it refuses or is not reached."""
     try:
         return call(**arguments)

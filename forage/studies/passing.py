@@ -16,19 +16,19 @@ from forage.evaluation import habits
 from forage.evaluation.passing import Passing, draw, passing
 from forage.runs.run import Run, write_json
 from forage.runs.scoring import check_episodes
-from forage.studies.asking import SIDE_BY_SIDE, Heard, Trained, ask, at, data_of, problems_of
+from forage.studies.asking import SIDE_BY_SIDE, AnswerScores, LoadedRun, ask, at, data_of, problems_of
 
 MOST = 4096  # answers to a problem
 
 
 @dataclasses.dataclass(frozen=True)
-class Passed:
+class PassResult:
     """Pass@k and habits of a run."""
 
     title: str
     passing: Passing
-    trained: habits.Shown  # habits of the run's answers
-    first: habits.Shown  # and of the first model's
+    trained: habits.HabitFrequency  # habits of the run's answers
+    first: habits.HabitFrequency  # and of the first model's
     picture: Path
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ def pass_at(
     problems: int = 100,
     seed: int = 0,
     temperature: float | None = None,
-) -> Passed:
+) -> PassResult:
     """Draw `answers` to each of some problems that are held out, by each seed of a run and by the model that it began
     from, and estimate pass@k for k = 1, 2, 4 and so on. Write pass.json and pass.png, too.
 
@@ -65,7 +65,7 @@ def pass_at(
     if not 1 <= answers <= MOST:
         raise ForageError(f"Pass@k draws 1 to {MOST:,} answers to each problem, not {answers:,}.")
     run = Run(directory)
-    trained = Trained.of(run)
+    trained = LoadedRun.of(run)
     agent = at(trained.agent, temperature)
     environment = trained.environment(min(SIDE_BY_SIDE, problems * answers))
     try:
@@ -82,16 +82,16 @@ def pass_at(
     first, *ours = heard
     counted = passing(np.stack([one.right for one in ours]), first.right, answers)
     path = draw(run.directory / "pass.png", counted, run.title)
-    found = Passed(run.title, counted, habits_of(ours, known), habits_of([first], known), path)
+    found = PassResult(run.title, counted, habits_of(ours, known), habits_of([first], known), path)
     each = {"right": {"first": first.right.tolist(), "trained": [one.right.tolist() for one in ours]}}
     how = {"seed": seed, "temperature": temperature, "seeds": trained.setup.seeds}
     write_json(run.directory / "pass.json", found.data() | each | how)
     return found
 
 
-def habits_of(heard: list[Heard], known: list[dict[str, Any]]) -> habits.Shown:
+def habits_of(heard: list[AnswerScores], known: list[dict[str, Any]]) -> habits.HabitFrequency:
     """Count the habits of all answers to the problems."""
     texts = [text for one in heard for answers in one.texts for text in answers]
     data = [problem for one in heard for answers, problem in zip(one.texts, known, strict=True) for _ in answers]
     numbers = [one if {"numbers", "target"} <= one.keys() else {} for one in data]  # Countdown's alone
-    return habits.shown(texts, numbers)
+    return habits.habit_frequency(texts, numbers)

@@ -62,7 +62,7 @@ class Pieces(NamedTuple):
     wait: float  # until a worker that is told has begun, and is heard when it is done
 
 
-class Predicted(NamedTuple):
+class Prediction(NamedTuple):
     """The predicted speed on a number of cores, and the shares of a turn's time."""
 
     cores: int
@@ -79,7 +79,7 @@ def plan(
     agent_options: dict[str, Any] | None = None,
     environment_options: dict[str, Any] | None = None,
     seeds: int = 1,
-) -> list[Predicted]:
+) -> list[Prediction]:
     """Predict the speed of a run on each number of cores. On the host its environments are at least as many as cores.
 
     Raise `ForageError` for fewer cores than one.
@@ -133,11 +133,11 @@ def native_speed(setup: Setup) -> float:
     return taken * one.steps_per_iteration / passed
 
 
-def of_seeds(alone: float, seeds: int, cores: int) -> Predicted:
+def of_seeds(alone: float, seeds: int, cores: int) -> Prediction:
     """Return the speed of all seeds, each on its own core as long as there are enough."""
     at_once = min(seeds, cores)
     waves = math.ceil(seeds / at_once)
-    return Predicted(cores, 0, 0, alone * seeds / waves, {"loop": 1.0})
+    return Prediction(cores, 0, 0, alone * seeds / waves, {"loop": 1.0})
 
 
 def measure(setup: Setup, make: Callable[[int], Setup]) -> Pieces:
@@ -149,7 +149,7 @@ def measure(setup: Setup, make: Callable[[int], Setup]) -> Pieces:
     act, keep, learn = (line({count: found[i] for count, found in turns.items()}) for i in range(3))
     assert not setup.native
     build: Callable[[int], HostEnvironment] = setup.environment  # type: ignore[assignment]
-    own, batch = stepped(build, 1), stepped(build, few)
+    own, batch = measure_steps(build, 1), measure_steps(build, few)
     message, wait = messages(build, float(own.mean()))
     more = float(np.median(batch)) - few * float(np.median(own))  # than as many steps of batches of one
     once, beside = max(0.0, -more) / max(1, few - 1), max(0.0, more) / few
@@ -254,7 +254,7 @@ def actions_of(environment: HostEnvironment) -> Callable[[], Any]:
     return lambda: few[next(count) % len(few)]
 
 
-def stepped(build: Callable[[int], HostEnvironment], num_envs: int) -> Float[np.ndarray, " step"]:
+def measure_steps(build: Callable[[int], HostEnvironment], num_envs: int) -> Float[np.ndarray, " step"]:
     """Measure steps of a batch in this process."""
     environment, took = build(num_envs), []
     try:
@@ -301,7 +301,7 @@ def crowd(build: Callable[[int], HostEnvironment], step: float, message: float, 
     workers = min(cores_here(), MOST)
     if workers < 2:
         return 1.0
-    took = stepped(lambda num_envs: Pool(build, num_envs, num_envs), workers)
+    took = measure_steps(lambda num_envs: Pool(build, num_envs, num_envs), workers)
     return max(1.0, (float(np.median(took)) - wait - message * (workers + 1) / 2) / step)
 
 
@@ -310,19 +310,19 @@ def cores_here() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def together(pieces: Pieces, drawn: Float[np.ndarray, "*turn env"]) -> Float[np.ndarray, "*turn"]:
+def batch_times(pieces: Pieces, drawn: Float[np.ndarray, "*turn env"]) -> Float[np.ndarray, "*turn"]:
     """Return the times of batches, from the times of their environments' own steps."""
     count = drawn.shape[-1]
     return drawn.sum(-1) + count * pieces.beside - (count - 1) * pieces.once
 
 
-def predict(pieces: Pieces, cores: int) -> Predicted:
+def predict(pieces: Pieces, cores: int) -> Prediction:
     """Predict the speed of a run on `cores` cores, one of them for the first process, from simulated turns."""
     num_envs = max(pieces.num_envs, cores)
     workers = 0 if cores == 1 else min(cores, num_envs)
     act, keep, learn = (fixed + each * num_envs for fixed, each in (pieces.act, pieces.keep, pieces.learn))
     if workers:
-        mean = float(worked(pieces, num_envs, workers, np.random.default_rng(0)).mean())
+        mean = float(simulate_turns(pieces, num_envs, workers, np.random.default_rng(0)).mean())
     else:
         act, keep, learn, mean = pieces.alone
     learning = learn / pieces.rollout_length  # of each turn
@@ -333,10 +333,12 @@ def predict(pieces: Pieces, cores: int) -> Predicted:
     total = act + keep + mean + learning
     parts = {"act": act, "keep": keep, "step": mean - speaking, "messages": speaking, "learn": learning}
     shares = {name: seconds / total for name, seconds in parts.items()}
-    return Predicted(cores, workers, num_envs, num_envs / total, shares)
+    return Prediction(cores, workers, num_envs, num_envs / total, shares)
 
 
-def worked(pieces: Pieces, num_envs: int, workers: int, chance: np.random.Generator) -> Float[np.ndarray, " turn"]:
+def simulate_turns(
+    pieces: Pieces, num_envs: int, workers: int, chance: np.random.Generator
+) -> Float[np.ndarray, " turn"]:
     """Simulate the times of turns with workers, which receive messages and answer in the same order."""
     sizes = np.array([len(part) for part in np.array_split(np.arange(num_envs), workers)])
     half = pieces.message / 2
@@ -344,14 +346,14 @@ def worked(pieces: Pieces, num_envs: int, workers: int, chance: np.random.Genera
     own = np.zeros((turns, workers))
     for size in np.unique(sizes):
         which = sizes == size
-        own[:, which] = together(pieces, chance.choice(pieces.steps, (turns, int(which.sum()), int(size))))
+        own[:, which] = batch_times(pieces, chance.choice(pieces.steps, (turns, int(which.sum()), int(size))))
     own *= pieces.crowded
     place = np.arange(1, workers + 1)
     done = half * place + pieces.wait + own
     return (done + half * (workers - place + 1)).max(1)
 
 
-def lines(found: list[Predicted]) -> list[str]:
+def lines(found: list[Prediction]) -> list[str]:
     """Return predictions as a table of text."""
     native = not any(one.num_envs for one in found)
     rows = [("cores", "steps/s") if native else ("cores", "workers", "environments", "steps/s", "a turn's time")]

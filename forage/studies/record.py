@@ -144,7 +144,7 @@ def play(
         action = np.asarray(action)
         result = batch.step(action)
         step = result.step
-        hidden = paid(policy, hidden, step.reward)
+        hidden = observe_rewards(policy, hidden, step.reward)
         fields = (observation, action, step.reward, step.observation, step.terminated, step.truncated)
         rows.append(jax.tree.map(np.array, fields))
         ended = step.terminated | step.truncated
@@ -178,7 +178,7 @@ def first_returns(
     for _ in range(limit):
         action, hidden, key = act(policy.state, hidden, first, observation, wild, ended, key)
         result = batch.step(np.asarray(action))
-        hidden = paid(policy, hidden, result.step.reward)
+        hidden = observe_rewards(policy, hidden, result.step.reward)
         total += np.where(going, result.step.reward, 0)
         ended = result.step.terminated | result.step.truncated
         going = going & ~ended
@@ -188,7 +188,7 @@ def first_returns(
     return total
 
 
-def paid(policy: Policy, hidden: Any, reward: Any) -> Any:
+def observe_rewards(policy: Policy, hidden: Any, reward: Any) -> Any:
     """Return the hidden states of a batch's agents after they observe the rewards of their steps."""
     if not policy.agent.hears_rewards:
         return hidden

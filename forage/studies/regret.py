@@ -61,7 +61,7 @@ def regret(agent: Agent, mdp: Tabular, episodes: int, seeds: Sequence[int]) -> F
 
         def episode(carry: tuple[Any, Clock], _: None):
             state, clock = carry
-            missed = best - expected(mdp, policy(agent, state.learner.agent, mdp, horizon))
+            missed = best - expected_return(mdp, policy(agent, state.learner.agent, mdp, horizon))
             following, _tally = loop.iterate(state, clock)
             return (following, clock._replace(steps=clock.steps + horizon)), missed
 
@@ -80,7 +80,7 @@ def policy(agent: Agent, state: Any, mdp: Tabular, horizon: int) -> Float[Array,
     return jnp.broadcast_to(table, (horizon, *table.shape))
 
 
-def expected(mdp: Tabular, policy: Float[Array, "time state action"]) -> Float[Array, ""]:
+def expected_return(mdp: Tabular, policy: Float[Array, "time state action"]) -> Float[Array, ""]:
     """Return the return of a policy that may depend on the time, from the first state on."""
 
     def back(values: Float[Array, " state"], now: Float[Array, "state action"]):

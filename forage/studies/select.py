@@ -22,7 +22,7 @@ Paths = str | os.PathLike[str]
 
 
 @dataclasses.dataclass(frozen=True)
-class Judged:
+class EstimatorChoice:
     """The choice of one estimator, if its k best policies are tried."""
 
     top: tuple[str, ...]  # the k policies, best estimate first
@@ -40,7 +40,7 @@ class Selection:
     baseline: float
     k: int
     estimates: dict[str, dict[str, float]]  # by estimator, then policy
-    judged: dict[str, Judged]  # best SharpeRatio@k first
+    judged: dict[str, EstimatorChoice]  # best SharpeRatio@k first
 
     def __str__(self) -> str:
         """Return a table, a line for each estimator."""
@@ -94,7 +94,7 @@ def select(
         chosen = portfolio(told, true, k, baseline, threshold)
         top = tuple(names[i] for i in np.argsort(-told, kind="stable")[:k])
         errors = rank_correlation(told, true), regret(told, true, k), normalised_regret(told, true, k)
-        found[estimator] = Judged(top, *errors, chosen)
+        found[estimator] = EstimatorChoice(top, *errors, chosen)
 
     def order(name: str) -> tuple[bool, float]:
         ratio = found[name].portfolio.sharpe_ratio

@@ -19,7 +19,7 @@ from forage.core.spaces import Tokens
 from forage.evaluation.passing import Passing, passing
 from forage.runs.run import Run, write_json
 from forage.runs.scoring import check_episodes
-from forage.studies.asking import SIDE_BY_SIDE, Heard, Trained, ask, problems_of
+from forage.studies.asking import SIDE_BY_SIDE, AnswerScores, LoadedRun, ask, problems_of
 
 ROOM = 64  # tokens that a wording may add to a prompt
 
@@ -27,7 +27,7 @@ TRAINED, HELD_OUT = "trained on", "held out"
 
 
 @dataclasses.dataclass(frozen=True)
-class Worded:
+class WordingAccuracy:
     """The accuracy of a run and of the model that it began from, in each condition."""
 
     title: str
@@ -62,7 +62,7 @@ class Worded:
 
 def reword(
     directory: str | os.PathLike[str], wordings: Sequence[str] = (), *, problems: int = 100, seed: int = 0
-) -> Worded:
+) -> WordingAccuracy:
     """Ask a run, and the model that it began from, problems that training draws, problems that are held out, and the
     latter in other wordings; all unless named. Write wordings.json, too.
 
@@ -77,7 +77,7 @@ def reword(
     check_episodes(problems)
     changes = {name: wording(name).change for name in wordings or WORDINGS}
     run = Run(directory)
-    trained = Trained.of(run)
+    trained = LoadedRun.of(run)
     rows, start = min(SIDE_BY_SIDE, problems), prng.EVALUATION_AGAIN + seed
     plain = trained.environment(rows)
     writes = plain.action_space
@@ -98,14 +98,14 @@ def reword(
                 ask(trained.agent, state, environment, asked, 1, greedy=True)
                 for state in (trained.first, *trained.states)
             )
-            found[name] = compared(ours, first)
+            found[name] = compare_accuracy(ours, first)
     finally:
         environment.close()
-    result = Worded(run.title, found)
+    result = WordingAccuracy(run.title, found)
     write_json(run.directory / "wordings.json", result.data() | {"seed": seed, "seeds": trained.setup.seeds})
     return result
 
 
-def compared(ours: list[Heard], first: Heard) -> Passing:
+def compare_accuracy(ours: list[AnswerScores], first: AnswerScores) -> Passing:
     """Return the accuracy of a run's seeds and of the first model on the same problems."""
     return passing(np.stack([one.right for one in ours]), first.right, 1)

@@ -13,7 +13,7 @@ from forage.agents.q_learning.iq_learn import IQLearn
 from forage.config.setup import make_setup
 from forage.core.types import Batch, Clock, ForageError
 from forage.data import files
-from forage.data.demonstrations import Demonstrations, experience_of, joined
+from forage.data.demonstrations import Demonstrations, experience_of, join_experience
 from forage.data.logged import Transitions
 from forage.nn.critics import each_value
 from forage.ops.inverse_q import inverse_q
@@ -126,7 +126,9 @@ def test_critics_move_as_the_equations_say():
     key = jax.random.key(1)
 
     def parts():
-        rows = joined(shown.draw(jax.random.fold_in(key, 2), 4), jax.tree.map(lambda x: x[0], batch.experience))
+        rows = join_experience(
+            shown.draw(jax.random.fold_in(key, 2), 4), jax.tree.map(lambda x: x[0], batch.experience)
+        )
         _, here, there = jax.random.normal(key, (3, 8, 1))
         now = state.actor(rows.observation).from_noise(here)
         later = state.actor(rows.next_observation).from_noise(there)

@@ -8,7 +8,7 @@ from forage.agents.tabular.base import Counts
 from forage.core.types import GONE, Experience
 from forage.environments.tabular.makers import chain
 from forage.environments.tabular.values import finite_horizon_return, uniform_policy
-from forage.studies.regret import expected
+from forage.studies.regret import expected_return
 
 STATES, ACTIONS, HORIZON = 3, 2, 4
 
@@ -48,4 +48,4 @@ def test_nothing_is_counted_of_who_has_left():
 def test_the_value_of_a_policy_is_that_of_the_tables():
     mdp = chain(max_steps=10)
     uniform = jnp.broadcast_to(uniform_policy(mdp), (10, 5, 2))
-    np.testing.assert_allclose(expected(mdp, uniform), finite_horizon_return(mdp, uniform[0], 10), rtol=1e-5)
+    np.testing.assert_allclose(expected_return(mdp, uniform), finite_horizon_return(mdp, uniform[0], 10), rtol=1e-5)

@@ -23,7 +23,7 @@ from forage.core.types import ForageError, Spec
 from forage.data import files, formats
 from forage.data.formats import flat, folder, table
 from forage.data.formats.reading import NAMES as NAMES_OF_READING
-from forage.data.formats.reading import Reading, read_beside
+from forage.data.formats.reading import Reading, read_description
 from forage.data.logged import Logged, Transitions
 from forage.evaluation.off_policy import estimate, tabular_policy
 from forage.memory.dataset import DataSet
@@ -480,7 +480,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(Path, "read_text", refuse)
         with pytest.raises(ForageError, match=r"log.toml cannot be read: Permission denied"):
-            read_beside(path)
+            read_description(path)
 
 
 BYTES = Spec("Bytes", spaces.Box(0, 255, (2,), np.uint8), spaces.Discrete(3))

@@ -12,7 +12,7 @@ import scipy.stats
 
 from forage.core.types import ForageError
 from forage.evaluation.comparison import (
-    Paired,
+    PairedDifference,
     bootstrap_difference,
     paired_comparison,
     probability_of_improvement,
@@ -193,7 +193,7 @@ def test_drawn_sign_flips_are_near_the_exact_ones():
 
 def test_no_difference_at_all():
     same = paired_comparison([1.0, 2.0, 3.0], [1.0, 2.0, 3.0])
-    assert same == Paired(Score(0, 0, 0, 3), 1.0, 1.0, 0)
+    assert same == PairedDifference(Score(0, 0, 0, 3), 1.0, 1.0, 0)
     assert str(same) == "0.0 [0.0, 0.0] (3 seeds): p = 1 (Wilcoxon), 1 (permutation)"
 
 

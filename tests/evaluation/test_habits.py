@@ -3,7 +3,7 @@
 import pytest
 
 from forage.core.errors import ForageError
-from forage.evaluation.habits import Habits, habits, shown
+from forage.evaluation.habits import Habits, habit_frequency, habits
 
 PLAIN = "8 - 2 = 6, 6 * 4 = 24. <answer>(8 - 2) * 4</answer>"
 
@@ -44,8 +44,8 @@ def test_operations_are_followed(text, given, target, expected):
 
 
 def test_many_texts_have_a_mean_and_a_share():
-    found = shown([PLAIN, "Wait. Wait. Too low!"], [{"numbers": [8, 2, 4], "target": 24}, {}])
+    found = habit_frequency([PLAIN, "Wait. Wait. Too low!"], [{"numbers": [8, 2, 4], "target": 24}, {}])
     assert found.mean == {"verification": 0.5, "backtracking": 1.0, "subgoals": 0.0, "backward": 0.0}
     assert found.share == {"verification": 0.5, "backtracking": 0.5, "subgoals": 0.0, "backward": 0.0}
     with pytest.raises(ForageError, match="2 texts and 1 problems"):
-        shown(["a", "b"], [{}])
+        habit_frequency(["a", "b"], [{}])

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from forage.core.types import ForageError
 from forage.evaluation import look, plots
 from forage.evaluation.statistics import Score
-from forage.evaluation.sweep_plot import against
+from forage.evaluation.sweep_plot import draw_sweep_scores
 
 NAN = np.nan
 STEPS = np.array([100_000, 200_000, 300_000])
@@ -154,7 +154,7 @@ def test_scores_stand_above_their_values(tmp_path, monkeypatch):
     figures = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, path: figures.append(figure))
     scores = [Score(1.0, 0.5, 2.0, 5), Score(NAN, None, None, 5), Score(3.0, 2.0, 3.5, 5)]
-    against(tmp_path / "sweep.png", [("", [1e-4, 1e-3, 1e-2], scores)], "a title", "learning rate")
+    draw_sweep_scores(tmp_path / "sweep.png", [("", [1e-4, 1e-3, 1e-2], scores)], "a title", "learning rate")
     (axes,) = figures[0].axes
     assert axes.get_xscale() == "log" and axes.get_xlabel() == "learning rate"
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0.0001", "0.001", "0.01"]
@@ -162,7 +162,7 @@ def test_scores_stand_above_their_values(tmp_path, monkeypatch):
     assert line.get_xdata().tolist() == [1e-4, 1e-2] and line.get_ydata().tolist() == [1.0, 3.0]
     assert [segment[:, 1].tolist() for segment in bars[0].get_segments()] == [[0.5, 2.0], [2.0, 3.5]]
     assert axes.texts[0].get_text() == "interquartile mean of 5 seeds, 95 % interval as bars"
-    against(tmp_path / "sweep.png", [(n, [1, 2], scores[::2]) for n in ("a", "b")], "a title", "clip")
+    draw_sweep_scores(tmp_path / "sweep.png", [(n, [1, 2], scores[::2]) for n in ("a", "b")], "a title", "clip")
     assert figures[1].axes[0].get_xscale() == "linear"
     assert [text.get_text() for text in figures[1].axes[0].get_legend().get_texts()] == ["a", "b"]
 

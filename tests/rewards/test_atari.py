@@ -84,5 +84,5 @@ def test_short_runs_of_a_game(agent, options, tmp_path):
 def test_presets_keep_a_million_frames_in_seven_gigabytes(id):
     setup = make_setup("dqn", id, seeds=1)
     assert setup.memory.capacity == 1_000_000 and type(setup.rewards) is AtariRewards
-    (line,) = capacity.said(setup.runner())
+    (line,) = capacity.memory_lines(setup.runner())
     assert line.startswith("memory: 7.4") and line.endswith("bytes a transition, 1,000,000 of them")

@@ -51,9 +51,9 @@ def test_what_is_given_otherwise_is_recorded(run, tmp_path, capsys):
 def test_what_counts_as_a_change():
     then = {"agent": {"part": "dqn", "double": True, "of": {"object": "<function f at 0x7f01>"}}, "steps": 5}
     now = {"agent": {"part": "dqn", "double": True, "new": 1, "of": {"object": "<function f at 0x7f99>"}}, "steps": 5}
-    assert changes.changed(then, now) == {}  # another version's option, and another address
+    assert changes.changed_settings(then, now) == {}  # another version's option, and another address
     now = {"agent": {"part": "ppo", "clip": 0.2}, "steps": 6}
-    assert changes.changed(then, now) == {
+    assert changes.changed_settings(then, now) == {
         "agent.part": ["dqn", "ppo"],
         "agent.double": ["True", None],
         "agent.of.object": ["<function f at 0x7f01>", None],

@@ -158,7 +158,7 @@ def test_a_damaged_best_blocks_nothing(tmp_path):
     keeping = Keeping(tmp_path, setup, runner, settings, shown)  # type: ignore[arg-type]
     (said,) = notes
     assert "best.npz is not a whole Forage checkpoint" in said and "takes its place." in said
-    assert keeping.evaluated({"return": [[5.0]]}) == ""
+    assert keeping.keep_if_best({"return": [[5.0]]}) == ""
     header = checkpoint.read_header(tmp_path / "kept" / "best.npz")
     assert header["score"] == 5.0 and header["steps"] == 32
     assert Keeping(tmp_path, setup, runner, settings, shown).best == 5.0  # type: ignore[arg-type]

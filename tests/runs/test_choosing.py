@@ -22,7 +22,7 @@ from forage.loop.runner import Played
 from forage.runs import display as progress
 from forage.runs import scoring as evaluating
 from forage.runs.run import Run, write_json
-from forage.runs.scoring import choice_sentences, how_scored, score_agents
+from forage.runs.scoring import choice_sentences, score_agents, score_lines
 
 small.keep_compiled()
 
@@ -191,7 +191,7 @@ def test_both_are_shown_where_their_intervals_do_not_meet(greedy, sampled, said)
     evaluation = score_agents(Runner(greedy, sampled), setup_of(seeds=len(greedy)), 4)
     found = choice_sentences(evaluation)
     assert len(found) == len(said) and all(part in line for part, line in zip(said, found, strict=True))
-    assert how_scored(evaluation)[1 : 1 + len(said)] == found
+    assert score_lines(evaluation)[1 : 1 + len(said)] == found
 
 
 def test_of_a_sweep_every_setting_is_shown_that_differs():
@@ -234,8 +234,8 @@ def test_the_mark_of_a_run_is_the_choice(tmp_path):
     small_run = tmp_path / "config.json"
     config = make_setup("ppo", "CartPole-v1", steps=64, seeds=1).config() | {"evaluation_actions": "auto"}
     small_run.write_text(json.dumps(config))
-    assert Run(tmp_path).actions == "greedy" and Run(tmp_path).evaluated_how == ""
+    assert Run(tmp_path).actions == "greedy" and Run(tmp_path).evaluation_note == ""
     (tmp_path / "evaluation.json").write_text(
         '{"return": [1.0], "actions": "greedy", "choice": {"actions": "sampled"}}'
     )
-    assert Run(tmp_path).actions == "sampled" and Run(tmp_path).evaluated_how == ", greedily"
+    assert Run(tmp_path).actions == "sampled" and Run(tmp_path).evaluation_note == ", greedily"

@@ -10,7 +10,7 @@ import forage
 from forage.config.setup import from_config
 from forage.core import checkpoint
 from forage.core.types import ForageError
-from forage.runs.extending import extended
+from forage.runs.extending import extend_setup
 from forage.runs.run import Run
 
 small.keep_compiled()
@@ -40,7 +40,7 @@ def test_no_number_changes_but_the_total(tmp_path):
     """An extended run is the program of the longer run, continued from the shorter one's checkpoint."""
     run = small.train(tmp_path / "run", "dqn", seeds=[3], steps=96)
     start = checkpoint.arrays(run.checkpoints[-1])
-    longer, extension = extended(run, from_config(run.config), 384)
+    longer, extension = extend_setup(run, from_config(run.config), 384)
     assert extension is not None
     lines = extension.lines(longer, 96)
     assert "from 96 to 384 steps" in lines[0] and "from 100 % to 25 %" in lines[0]

@@ -11,7 +11,7 @@ from forage.core import checkpoint
 from forage.core.types import ForageError
 from forage.memory.mixed import Mixed
 from forage.memory.uniform import UniformReplay
-from forage.runs.handover import fall, handed_over
+from forage.runs.handover import fall, handover_record
 from forage.runs.run import Run
 from forage.runs.starting import networks
 from forage.studies.record import record
@@ -29,17 +29,17 @@ def test_falls_by_hand():
     assert fall(-100.0, -50.0) == -0.5 and fall(0.0, -1.0) == 1.0 and fall(0.0, 1.0) == 0.0
 
     first = row(0, 90.0, 110.0)
-    found, said = handed_over(MEMBERS, [first, row(10, 90.0, 90.0)])
+    found, said = handover_record(MEMBERS, [first, row(10, 90.0, 90.0)])
     assert said == "" and found["settings"] == [{"setting": "", "score": 100.0, "falls": []}]  # a tenth, and not more
     rows = [first, row(10, 60.0, 100.0), row(20, 80.0, 90.0)]
-    found, said = handed_over(MEMBERS, rows[:2])
+    found, said = handover_record(MEMBERS, rows[:2])
     assert said.startswith("Note: the score is 20% below the hand-over's, 80 and was 100, which may be chance")
-    found, said = handed_over(MEMBERS, rows)
+    found, said = handover_record(MEMBERS, rows)
     assert said == ""  # it was worse before
     assert [one["steps"] for one in found["settings"][0]["falls"]] == [10, 20]
-    assert handed_over(MEMBERS, [*rows, row(30, 50.0, 50.0)])[1].startswith("Note: the score is 50% below")
-    assert handed_over(MEMBERS, [*rows, row(30, 95.0, 99.0)])[1].startswith("Note: the score is no longer a tenth")
-    sure = handed_over(MEMBERS, [row(0, 99.9, 100.1), row(10, 49.9, 50.1)])[1]
+    assert handover_record(MEMBERS, [*rows, row(30, 50.0, 50.0)])[1].startswith("Note: the score is 50% below")
+    assert handover_record(MEMBERS, [*rows, row(30, 95.0, 99.0)])[1].startswith("Note: the score is no longer a tenth")
+    sure = handover_record(MEMBERS, [row(0, 99.9, 100.1), row(10, 49.9, 50.1)])[1]
     assert sure.endswith(": learning is undoing what the run began with.")
 
 

@@ -27,7 +27,7 @@ from forage.runs import capacity, session
 from forage.runs import display as progress
 from forage.runs import provenance as versions
 from forage.runs.curve import Rows, read_rows
-from forage.runs.run import by_setting, scored
+from forage.runs.run import by_setting, score_data
 from forage.runs.scoring import cut_sentence
 
 
@@ -49,7 +49,7 @@ def test_several_rewards_are_worth_what_their_weights_say():
 def test_a_score_says_how_many_settings_and_cut_episodes():
     members = [{"seed": s, "learning_rate": rate} for rate in (0.1, 0.2) for s in (0, 1)]
     evaluation = {"episodes": 2, "cut": 1, "cut_after": 27_000, "reward": None, "episode_lengths": [[3, 27_000]]}
-    found = scored(by_setting(members, [1.0, 3.0, 5.0, 7.0]), evaluation)
+    found = score_data(by_setting(members, [1.0, 3.0, 5.0, 7.0]), evaluation)
     assert [one["score"] for one in found["settings"]] == [2.0, 6.0] and found["cut"] == 1 and "score" not in found
     assert cut_sentence(evaluation).startswith("1 of 2 episodes were cut after 27,000 steps")
     assert cut_sentence(evaluation | {"cut": 0}) == ""
@@ -102,9 +102,11 @@ def test_what_does_not_fit_is_refused_before_anything_is_made(monkeypatch):
     needed = capacity.bytes_of(runner)
     # Two seeds of 100,000 transitions: two observations of four floats, action, reward, source, two flags.
     assert needed["memory"] == 2 * 100_000 * (2 * 16 + 4 + 4 + 4 + 2)
-    assert capacity.said(runner) == []
+    assert capacity.memory_lines(runner) == []
     monkeypatch.setattr(capacity, "WORTH_SAYING", 10**6)
-    assert capacity.said(runner) == ["memory: 9.2 MB, 46 bytes a transition, 100,000 of them for each of 2 seeds"]
+    assert capacity.memory_lines(runner) == [
+        "memory: 9.2 MB, 46 bytes a transition, 100,000 of them for each of 2 seeds"
+    ]
     monkeypatch.setattr(capacity, "free_here", lambda: 10**6)
     with pytest.raises(
         ForageError, match=r"2 seeds takes .* MB of memory, and 1 MB are free .*memory \(uniform\) keeps"

@@ -30,7 +30,7 @@ from forage.runs import curve, session, training
 from forage.runs import display as progress
 from forage.runs.curve import Rows, Totals, quiet_since, read_rows
 from forage.runs.introduction import sizes
-from forage.runs.locking import locked
+from forage.runs.locking import lock_directory
 from forage.runs.run import Run
 from forage.studies.compare import compare, verdict
 from forage.studies.watch import watch
@@ -311,7 +311,7 @@ def test_what_a_killed_process_left_is_swept_away(copy):
 
 
 def test_two_processes_cannot_train_one_run(copy):
-    with locked(copy), pytest.raises(ForageError, match="being trained by another process"):
+    with lock_directory(copy), pytest.raises(ForageError, match="being trained by another process"):
         training.resume(copy, display="quiet")
 
 

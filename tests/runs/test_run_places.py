@@ -80,13 +80,13 @@ def test_only_checkpoints_of_ones_own_are_taken_away():
 
 
 def test_one_process_holds_a_directory(tmp_path):
-    with locking.locked(tmp_path / "run"):
+    with locking.lock_directory(tmp_path / "run"):
         for other in (tmp_path / "run", tmp_path / "." / "run"):
-            with pytest.raises(ForageError, match="being trained by another process"), locking.locked(other):
+            with pytest.raises(ForageError, match="being trained by another process"), locking.lock_directory(other):
                 pass
     (tmp_path / "run" / ".config.json.123.tmp").write_text("what a process that was killed has left")
     (tmp_path / "run" / ".mine.tmp").write_text("")
-    with locking.locked(tmp_path / "run"):
+    with locking.lock_directory(tmp_path / "run"):
         assert [path.name for path in (tmp_path / "run").iterdir()] == [".mine.tmp"]
 
 
@@ -95,21 +95,24 @@ def test_where_a_directory_cannot_be_locked_a_file_in_it_is(tmp_path, monkeypatc
         raise OSError(9, "Bad file descriptor")
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with locking.locked(tmp_path):
+    with locking.lock_directory(tmp_path):
         pass
     hold = f"f = open({str(tmp_path / '.lock')!r}, 'w'); fcntl.lockf(f, fcntl.LOCK_EX)"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     program = f"import fcntl; {hold}; print('held', flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", program], **pipes) as other:
         assert other.stdout is not None and other.stdout.readline() == b"held\n"
-        with pytest.raises(ForageError, match="being trained by another process"), locking.locked(tmp_path):
+        with pytest.raises(ForageError, match="being trained by another process"), locking.lock_directory(tmp_path):
             pass
         other.kill()
-    with locking.locked(tmp_path):  # the system lets go when a process ends
+    with locking.lock_directory(tmp_path):  # the system lets go when a process ends
         pass
     monkeypatch.setattr(fcntl, "lockf", flock)
     (tmp_path / ".left.1.tmp").write_text("of a process that may be writing")
-    with pytest.warns(UserWarning, match="cannot be locked .* no other process trains there"), locking.locked(tmp_path):
+    with (
+        pytest.warns(UserWarning, match="cannot be locked .* no other process trains there"),
+        locking.lock_directory(tmp_path),
+    ):
         assert (tmp_path / ".left.1.tmp").exists()
 
 

@@ -142,7 +142,7 @@ def test_one_registered_in_python(tmp_path, monkeypatch):
     assert trackers.tracker_names([Told, "told", "csv"]) == ["told", "csv"]
     one = opened("told", tmp_path)
     one.write({"steps": 8, "return": [1.0]})
-    one.finish({"steps": 8, "score": 1.0})
+    one.write_score({"steps": 8, "score": 1.0})
     one.close()
     assert told == [(8, {"return": 1.0}), (8, {"score": 1.0})]
     assert trackers.tracker_names(trackers.tracker_class("csv")) == ["csv"]
@@ -176,7 +176,7 @@ def told_twice(name, directory):
     again = opened(name, directory, again=True)
     for row in ROWS:
         again.write(row)
-    again.finish(RESULT)
+    again.write_score(RESULT)
     again.close()
     assert json.loads((directory / "tracked.json").read_text())[name] == {
         "trained": 30,

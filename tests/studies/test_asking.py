@@ -16,7 +16,7 @@ from forage.environments.text.worlds import World
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
 from forage.runs.run import Run
-from forage.studies.asking import Trained, ask, problems_of
+from forage.studies.asking import LoadedRun, ask, problems_of
 from forage.studies.passing import pass_at
 from forage.studies.wordings import reword
 
@@ -58,7 +58,7 @@ class Judge(World):
 
 @pytest.mark.thorough
 def test_each_answer_is_judged_with_its_own_problem(run):
-    trained = Trained.of(Run(run))
+    trained = LoadedRun.of(Run(run))
     environment = trained.environment(3)
     environment.examine()
     environment.reset(0)
@@ -74,7 +74,7 @@ def test_each_answer_is_judged_with_its_own_problem(run):
 
 @pytest.mark.thorough
 def test_what_was_learned_is_not_what_the_run_began_from(run):
-    trained = Trained.of(Run(run))
+    trained = LoadedRun.of(Run(run))
     first, *states = ([np.asarray(x) for x in jax.tree.leaves(one.network)] for one in (trained.first, *trained.states))
     kept = jax.tree.leaves(Transformer.load(run.parent / "model"))
     assert all(np.array_equal(a, b) for a, b in zip(first, kept, strict=True))

@@ -212,7 +212,7 @@ def test_every_arm_can_be_set_up(name, monkeypatch, tmp_path):
         parts = {name: value for name, value in options.items() if name in of_setup}
         setups[directory.name] = make_setup(agent, environment, steps=steps, seeds=seeds, **parts)
 
-    monkeypatch.setattr(training, "finished", set_up)
+    monkeypatch.setattr(training, "train_or_resume", set_up)
 
     def all_arms():
         for label in claim.arms:

@@ -11,10 +11,10 @@ from forage.core.types import ForageError
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers import TimeLimit
 from forage.runs import training
-from forage.runs.run import Run, counted_in
+from forage.runs.run import Run, step_unit
 from forage.starts.levels import Levels
 from forage.studies.compare import gather, labels, verdict, verdicts
-from forage.studies.report.page import budget, printed, scores
+from forage.studies.report.page import budget, scores, sentences_of_runs
 from forage.tasks.contexts import Contexts
 
 WIDE = Contexts(("length=0.25:1.0",))
@@ -101,10 +101,10 @@ def test_a_report_says_what_was_scored(lying):
     runs = gather([lying("one", stopped), lying("two", stopped, rewards="rnd")])
     assert budget(runs).startswith("20,000 steps of each seed, where 100,000 were asked for; a score")
     assert "drawn from the policy" in budget(runs)
-    assert printed(runs)[0].startswith("After 20,000 steps one reaches")
+    assert sentences_of_runs(runs)[0].startswith("After 20,000 steps one reaches")
     runs = gather([lying("rollouts", {"steps": 102_400})])  # the last rollout went on
     assert budget(runs).startswith("102,400 steps of each seed, where 100,000 were asked for; a score")
-    assert printed(runs)[0].startswith("After 102,400 steps ppo reaches")
+    assert sentences_of_runs(runs)[0].startswith("After 102,400 steps ppo reaches")
 
 
 def test_the_mean_that_verdicts_compare_stands_beside_the_score(lying):
@@ -125,7 +125,7 @@ def test_no_interval_leaves_the_range_of_a_return(lying):
     lines = verdicts(runs)
     assert lines[0] == "one: return 476.1 [172.4, 500.0] (2 seeds)"
     assert "95 % CI -499 to 499, 2 seeds each" in lines[2]
-    assert "95 % interval [172.4, 500]" in printed(runs)[0]
+    assert "95 % interval [172.4, 500]" in sentences_of_runs(runs)[0]
 
 
 def test_evaluating_again_is_seen(tmp_path):
@@ -177,4 +177,4 @@ def test_steps_of_a_run_from_data_are_updates(lying):
     runs[1].config["memory"] = {"part": "dataset", "file": "a.npz"}
     runs[2].config["memory"] = {"part": "shifted", "inner": {"part": "dataset", "file": "a.npz"}}
     assert [run.counted for run in runs] == ["environment steps", "updates", "updates"]
-    assert counted_in(runs[1:]) == "updates" and counted_in(runs) == "environment steps, or updates"
+    assert step_unit(runs[1:]) == "updates" and step_unit(runs) == "environment steps, or updates"

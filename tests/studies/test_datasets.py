@@ -19,7 +19,7 @@ from forage.data import files
 from forage.data.logged import Transitions
 from forage.evaluation.statistics import Score
 from forage.runs import training
-from forage.runs.run import Run, normalised
+from forage.runs.run import Run, normalise_score
 from forage.studies.datasets import TIERS, make, show
 from forage.studies.datasets.make import Makers
 from forage.studies.datasets.manifest import Manifest, histogram, read
@@ -182,7 +182,7 @@ def test_whoever_stops_it_is_told_how_it_goes_on(tmp_path, monkeypatch):
     def stopped(*_, **__):
         raise Interrupted("Stopped by Ctrl-C at step 64. Continue with: forage resume somewhere")
 
-    monkeypatch.setattr(training, "finished", stopped)
+    monkeypatch.setattr(training, "train_or_resume", stopped)
     with pytest.raises(Interrupted, match=r"at step 64\. Continue with the same forage data make, which goes on"):
         make("CartPole-v1", output=tmp_path / "sets", **WORDS)
 
@@ -341,9 +341,9 @@ def test_the_histogram_counts_every_episode():
 
 
 def test_a_normalised_score_by_hand():
-    found = normalised(Score(60.0, 40.0, 80.0, seeds=5), {"random": 20.0, "expert": 120.0})
+    found = normalise_score(Score(60.0, 40.0, 80.0, seeds=5), {"random": 20.0, "expert": 120.0})
     assert (found.value, found.low, found.high, found.seeds) == (0.4, 0.2, 0.6, 5)
-    assert normalised(Score(20.0, None, None, seeds=1), {"random": 20.0, "expert": 120.0}).low is None
+    assert normalise_score(Score(20.0, None, None, seeds=1), {"random": 20.0, "expert": 120.0}).low is None
 
 
 @pytest.mark.thorough

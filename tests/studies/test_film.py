@@ -79,9 +79,9 @@ def test_a_film_is_reduced_until_it_is_small_enough(tmp_path):
 
 def test_small_pictures_are_magnified_and_large_ones_reduced():
     small = np.arange(75, dtype=np.uint8).reshape(5, 5, 3)
-    large = film.resized(small)
+    large = film.resize(small)
     assert large.shape == (240, 240, 3) and (large[:48, :48] == small[0, 0]).all()
-    assert film.resized(np.zeros((800, 1600, 3), np.uint8)).shape == (320, 640, 3)
+    assert film.resize(np.zeros((800, 1600, 3), np.uint8)).shape == (320, 640, 3)
 
 
 def test_the_best_kind_of_film_that_can_be_made(monkeypatch, tmp_path):

@@ -14,7 +14,7 @@ from forage.cli import pull as pull_command
 from forage.cli import push as push_command
 from forage.core.types import ForageError
 from forage.runs.run import Run, draw_curve
-from forage.runs.summary import described
+from forage.runs.summary import describe_run
 from forage.runs.texts import Texts
 from forage.studies import hub
 from forage.studies.card import card
@@ -195,5 +195,5 @@ def test_names_and_texts_are_plain_on_the_card(run, tmp_path):
     tags = next(line for line in head.splitlines() if line.startswith("tags: "))
     assert "<" not in head and any("<script>" in tag for tag in json.loads(tags.removeprefix("tags: ")))  # one name
     assert "\x1b" not in head + body and "\n# g" not in body and "`e`" not in body.replace("\\`", "")
-    assert "\x1b" not in "\n".join(described(stranger)) + repr(stranger) and "<script" not in stranger._repr_html_()
+    assert "\x1b" not in "\n".join(describe_run(stranger)) + repr(stranger) and "<script" not in stranger._repr_html_()
     draw_curve(stranger)

@@ -12,7 +12,7 @@ from forage.config.setup import make_setup
 from forage.core.types import ForageError, Spec
 from forage.data import files
 from forage.data.logged import Transitions
-from forage.studies.datasets.label import around, inverse_actions, transported_rewards
+from forage.studies.datasets.label import inverse_actions, inverse_inputs, transported_rewards
 
 small.keep_compiled()
 RANDOM = np.random.default_rng(0)
@@ -59,7 +59,7 @@ def test_rewards_by_hand():
 
 def test_what_an_inverse_model_reads():
     data = walks([3, 2])
-    found = around(data, 1)
+    found = inverse_inputs(data, 1)
     assert found.shape == (5, 6)
     np.testing.assert_array_equal(found[:, 2:4], data.observation)
     np.testing.assert_array_equal(found[:, 4:], data.next_observation)

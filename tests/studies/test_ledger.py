@@ -254,8 +254,8 @@ def test_the_ledger_that_is_kept_is_whole():
     assert list(kept) == list(ROWS)
     assert (LEDGER.parent / "results" / "LEDGER.md").read_text() == showing.table(kept)
     for name, row in ROWS.items():
-        checking.stored_of(name, LEDGER)  # its settings are those of the row
+        checking.stored_figures(name, LEDGER)  # its settings are those of the row
         # A minute, where nobody else is at work and the yardstick is 186 GFLOP/s.
         assert not row.sample or kept[name]["seconds"] * kept[name]["yardstick_gflops"] < 60 * 186
     with pytest.raises(ForageError, match="no row"):
-        checking.stored_of("bogus", LEDGER)
+        checking.stored_figures("bogus", LEDGER)

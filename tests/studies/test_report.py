@@ -11,11 +11,11 @@ import pytest
 import small
 
 from forage.core.types import ForageError
-from forage.runs.changes import flattened
+from forage.runs.changes import flatten_config
 from forage.runs.run import Run
 from forage.studies.film import MOST
 from forage.studies.report import report
-from forage.studies.report.charts import plain, thinned
+from forage.studies.report.charts import plain, thin_curve
 from forage.studies.report.settings import differing, same
 
 small.keep_compiled()
@@ -105,7 +105,7 @@ def test_the_chart_holds_every_seed_and_the_final_evaluation(runs, tmp_path):
 
 def test_long_curves_are_thinned_and_keep_their_end():
     steps = np.arange(1, 1002)
-    x, y = thinned(steps, np.stack([steps, 2 * steps]))
+    x, y = thin_curve(steps, np.stack([steps, 2 * steps]))
     assert len(x) <= 400 and x[-1] == 1001 and (y[1] == 2 * x).all() and len(set(np.diff(x))) == 1
     assert plain([1 / 3, None, np.nan, 60_416, 1_234_567]) == [0.333333, None, None, 60_416, 1_234_567]
 
@@ -130,7 +130,7 @@ def test_a_run_alone(runs, tmp_path):
 
 def test_settings_are_flat():
     config = {"a": {"b": 1, "c": [1, 2]}, "d": [{"e": 2}, {"e": 3}], "f": {}}
-    assert flattened(config) == {"a.b": "1", "a.c": "1, 2", "d.0.e": "2", "d.1.e": "3", "f": "{}"}
+    assert flatten_config(config) == {"a.b": "1", "a.c": "1, 2", "d.0.e": "2", "d.1.e": "3", "f": "{}"}
 
 
 def test_only_settings_that_matter_differ():

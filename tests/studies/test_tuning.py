@@ -22,8 +22,8 @@ from forage.starts.archive import Archive
 from forage.starts.levels import Levels
 from forage.studies.tuning import population, search
 from forage.studies.tuning.batch import Batch
-from forage.studies.tuning.space import Over, is_traced, over, with_settings
-from forage.studies.tuning.tune import judged, tune
+from forage.studies.tuning.space import SearchRange, is_traced, parse_range, with_settings
+from forage.studies.tuning.tune import tune, verdict_sentence
 
 small.keep_compiled()
 PPO = small.PPO
@@ -34,14 +34,14 @@ def setup(environment="CartPole-v1", agent="ppo", **options):
 
 
 def test_ranges_as_they_are_written():
-    assert over("learning_rate=1e-4:1e-2:log", setup()) == Over("learning_rate", 1e-4, 1e-2, log=True)
-    assert over("learning-rate=0.1:0.2", setup()) == Over("learning_rate", 0.1, 0.2)
-    assert over("epochs=1:4", setup()) == Over("epochs", 1, 4, whole=True)
-    assert over("epochs=1,4", setup()) == Over("epochs", choices=(1, 4))
-    assert over("activation=tanh,relu", setup()) == Over("activation", choices=("tanh", "relu"))
-    assert over("normalise_advantage=true,false", setup()).choices == (True, False)
+    assert parse_range("learning_rate=1e-4:1e-2:log", setup()) == SearchRange("learning_rate", 1e-4, 1e-2, log=True)
+    assert parse_range("learning-rate=0.1:0.2", setup()) == SearchRange("learning_rate", 0.1, 0.2)
+    assert parse_range("epochs=1:4", setup()) == SearchRange("epochs", 1, 4, whole=True)
+    assert parse_range("epochs=1,4", setup()) == SearchRange("epochs", choices=(1, 4))
+    assert parse_range("activation=tanh,relu", setup()) == SearchRange("activation", choices=("tanh", "relu"))
+    assert parse_range("normalise_advantage=true,false", setup()).choices == (True, False)
     rnd = make_setup("ppo", "CartPole-v1", steps=160, seeds=[0], agent_options=PPO, rewards="rnd")
-    assert over("rewards.norm_discount=0.9:0.99", rnd).port == "rewards"
+    assert parse_range("rewards.norm_discount=0.9:0.99", rnd).port == "rewards"
 
 
 @pytest.mark.parametrize(
@@ -60,23 +60,23 @@ def test_ranges_as_they_are_written():
 )
 def test_ranges_that_cannot_be(text, error):
     with pytest.raises(ForageError, match=error):
-        over(text, setup())
+        parse_range(text, setup())
 
 
 def test_a_part_looks_at_the_ends_of_its_range_itself():
     table = make_setup("ucbvi", "tabular:Chain-5", steps=160, seeds=[0])
     with pytest.raises(ForageError, match="failure is a probability above 0 and below 1, not 0"):
-        over("failure=0:0.1", table)
+        parse_range("failure=0:0.1", table)
 
 
 def test_what_can_share_a_program():
     names = {"learning_rate=0.1:0.2": True, "epochs=1:4": False, "activation=tanh,relu": False, "clip=0.1,0.2": True}
-    assert {text: is_traced(setup(), over(text, setup())) for text in names} == names
+    assert {text: is_traced(setup(), parse_range(text, setup())) for text in names} == names
     changed = with_settings(setup(), {"learning_rate": 0.5})
     assert changed.agent.learning_rate == 0.5 and changed.agent.clip == setup().agent.clip
     for environment, together in (("CartPole-v1", True), ("gymnasium:CartPole-v1", False)):
         one = dataclasses.replace(setup(environment), starts=Archive())
-        share = over("starts.probability=0.2:0.8", one)
+        share = parse_range("starts.probability=0.2:0.8", one)
         assert is_traced(one, share) == together  # where episodes begin is the same for all seeds of a host runner
         if not together:
             with pytest.raises(ForageError, match="probability is the same for all seeds"):
@@ -110,7 +110,7 @@ def test_a_search_that_was_stopped_proposes_what_it_would_have(method, monkeypat
         return found
 
     monkeypatch.setattr(search, "run", run)
-    plan = search.Plan(setup(), [Over("learning_rate", 1e-4, 1e-1, log=True)], [0], 2, method, 4)
+    plan = search.Plan(setup(), [SearchRange("learning_rate", 1e-4, 1e-1, log=True)], [0], 2, method, 4)
 
     def rates(trials, name):
         done = search.search(plan, trials, tmp_path / name, lambda found, seconds: None)
@@ -166,11 +166,11 @@ def test_who_takes_over_has_learned_what_the_other_has(environment):
 def test_selection_and_change():
     random = np.random.default_rng(0)
     values = np.array([5.0, -np.inf, 3, 9, 1, 7, 2, 8, 6, 4])
-    source = population.selected(values, random)
+    source = population.select_sources(values, random)
     assert list(np.flatnonzero(source != np.arange(10))) == [1, 4]  # the lowest two of ten
     assert set(source[[1, 4]]) <= {3, 7}  # from the highest two
-    space = [Over("learning_rate", 1e-4, 1e-2, log=True)]
-    found = [population.changed({"learning_rate": 1e-3}, space, random)["learning_rate"] for _ in range(400)]
+    space = [SearchRange("learning_rate", 1e-4, 1e-2, log=True)]
+    found = [population.perturb_settings({"learning_rate": 1e-3}, space, random)["learning_rate"] for _ in range(400)]
     near = np.isclose(found, 8e-4) | np.isclose(found, 1.2e-3)
     assert 0.6 < near.mean() < 0.9 and min(found) >= 1e-4 and max(found) <= 1e-2
 
@@ -182,7 +182,7 @@ def test_search_goes_on_where_it_was(method, tmp_path):
     words |= {"agent_options": PPO, "display": "quiet", "directory": tmp_path}
     space = ["learning_rate=1e-4:1e-1:log", "epochs=1,2"]
     result = tune("ppo", "CartPole-v1", space, trials=4, **words)
-    trials = search.read(tmp_path / "trials.jsonl")
+    trials = search.read_trials(tmp_path / "trials.jsonl")
     assert [trial.number for trial in trials] == [0, 1, 2, 3] == list(range(result["trials"]))
     assert all(1e-4 <= t.settings["learning_rate"] <= 1e-1 and len(t.values) == 2 for t in trials)
     assert (
@@ -195,9 +195,9 @@ def test_search_goes_on_where_it_was(method, tmp_path):
     # The last trial is lost, half a line of it left, and no more are run than that one.
     lines = (tmp_path / "trials.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "trials.jsonl").write_text("".join(lines[:-1]) + lines[-1][:20])
-    assert len(search.read(tmp_path / "trials.jsonl")) == 3
+    assert len(search.read_trials(tmp_path / "trials.jsonl")) == 3
     again = tune("ppo", "CartPole-v1", space, trials=5, **words)  # and one more than before
-    gone_on = search.read(tmp_path / "trials.jsonl")
+    gone_on = search.read_trials(tmp_path / "trials.jsonl")
     assert gone_on[:3] == trials[:3] and [trial.number for trial in gone_on] == [0, 1, 2, 3, 4]
     assert again["trials_per_minute"] == pytest.approx(60 * 2 / again["search_seconds"], rel=0.05)
     config = json.loads((tmp_path / f"tuned-{again['best']['number']}" / "config.json").read_text())
@@ -211,7 +211,7 @@ def test_what_cannot_be_is_a_failed_trial(tmp_path):
     words = {"method": "random", "batch": 4, "steps": 160, "tuning_seeds": [0], "seeds": [5000, 5001], "episodes": 2}
     words |= {"agent_options": PPO, "display": "quiet", "directory": tmp_path}
     tune("ppo", "CartPole-v1", ["minibatches=1,3"], trials=4, **words)  # 16 transitions are not cut into 3
-    states = {t.settings["minibatches"]: (t.state, t.why) for t in search.read(tmp_path / "trials.jsonl")}
+    states = {t.settings["minibatches"]: (t.state, t.why) for t in search.read_trials(tmp_path / "trials.jsonl")}
     assert states[1][0] == "complete" and states[3][0] == "failed" and "3 equal minibatches" in states[3][1]
 
 
@@ -234,9 +234,9 @@ def test_a_trial_that_broke_is_written_as_json(tmp_path):
     rows = Rows(tmp_path / "trials.jsonl")
     rows.append(search.Trial(0, {"learning_rate": 1e38}, [None, 3.0], 160, "complete", "It broke.")._asdict())
     assert "Infinity" not in rows.path.read_text()
-    (trial,) = search.read(rows.path)
+    (trial,) = search.read_trials(rows.path)
     assert trial.value == -np.inf and trial.why == "It broke."
-    said = judged(None, np.ones(2), {"tuned": "It broke."})
+    said = verdict_sentence(None, np.ones(2), {"tuned": "It broke."})
     assert said == "The best setting broke on the test seeds: It broke."
 
 
@@ -301,7 +301,7 @@ def members(monkeypatch):
 
 
 def test_a_population_that_was_killed_goes_on(members, tmp_path, monkeypatch):
-    one, space, seeds = setup(), [Over("learning_rate", 1e-4, 1e-1, log=True)], list(range(10_000, 10_010))
+    one, space, seeds = setup(), [SearchRange("learning_rate", 1e-4, 1e-1, log=True)], list(range(10_000, 10_010))
     monkeypatch.setattr(members, "evaluate", lambda self: self.learned.astype(np.float32))
 
     def evolve(name, until=population.PARTS):
@@ -343,7 +343,7 @@ def test_a_population_is_judged_on_seeds_it_did_not_train_on(members, tmp_path, 
         judged_on.append(options["seeds"])
         return SimpleNamespace(evaluation={"return": [0.0] * len(options["seeds"])})
 
-    monkeypatch.setattr("forage.runs.training.finished", finished)
+    monkeypatch.setattr("forage.runs.training.train_or_resume", finished)
     words = {"steps": 320, "agent_options": PPO, "display": "quiet", "directory": tmp_path / "search"}
     result = tune("ppo", "CartPole-v1", ["learning_rate=1e-4:1e-1:log"], method="pbt", trials=5, **words)
     trained_on, tuned_on = members.made
@@ -373,8 +373,8 @@ def test_bad_input(tmp_path):
         with pytest.raises(ForageError, match=error):
             tune("ppo", space=space, **{"environment": "CartPole-v1"} | words | more)
     assert not (tmp_path / "x").exists()
-    assert "Inconclusive" in judged(np.array([1.0, 2, 3]), np.array([1.5, 2, 2]), {})
-    assert judged(np.arange(5.0), np.arange(5.0) + 90, {}).startswith("default is better than tuned")
+    assert "Inconclusive" in verdict_sentence(np.array([1.0, 2, 3]), np.array([1.5, 2, 2]), {})
+    assert verdict_sentence(np.arange(5.0), np.arange(5.0) + 90, {}).startswith("default is better than tuned")
 
 
 def test_seeds_are_how_many_or_which_as_in_training(monkeypatch, tmp_path):

@@ -28,7 +28,7 @@ from forage.agents.actor_critic.sac import SAC
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
-from forage.data.demonstrations import Demonstrations, as_demonstrations, joined
+from forage.data.demonstrations import Demonstrations, as_demonstrations, join_experience
 from forage.nn.critics import ActionValue, CriticReport, each_value, least
 from forage.ops.inverse_q import check_objective, inverse_q
 
@@ -80,7 +80,7 @@ class IQLearnSAC(SAC):
         assert isinstance(self.demonstrations, Demonstrations)
         own = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
         shown = self.demonstrations.draw(jax.random.fold_in(key, 2), self.batch_size)
-        rows = self.read(state, joined(shown, own))
+        rows = self.read(state, join_experience(shown, own))
         action = jax.vmap(state.actor.actions.heard)(rows.action)
         noise, *others = jax.random.normal(key, (3, *action.shape))
         weight = jnp.concatenate([jnp.ones(self.batch_size), batch.weight])

@@ -28,7 +28,7 @@ from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
-from forage.data.demonstrations import Demonstrations, as_demonstrations, joined
+from forage.data.demonstrations import Demonstrations, as_demonstrations, join_experience
 from forage.nn.distributions import Categorical
 from forage.ops.action_values import chosen, followed
 from forage.ops.inverse_q import check_objective, inverse_q
@@ -124,7 +124,7 @@ class IQLearn(DQN):
         assert isinstance(self.demonstrations, Demonstrations)
         own = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
         shown = self.demonstrations.draw(jax.random.fold_in(key, 2), self.batch_size)
-        rows = joined(shown, own)
+        rows = join_experience(shown, own)
         gradient, (reward, metrics) = jax.grad(self.objective_of, has_aux=True)(
             state.network, state.target, rows, jnp.concatenate([jnp.ones(self.batch_size), batch.weight])
         )

@@ -26,7 +26,7 @@ from forage.core import checkpoint
 from forage.core.errors import nearest
 from forage.core.types import ForageError, Spec
 from forage.data import files
-from forage.data.formats.reading import Reading, beside, read_beside
+from forage.data.formats.reading import Reading, description_path, read_description
 from forage.data.logged import Transitions
 
 WRITTEN = ("forage", "folder", "minari", "d4rl", "ogbench", "parquet")
@@ -78,7 +78,7 @@ def read(path: Path, spec: Spec | None = None, reading: Reading | None = None) -
         from forage.data.formats import folder
 
         return folder.read(path)
-    words = (reading or Reading()).over(read_beside(path))
+    words = (reading or Reading()).over(read_description(path))
     if spec is not None:
         files.check_recordable(spec)
     elif kind in ("d4rl", "ogbench", "csv"):
@@ -145,16 +145,23 @@ def fingerprint(path: Path) -> str:
     A folder of arrays is identified by its header, which has the hash of each array: no large file is read.
     """
     if not path.is_dir():
-        if path.exists() and beside(path).is_file() and beside(path) != path and kind_of(path) != "forage":
-            return joined([files.fingerprint(path), files.fingerprint(beside(path))])
+        if (
+            path.exists()
+            and description_path(path).is_file()
+            and description_path(path) != path
+            and kind_of(path) != "forage"
+        ):
+            return hash_lines([files.fingerprint(path), files.fingerprint(description_path(path))])
         return files.fingerprint(path)
     if kind_of(path) == "folder":
         return files.fingerprint(path / "header.json")
     inside = sorted(at for at in path.rglob("*") if at.is_file())
     hashes = [line for at in inside for line in (at.relative_to(path).as_posix(), files.fingerprint(at))]
-    return joined(hashes + ([files.fingerprint(beside(path))] if beside(path).is_file() else []))
+    return hash_lines(
+        hashes + ([files.fingerprint(description_path(path))] if description_path(path).is_file() else [])
+    )
 
 
-def joined(lines: Sequence[str]) -> str:
+def hash_lines(lines: Sequence[str]) -> str:
     """Return the SHA-256 of lines."""
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -59,7 +59,7 @@ def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[st
         unfollowed=True,
     )
     episode, time = [found[name] for name in reading.episode], found.get(reading.time)
-    rows, label = flat.arranged(path, rows, spec, files.row, episode, time)
+    rows, label = flat.arrange_rows(path, rows, spec, files.row, episode, time)
     data, dropped = flat.transitions(path, rows, reading, spec, label)
     return data, {"left_out": dropped}
 

@@ -23,8 +23,8 @@ from forage.core.errors import nearest
 from forage.core.plain import dumps
 from forage.core.types import ForageError, Spec
 from forage.data.episodes import are_whole
-from forage.data.files import Label, check_bounds, off, row
-from forage.data.formats.order import Named, ordered
+from forage.data.files import Label, check_bounds, fault_mask, row
+from forage.data.formats.order import RowLabels, order_rows
 from forage.data.formats.reading import TERMINATED, TRUNCATED, Reading
 from forage.data.logged import Transitions
 
@@ -59,7 +59,7 @@ class Rows(NamedTuple):
 PLAIN = ("unfollowed", "counted")  # what `Rows` holds beside arrays
 
 
-def arranged(
+def arrange_rows(
     path: Path,
     rows: Rows,
     spec: Spec,
@@ -81,10 +81,10 @@ def arranged(
 
     def continues(before: np.ndarray, following: np.ndarray) -> np.ndarray:
         assert after is not None
-        return ~off(after[before] != rows.observation[following])
+        return ~fault_mask(after[before] != rows.observation[following])
 
-    told = Named(episode, time, last, None if after is None else continues, spec.horizon)
-    order = ordered(path, told, label)
+    told = RowLabels(episode, time, last, None if after is None else continues, spec.horizon)
+    order = order_rows(path, told, label)
     places = order.rows
     return rows.at(places)._replace(ended=order.ended), lambda number: label(int(places[number]))
 
@@ -94,7 +94,7 @@ def transitions(path: Path, rows: Rows, reading: Reading, spec: Spec, label: Lab
     count = count_rows(path, rows.action, rows.arrays())
 
     def fit(name: str, array: np.ndarray, space: Any) -> np.ndarray:
-        return fitted(path, name, array, space, spec, label, rows.counted)
+        return fit_to_space(path, name, array, space, spec, label, rows.counted)
 
     observation = fit("observation", rows.observation, spec.observation_space)
     following = rows.next_observation
@@ -238,7 +238,7 @@ def ends(path: Path, rows: Rows, reading: Reading, count: int, label: Label = ro
                 f"{path} marks rows as terminated, and --ends truncated says that none is; say --ends terminated or "
                 f"--ends N."
             )
-        return terminated, none if said == TERMINATED else after(terminated, int(said)) & ~terminated
+        return terminated, none if said == TERMINATED else time_limit_mask(terminated, int(said)) & ~terminated
     if ended is not None:
         late = none if truncated is None else truncated
         ended = ended | late
@@ -261,7 +261,7 @@ def ends(path: Path, rows: Rows, reading: Reading, count: int, label: Label = ro
     raise ForageError(f"{path} does not say where episodes end: terminals are missing.")
 
 
-def after(terminated: np.ndarray, steps: int) -> np.ndarray:
+def time_limit_mask(terminated: np.ndarray, steps: int) -> np.ndarray:
     """Return the mask of rows at the time limit, every `steps` steps from the start of an episode."""
     result, begun = np.zeros(len(terminated), bool), 0
     for end in (*np.flatnonzero(terminated), len(terminated) - 1):
@@ -279,7 +279,7 @@ def flags(path: Path, name: str, array: Any, label: Label = row) -> np.ndarray:
     return array[:, 0].astype(bool)
 
 
-def fitted(
+def fit_to_space(
     path: Path, name: str, array: Any, space: Any, spec: Spec, label: Label, counted: bool = False
 ) -> np.ndarray:
     """Return an array in the shape and dtype of a space. Raise `ForageError` if it does not fit.
@@ -297,7 +297,7 @@ def fitted(
     if counted and len(shape) == 1:
         fits = shape[0] == like.size
     else:
-        array = turned(array, like.shape) if name != "action" else array
+        array = match_channels(array, like.shape) if name != "action" else array
         fits = long_axes(array.shape[1:]) == long_axes(like.shape)
     if not fits:
         raise ForageError(
@@ -305,7 +305,7 @@ def fitted(
         )
     array = array.reshape(len(array), *like.shape)
     check_finite(path, name, array, label)
-    if like.dtype.kind in "iub" and array.dtype.kind == "f" and (wrong := off(array != np.round(array))).any():
+    if like.dtype.kind in "iub" and array.dtype.kind == "f" and (wrong := fault_mask(array != np.round(array))).any():
         bad = int(wrong.argmax())
         raise ForageError(f"{path}: {label(bad)} has {name} {array[bad].tolist()}, which is no whole number.")
     # Simulators exceed the bounds of float observations. Whole numbers are checked before the cast, which wraps them.
@@ -319,7 +319,7 @@ def long_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(size for size in shape if size != 1)
 
 
-def turned(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def match_channels(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Return pictures with the channels first or last, as in a space; return others unchanged."""
     have = array.shape[1:]
     if len(have) == len(shape) == 3 and have != shape:
@@ -340,7 +340,7 @@ def numbers(path: Path, name: str, array: Any) -> np.ndarray:
 
 def check_finite(path: Path, name: str, array: np.ndarray, label: Label) -> None:
     """Raise `ForageError` for the first row with a number that is not finite."""
-    if array.dtype.kind == "f" and (wrong := off(~np.isfinite(array))).any():
+    if array.dtype.kind == "f" and (wrong := fault_mask(~np.isfinite(array))).any():
         bad = int(wrong.argmax())
         raise ForageError(f"{path}: {name} is not finite in {label(bad)}, the first of {wrong.sum():,} such.")
 

@@ -46,7 +46,7 @@ def read_header(path: Path) -> dict[str, Any]:
     return header
 
 
-def mapped(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def map_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return the arrays of a folder through a memory map, and its header. Arrays are read only on access."""
     header, arrays = read_header(path), {}
     for name, said in header["arrays"].items():
@@ -64,7 +64,7 @@ def mapped(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 def read(path: Path) -> tuple[Transitions, dict[str, Any]]:
     """Read a folder into memory and check all of it, also its hashes."""
-    arrays, header = mapped(path)
+    arrays, header = map_arrays(path)
     for name, said in header["arrays"].items():
         if digest(place(path, name)) != said["sha256"]:
             raise ForageError(f"{path} is not the data set that was written: {name} has changed.")
@@ -111,8 +111,8 @@ class Writer:
         if shapes != self.shapes:
             differ = next(name for name in {**shapes, **self.shapes} if shapes.get(name) != self.shapes.get(name))
             raise ForageError(
-                f"The data sets do not belong together: {differ} is {told(self.shapes.get(differ))} in the first and "
-                f"{told(shapes.get(differ))} in another."
+                f"The data sets do not belong together: {differ} is {array_text(self.shapes.get(differ))} in the "
+                f"first and {array_text(shapes.get(differ))} in another."
             )
         try:
             for name, array in arrays.items():
@@ -151,7 +151,7 @@ class Writer:
         os.replace(self.temporary, self.path)
 
 
-def told(shape: tuple[tuple[int, ...], np.dtype] | None) -> str:
+def array_text(shape: tuple[tuple[int, ...], np.dtype] | None) -> str:
     """Return an array's type and shape for a message."""
     return "not there" if shape is None else f"{shape[1]} {shape[0]}"
 

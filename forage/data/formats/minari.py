@@ -56,8 +56,11 @@ def read(path: Path, spec: Spec | None, reading: Reading) -> tuple[Transitions, 
     if own:
         shown, acted, take = found.observation_space, found.action_space, plain
     else:
-        shown = array_space(name, left_out(path, found.observation_space, reading.without), option="--without")
-        acted, take = action_space(name, found.action_space), functools.partial(taken, path, found, reading.without)
+        shown = array_space(name, drop_parts(path, found.observation_space, reading.without), option="--without")
+        acted, take = (
+            action_space(name, found.action_space),
+            functools.partial(convert_episode, path, found, reading.without),
+        )
     known = spec or Spec(name, travelling(shown), acted)
     if not own:
         check_spaces(path, shown, acted, known)
@@ -115,10 +118,10 @@ def plain(episode: Any) -> dict[str, Any]:
     return {name: getattr(episode, name) for name in names} if not isinstance(episode, Mapping) else dict(episode)
 
 
-def taken(path: Path, found: Any, without: Sequence[str], episode: Any) -> dict[str, Any]:
+def convert_episode(path: Path, found: Any, without: Sequence[str], episode: Any) -> dict[str, Any]:
     """Return an episode's arrays as environments of such spaces show them: texts as tokens, a tuple as a dictionary."""
     arrays = plain(episode)
-    seen, space = arrays["observations"], left_out(path, found.observation_space, without)
+    seen, space = arrays["observations"], drop_parts(path, found.observation_space, without)
     try:
         return arrays | {
             "observations": rows_as_arrays(space, seen),
@@ -128,7 +131,7 @@ def taken(path: Path, found: Any, without: Sequence[str], episode: Any) -> dict[
         raise ForageError(f"{path}: an episode is not in the spaces that its metadata names ({error}).") from error
 
 
-def left_out(path: Path, space: Any, without: Sequence[str]) -> Any:
+def drop_parts(path: Path, space: Any, without: Sequence[str]) -> Any:
     """Return a space of observations without some of its parts, each a name or names joined by dots."""
     for name in without:
         first, _, rest = name.partition(".")
@@ -136,7 +139,7 @@ def left_out(path: Path, space: Any, without: Sequence[str]) -> Any:
         if first not in parts:
             raise ForageError(f"{path} has observations without a part {first!r}{nearest(first, list(parts))}")
         if rest:
-            parts[first] = left_out(path, parts[first], [rest])
+            parts[first] = drop_parts(path, parts[first], [rest])
         else:
             del parts[first]
         if not parts:
@@ -182,7 +185,7 @@ def write(path: Path, data: Transitions, header: Mapping[str, Any]) -> None:
         def seen(now: np.ndarray, after: np.ndarray) -> np.ndarray:
             now, after = now[rows], after[rows]
             if not np.array_equal(now[1:], after[:-1]):
-                bad = starts[number] + int(flat.off(now[1:] != after[:-1]).argmax())
+                bad = starts[number] + int(flat.fault_mask(now[1:] != after[:-1]).argmax())
                 raise ForageError(
                     f"Minari keeps each observation once, and row {bad} leads to another observation than the next row "
                     f"has; leave that episode out, or write another format."

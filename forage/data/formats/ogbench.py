@@ -57,7 +57,7 @@ def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[st
         **{name: found[name] for name in OWN if name in found},
     )
     episode, time = [found[name] for name in reading.episode], found.get(reading.time)
-    rows, label = flat.arranged(path, rows, spec, files.row, episode, time)
+    rows, label = flat.arrange_rows(path, rows, spec, files.row, episode, time)
     keep = np.ones(count, bool)
     if rows.next_observation is None:
         assert rows.ended is not None

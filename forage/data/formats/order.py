@@ -33,7 +33,7 @@ class Order(NamedTuple):
     ended: Bool[np.ndarray, " row"]  # of the ordered rows: the last of its episode
 
 
-class Named(NamedTuple):
+class RowLabels(NamedTuple):
     """The columns that identify the episode and the time of each row, and further facts about the rows."""
 
     episode: Sequence[Shaped[np.ndarray, " row"]]  # columns whose values together name an episode; none: all are of one
@@ -43,13 +43,13 @@ class Named(NamedTuple):
     horizon: int | None = None
 
 
-def ordered(path: Path, named: Named, label: Label) -> Order:
+def order_rows(path: Path, named: RowLabels, label: Label) -> Order:
     """Return the rows by episode and time. Raise `ForageError` if their order is ambiguous.
 
     Episodes come in the order of their first rows. Without a time the rows of an episode are in the order of the file.
     """
     count = len(named.last)
-    codes = numbered(path, named.episode, label) if named.episode else np.zeros(count, np.int64)
+    codes = number_episodes(path, named.episode, label) if named.episode else np.zeros(count, np.int64)
     rows = np.argsort(codes, kind="stable")
     if named.time is None:
         new = returns(path, named, codes, rows, label)
@@ -65,7 +65,7 @@ def ordered(path: Path, named: Named, label: Label) -> Order:
     return Order(rows, np.append(starts[1:], True))
 
 
-def returns(path: Path, named: Named, codes: np.ndarray, rows: np.ndarray, label: Label) -> np.ndarray:
+def returns(path: Path, named: RowLabels, codes: np.ndarray, rows: np.ndarray, label: Label) -> np.ndarray:
     """Return the mask of rows at which a repeated name starts a new episode, in a file without times."""
     same = codes[rows][1:] == codes[rows][:-1]
     marked = named.last[rows][:-1]
@@ -103,7 +103,7 @@ def returns(path: Path, named: Named, codes: np.ndarray, rows: np.ndarray, label
 
 
 def by_time(
-    path: Path, named: Named, codes: np.ndarray, rows: np.ndarray, time: np.ndarray, label: Label
+    path: Path, named: RowLabels, codes: np.ndarray, rows: np.ndarray, time: np.ndarray, label: Label
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows sorted by episode and time, and the mask of rows at which a repeated name starts a new
     episode.
@@ -134,7 +134,7 @@ def by_time(
     return ordered, new
 
 
-def name_of(named: Named, row: int) -> str:
+def name_of(named: RowLabels, row: int) -> str:
     """Return the name of a row's episode in messages."""
     return f"episode {', '.join(plain(column[row]) for column in named.episode)}"
 
@@ -144,7 +144,7 @@ def plain(value: Any) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
-def numbered(path: Path, columns: Sequence[np.ndarray], label: Label) -> Int[np.ndarray, " row"]:
+def number_episodes(path: Path, columns: Sequence[np.ndarray], label: Label) -> Int[np.ndarray, " row"]:
     """Return the number of each row's episode, counted by first occurrence."""
     codes = np.zeros(len(columns[0]), np.int64)
     for column in columns:

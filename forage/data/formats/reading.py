@@ -42,14 +42,14 @@ class Reading:
 NAMES = tuple(field.name for field in dataclasses.fields(Reading))
 
 
-def beside(path: Path) -> Path:
+def description_path(path: Path) -> Path:
     """Return the path of a file's description: `log.toml` for `log.csv`."""
     return path.with_suffix(".toml")
 
 
-def read_beside(path: Path) -> Reading:
+def read_description(path: Path) -> Reading:
     """Read the TOML file next to a data set; without one, return an empty description."""
-    words = beside(path)
+    words = description_path(path)
     if words == path or not words.is_file():
         return Reading()
     try:

@@ -20,7 +20,7 @@ from forage.core.plain import dumps
 from forage.core.types import ForageError, Spec
 from forage.data import files
 from forage.data.formats import flat, package
-from forage.data.formats.reading import Reading, beside
+from forage.data.formats.reading import Reading, description_path
 from forage.data.logged import Transitions
 
 WORDS = {"true": 1.0, "false": 0.0}
@@ -67,7 +67,7 @@ def transitions(
 ) -> tuple[Transitions, dict[str, Any]]:
     """Return the whole episodes of a table's columns, and the number of rows left out."""
     episode, time = [columns[name] for name in reading.episode], columns[reading.time] if reading.time else None
-    rows, label = flat.arranged(path, rows_of(columns, reading), spec, label, episode, time)
+    rows, label = flat.arrange_rows(path, rows_of(columns, reading), spec, label, episode, time)
     data, dropped = flat.transitions(path, rows, reading, spec, label)
     return data, {"left_out": dropped}
 
@@ -93,8 +93,8 @@ def check_columns(path: Path, reading: Reading, names: list[str]) -> None:
     for needed in ("observation", "action", "reward"):
         if not getattr(reading, needed):
             raise ForageError(
-                f"Nothing says which columns of {path} are the {needed}; say it in {beside(path).name} beside it, "
-                f"as in {EXAMPLE}, or with --{needed}. Its columns are {', '.join(names)}."
+                f"Nothing says which columns of {path} are the {needed}; say it in {description_path(path).name} "
+                f"beside it, as in {EXAMPLE}, or with --{needed}. Its columns are {', '.join(names)}."
             )
     for name in columns_of(reading):
         if name not in names:

@@ -108,7 +108,7 @@ def estimate(
     """
     target = Target(logged, policy, discount, horizon)
     found = {}
-    for name, estimator in _named(estimators, target).items():
+    for name, estimator in _name_estimators(estimators, target).items():
         episodes = np.asarray(estimator(target), np.float64)
         if episodes.shape != (target.logged.episodes,) or not np.isfinite(episodes).all():
             raise ForageError(
@@ -122,7 +122,9 @@ def estimate(
     return Table(found, overlap(target), confidence)
 
 
-def _named(chosen: Sequence[str | Estimator] | Mapping[str, Estimator] | None, target: Target) -> dict[str, Estimator]:
+def _name_estimators(
+    chosen: Sequence[str | Estimator] | Mapping[str, Estimator] | None, target: Target
+) -> dict[str, Estimator]:
     if chosen is None:
         return {name: ESTIMATORS[name] for name in _possible(target)}
     if isinstance(chosen, str) or not chosen:

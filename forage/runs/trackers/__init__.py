@@ -86,12 +86,12 @@ def open_trackers(
     config: dict[str, Any],
     again: bool = False,
     note: Callable[[str], None] = print,
-) -> list[Told]:
+) -> list[TrackerRecord]:
     """Open the trackers called `names`; `again` if the run is resumed. `note` reports a failing one."""
     tracker_names(names)  # a package may be missing on resuming
     record = directory / "tracked.json"
     known: dict[str, Any] = read_json(record) if again and record.exists() else {}
-    opened: list[Told] = []
+    opened: list[TrackerRecord] = []
     for name in names:
         cls = tracker_class(name)
         try:
@@ -101,12 +101,12 @@ def open_trackers(
         except Exception as error:
             for one in opened:
                 one.close()
-            raise ForageError(f"The tracker {name} could not start: {sentence(error)}.") from error
-        opened.append(Told(name, tracker, known, record, note))
+            raise ForageError(f"The tracker {name} could not start: {error_line(error)}.") from error
+        opened.append(TrackerRecord(name, tracker, known, record, note))
     return opened
 
 
-class Told:
+class TrackerRecord:
     """A tracker with a record of the steps it has received, so that it gets each point once, even after a kill.
 
     The record is `RUN/tracked.json`. A tracker that `rewrites` starts over and gets all points again. One that fails is
@@ -127,7 +127,7 @@ class Told:
         if row["steps"] > self.known[self.name].get(kind, -1) and (numbers := flat(row)):
             self.tell(lambda: self.tracker.write(row["steps"], numbers), kind, row["steps"])
 
-    def finish(self, result: dict[str, Any]) -> None:
+    def write_score(self, result: dict[str, Any]) -> None:
         """Write the final score."""
         numbers = final(result)
         if numbers != self.known[self.name].get("score"):
@@ -146,13 +146,13 @@ class Told:
             do()
         except Exception as error:
             self.failed = True
-            self.note(f"The tracker {self.name} failed: {sentence(error)}. Training goes on without it.")
+            self.note(f"The tracker {self.name} failed: {error_line(error)}. Training goes on without it.")
             return
         if kind:
             self.known[self.name][kind] = reached
             write_json(self.record, self.known)
 
 
-def sentence(error: Exception) -> str:
+def error_line(error: Exception) -> str:
     """Return the first line of an error, without a full stop."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

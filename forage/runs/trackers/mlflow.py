@@ -40,7 +40,7 @@ class MLflow(Tracker):
         experiment = found.experiment_id if found else self.client.create_experiment(name)
         made = self.client.create_run(experiment, run_name=directory.name)
         self.run = identity(directory, "mlflow", False, made.info.run_id)
-        parameters = [Param(named(key), str(value)[:LONGEST]) for key, value in flat_config(config).items()]
+        parameters = [Param(valid_name(key), str(value)[:LONGEST]) for key, value in flat_config(config).items()]
         for first in range(0, len(parameters), MOST_PARAMETERS):
             self.client.log_batch(self.run, params=parameters[first : first + MOST_PARAMETERS])
 
@@ -49,7 +49,7 @@ class MLflow(Tracker):
         from mlflow.entities import Metric
 
         now = int(time.time() * 1000)
-        metrics = [Metric(named(key), value, now, steps) for key, value in numbers.items()]
+        metrics = [Metric(valid_name(key), value, now, steps) for key, value in numbers.items()]
         for first in range(0, len(metrics), MOST_METRICS):
             self.client.log_batch(self.run, metrics=metrics[first : first + MOST_METRICS])
 
@@ -63,6 +63,6 @@ class MLflow(Tracker):
         self.client.set_terminated(self.run, status=self.over)
 
 
-def named(key: str) -> str:
+def valid_name(key: str) -> str:
     """Return a name with only the characters that MLflow accepts."""
     return re.sub(r"[^\w.\- /]", "_", key)

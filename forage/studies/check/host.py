@@ -21,7 +21,7 @@ from forage.environments.adapters.gymnasium.make import horizon
 from forage.environments.adapters.gymnasium.spaces import plain
 from forage.environments.adapters.gymnasium.vector import VectorEnvironment
 from forage.studies.check.findings import NOTE, OK, WRONG, Finding
-from forage.studies.check.players import AsItIs, Batch, Brought, Parts, Player, Single, Vector
+from forage.studies.check.players import AsItIs, Batch, Parts, Player, Single, StepResults, Vector
 from forage.studies.check.watching import Watch
 
 REPLAYED = 100  # steps that are played again, to see whether they are the same
@@ -37,7 +37,7 @@ Looked = tuple[str, list[Finding], float | None]
 
 def look_at_single(batch: Any, steps: int, seed: int) -> Looked:
     """Check a Gymnasium environment; `batch` holds one and makes more."""
-    env, again = batch.one(), _once(batch.one)
+    env, again = batch.one(), fresh_player(batch.one)
     try:
         played, findings, speed, record = look(Single(env, seed), steps, seed, batch.horizon, again)
     finally:
@@ -46,8 +46,8 @@ def look_at_single(batch: Any, steps: int, seed: int) -> Looked:
         return played, findings, speed
     if is_seeded(findings):
         findings.append(copies(again, record, seed))
-    findings.append(drawn(batch, seed))
-    findings.append(saved(batch))
+    findings.append(check_rendering(batch, seed))
+    findings.append(check_saving(batch))
     return played, findings, speed
 
 
@@ -56,7 +56,7 @@ def is_seeded(findings: list[Finding]) -> bool:
     return not any(one.verdict == WRONG and one.topic in ("seed", "determinism") for one in findings)
 
 
-def _once(make: Callable[[], gymnasium.Env[Any, Any]]) -> Fresh:
+def fresh_player(make: Callable[[], gymnasium.Env[Any, Any]]) -> Fresh:
     """Return a function that plays in a new copy, and closes it."""
 
     @contextlib.contextmanager
@@ -90,7 +90,7 @@ def look_at_batch(batch: HostEnvironment, steps: int, seed: int, make: Callable[
     if record is not None:
         if is_seeded(findings):
             findings.append(copies(fresh, record, seed))
-        findings.append(drawn(batch, seed))
+        findings.append(check_rendering(batch, seed))
         exact = batch.snapshot() is not None
         how = "can be saved exactly" if exact else "cannot be saved exactly; a resumed run begins new episodes"
         findings.append(Finding(OK if exact else NOTE, "saving", f"its state {how}"))
@@ -110,7 +110,7 @@ def look_at_vector(name: str, env: Any, steps: int, seed: int) -> tuple[str, lis
     else:
         with contextlib.suppress(Exception):  # what cannot be copied is not played beside a copy
             twin = copy.deepcopy(env)
-            again = _once(lambda: plain(twin))
+            again = fresh_player(lambda: plain(twin))
         env = plain(env)
         player = Single(env, seed)
     played, findings, speed, _ = look(player, steps, seed, horizon(env), again)
@@ -123,14 +123,14 @@ class Record:
     def __init__(self, first: Parts):
         self.first = first
         self.actions: list[Any] = []
-        self.brought: list[Brought] = []
+        self.brought: list[StepResults] = []
 
-    def add(self, action: Any, brought: Brought) -> None:
+    def add(self, action: Any, brought: StepResults) -> None:
         if len(self.actions) < REPLAYED:
             self.actions.append(action)
             self.brought.append(brought)
 
-    def differs(self, first: Parts, again: Callable[[Any], Brought]) -> str:
+    def differs(self, first: Parts, again: Callable[[Any], StepResults]) -> str:
         """Return the place of the first difference when it is played again; empty if there is none."""
         if not same(first, self.first):
             return "in the first observation"
@@ -195,7 +195,7 @@ def look(
     return played, findings, player.rows * taken / max(player.seconds, 1e-9), record
 
 
-def look_on(watch: Watch, brought: Brought) -> None:
+def look_on(watch: Watch, brought: StepResults) -> None:
     """Pass a step to the watch."""
     for flag in (brought.terminated, brought.truncated):
         if not isinstance(flag, bool | np.bool_) and not (isinstance(flag, np.ndarray) and flag.dtype == np.bool_):
@@ -217,7 +217,7 @@ def of_seeds(player: Player, record: Record, seed: int, again: Fresh | None = No
     begun = same(first, record.first)
     where = record.differs(first, player.step)
     if where and again is not None and not new_differs(record, seed, again):
-        return [Finding(NOTE, "state", carried(player, where))]
+        return [Finding(NOTE, "state", describe_kept_state(player, where))]
     if not begun:
         return [Finding(WRONG, "seed", f"two resets with seed {seed} show different observations; {mend}")]
     other, _ = player.reset(seed + 1)
@@ -239,7 +239,7 @@ def new_differs(record: Record, seed: int, again: Fresh) -> str:
         return type(error).__name__
 
 
-def carried(player: Player, where: str) -> str:
+def describe_kept_state(player: Player, where: str) -> str:
     """Describe state that survives a reset: a new copy plays the same, but this one after a reset does not."""
     layer, kept = getattr(player, "env", None), []
     while layer is not None:
@@ -266,7 +266,7 @@ def copies(again: Fresh, record: Record, seed: int) -> Finding:
             first, _ = one.reset(seed)
             other.reset(seed + 1)
 
-            def beside(action: Any) -> Brought:
+            def beside(action: Any) -> StepResults:
                 other.step(other.choose())
                 return one.step(action)
 
@@ -280,7 +280,7 @@ def copies(again: Fresh, record: Record, seed: int) -> Finding:
     return Finding(OK, "copies", "two of it side by side do not disturb one another")
 
 
-def saved(batch: Any) -> Finding:
+def check_saving(batch: Any) -> Finding:
     """Return whether its state can be saved exactly."""
     try:
         exact = saving.exact(batch.one)
@@ -293,7 +293,7 @@ def saved(batch: Any) -> Finding:
     return Finding(NOTE, "saving", "its state cannot be saved exactly; a resumed run begins new episodes")
 
 
-def drawn(batch: HostEnvironment, seed: int) -> Finding:
+def check_rendering(batch: HostEnvironment, seed: int) -> Finding:
     """Return whether it can be drawn."""
     try:
         batch.reset(seed)

@@ -52,7 +52,7 @@ def look_at_native(name: str, environment: Environment, steps: int, seed: int) -
             look_on(watch, jax.tree.map(lambda x, n=number: np.asarray(x)[:, n], brought))
         taken += CHUNK
     assert first is not None
-    findings += [*watch.findings(), *programs(environment, *first), drawn(environment, begun[0])]
+    findings += [*watch.findings(), *programs(environment, *first), check_rendering(environment, begun[0])]
     findings.append(Finding(OK, "saving", "its state is a value, which is saved exactly"))
     speed = BESIDE * CHUNK / max(seconds, 1e-9) if taken > CHUNK else None
     if speed is not None:
@@ -141,7 +141,7 @@ def differs(one: Any, other: Any, tolerance: float) -> str | None:
     return None
 
 
-def drawn(environment: Environment, states: PyTree[Array]) -> Finding:
+def check_rendering(environment: Environment, states: PyTree[Array]) -> Finding:
     """Return whether a state can be drawn."""
     try:
         frame = np.asarray(environment.render(jax.tree.map(lambda x: x[0], states)))

@@ -23,7 +23,7 @@ Parts = dict[tuple[str, ...], np.ndarray]
 """Rows of observations, by the paths of their parts."""
 
 
-class Brought(NamedTuple):
+class StepResults(NamedTuple):
     """The results of a step for every row."""
 
     seen: Parts
@@ -44,7 +44,7 @@ class Player(Protocol):
 
     def reset(self, seed: int) -> tuple[Parts, dict[str, Any]]: ...
     def choose(self) -> Any: ...
-    def step(self, action: Any) -> Brought: ...
+    def step(self, action: Any) -> StepResults: ...
 
 
 class Single:
@@ -69,18 +69,18 @@ class Single:
         return self.parts(observation), info
 
     def choose(self) -> Any:
-        return allowed(self.actions, None if self.mask is None else self.mask[0])
+        return sample_allowed(self.actions, None if self.mask is None else self.mask[0])
 
-    def step(self, action: Any) -> Brought:
+    def step(self, action: Any) -> StepResults:
         began = time.perf_counter()
         observation, reward, over, cut, info = advance(self.env, action, self.names)
         self.seconds += time.perf_counter() - began
         seen, info = self.parts(observation), dict(info)
         following = self.reset(None)[0] if over or cut else seen
-        return Brought(seen, np.asarray(reward)[None], over, cut, info, following)
+        return StepResults(seen, np.asarray(reward)[None], over, cut, info, following)
 
 
-def allowed(space: gymnasium.Space[Any], mask: np.ndarray | None) -> Any:
+def sample_allowed(space: gymnasium.Space[Any], mask: np.ndarray | None) -> Any:
     """Draw an action that a mask allows: one choice, or several with their options in one concatenated mask."""
     if mask is None or not is_choices(space):
         return space.sample()
@@ -156,9 +156,9 @@ class Vector:
 
     def choose(self) -> Any:
         rows = [None] * self.rows if self.mask is None else self.mask
-        return np.stack([allowed(self.actions, mask) for mask in rows])
+        return np.stack([sample_allowed(self.actions, mask) for mask in rows])
 
-    def step(self, action: Any) -> Brought:
+    def step(self, action: Any) -> StepResults:
         began = time.perf_counter()
         taken = self.environment.advance(self.environment.door.batch(action), self.layout)
         self.seconds += time.perf_counter() - began
@@ -168,7 +168,7 @@ class Vector:
             self.ends += 1
             self.unlike += not all(np.array_equal(*pair) for pair in pairs)
         info = {name: value for name, value in taken.info.items() if not name.startswith("_")}
-        return Brought(taken.observation, taken.reward, taken.terminated, taken.truncated, info, taken.following)
+        return StepResults(taken.observation, taken.reward, taken.terminated, taken.truncated, info, taken.following)
 
     def findings(self) -> list[Finding]:
         """Return whether the last observations of episodes are those before the reset."""
@@ -197,12 +197,12 @@ class AsItIs:
     def choose(self) -> Any:
         return self.env.action_space.sample()
 
-    def step(self, action: Any) -> Brought:
+    def step(self, action: Any) -> StepResults:
         began = time.perf_counter()
         observation, reward, over, cut, info = check_step(self.env.step(action))
         self.seconds += time.perf_counter() - began
         seen = self.parts(observation)
-        return Brought(seen, np.array(reward), np.array(over), np.array(cut), dict(info), seen)
+        return StepResults(seen, np.array(reward), np.array(over), np.array(cut), dict(info), seen)
 
 
 class Batch:
@@ -234,13 +234,13 @@ class Batch:
     def choose(self) -> Any:
         shape = (self.rows, self.agents) if self.agents > 1 else (self.rows,)
         masks = [None] * int(np.prod(shape)) if self.mask is None else self.mask
-        drawn = np.stack([allowed(self.actions, mask) for mask in masks])
+        drawn = np.stack([sample_allowed(self.actions, mask) for mask in masks])
         return drawn.reshape(*shape, *drawn.shape[1:])
 
-    def step(self, action: Any) -> Brought:
+    def step(self, action: Any) -> StepResults:
         began = time.perf_counter()
         result = self.environment.step(action)
         self.seconds += time.perf_counter() - began
         step = result.step
         seen, following = self.parts(step.observation), self.acting(self.parts(result.observation))
-        return Brought(seen, np.asarray(step.reward), step.terminated, step.truncated, step.info, following)
+        return StepResults(seen, np.asarray(step.reward), step.terminated, step.truncated, step.info, following)

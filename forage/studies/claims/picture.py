@@ -67,13 +67,13 @@ def draw_values(axes: Axes, arms: Mapping[str, tuple[str, Any]], measured: str) 
         axes.plot([number - 0.26, number + 0.26], [arm["score"]] * 2, color=color, linewidth=2.5)
         if arm["interval"] is not None:
             axes.plot([number] * 2, arm["interval"], color=color, linewidth=1.4)
-    style(axes, wrapped(measured, 40), "")
+    style(axes, wrap_label(measured, 40), "")
     letters = min(14, (60 if len(arms) > 4 else 48) // len(arms))
-    axes.set_xticks(range(len(arms)), [wrapped(label, letters) for label in arms], fontsize=8.5)
+    axes.set_xticks(range(len(arms)), [wrap_label(label, letters) for label in arms], fontsize=8.5)
     axes.set_xlim(-0.5, len(arms) - 0.5)
 
 
-def wrapped(label: str, width: int = 14) -> str:
+def wrap_label(label: str, width: int = 14) -> str:
     """Return a label in lines of about `width` letters."""
     lines = [""]
     for word in label.split():

@@ -25,8 +25,8 @@ from forage.core.types import ForageError
 from forage.evaluation.statistics import score
 from forage.runs import display as progress
 from forage.runs import training
-from forage.runs.changes import flattened, without_address
-from forage.runs.locking import locked
+from forage.runs.changes import flatten_config, without_address
+from forage.runs.locking import lock_directory
 from forage.runs.provenance import differences
 from forage.runs.run import Run, read_json, write_json
 from forage.studies.claims import claim_row
@@ -146,7 +146,7 @@ def trained(claim: Claim, label: str, size: Scale, scale: str, directory: Path, 
     if (before := arm.before) is not None:
         start = directory.with_name(f"{directory.name}-before")
         words = {"steps": size.steps if scale == "smoke" else before.steps, "agent_options": dict(before.options)}
-        of_these_words(before.agent, environment, start, display, **before.parts(), **words, **common)
+        load_or_train(before.agent, environment, start, display, **before.parts(), **words, **common)
         parts |= {"start_from": str(start)}
     steps = arm.steps if arm.steps is not None and scale == "laptop" else size.steps
     parts |= {"steps": steps, "agent_options": options} | common
@@ -154,29 +154,31 @@ def trained(claim: Claim, label: str, size: Scale, scale: str, directory: Path, 
         config = Run(directory).config
         if config["steps"] != steps or tuple(config["seeds"]) != size.seeds:
             raise ForageError(f"{directory} holds a run of another size; name another --directory or remove it.")
-    return of_these_words(arm.agent, environment, directory, display, **parts)
+    return load_or_train(arm.agent, environment, directory, display, **parts)
 
 
-def of_these_words(agent: str, environment: Any, directory: Path, display: str, **words: Any) -> Run:
+def load_or_train(agent: str, environment: Any, directory: Path, display: str, **words: Any) -> Run:
     """Load, resume or start the run of these arguments of `forage.train`.
 
     A run of other settings or other code in the directory is set aside.
     """
-    if Run.begun(directory) and (other := otherness(Run(directory).config, agent, environment, words, directory)):
+    if Run.begun(directory) and (other := config_mismatch(Run(directory).config, agent, environment, words, directory)):
         aside = set_aside(directory)
         progress.make(display).note(
             f"{directory} was made with {other}; it is kept as {aside.name}, and this one is trained anew."
         )
-    return training.finished(agent, environment, directory=directory, display=display, **words)
+    return training.train_or_resume(agent, environment, directory=directory, display=display, **words)
 
 
-def otherness(stored: dict[str, Any], agent: str, environment: Any, words: dict[str, Any], directory: Path) -> str:
+def config_mismatch(
+    stored: dict[str, Any], agent: str, environment: Any, words: dict[str, Any], directory: Path
+) -> str:
     """Describe the differences between a stored run and a new one of `forage.train`; empty if there are none."""
     of_setup = {*inspect.signature(make_setup).parameters, *PORTS}
     setup = make_setup(agent, environment, **{name: value for name, value in words.items() if name in of_setup})
     wanted = setup.config() | {name: value for name, value in words.items() if name not in of_setup}
-    now = flattened(json.loads(dumps(wanted)))
-    then = flattened({name: stored.get(name) for name in wanted})
+    now = flatten_config(json.loads(dumps(wanted)))
+    then = flatten_config({name: stored.get(name) for name in wanted})
     differing = [n for n in now | then if without_address(then.get(n, "")) != without_address(now.get(n, ""))]
     if differing:
         return f"other settings ({', '.join(differing)})"
@@ -190,7 +192,7 @@ def set_aside(directory: Path) -> Path:
     number = 1
     while (aside := directory.with_name(f"{directory.name}-before-{number}")).exists():
         number += 1
-    with locked(directory):
+    with lock_directory(directory):
         return directory.rename(aside)
 
 

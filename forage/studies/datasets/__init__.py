@@ -1,6 +1,6 @@
 """Data sets made by Forage's own agents, and descriptions of data sets: `forage data make` and `forage data show`."""
 
 from forage.studies.datasets.make import TIERS, make
-from forage.studies.datasets.show import Shown, show
+from forage.studies.datasets.show import DatasetDescription, show
 
-__all__ = ["TIERS", "Shown", "make", "show"]
+__all__ = ["TIERS", "DatasetDescription", "make", "show"]

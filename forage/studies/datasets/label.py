@@ -43,7 +43,7 @@ from forage.nn.distributions import Actions, SquashedGaussian
 from forage.nn.layers import MLP
 from forage.ops.optimiser import adam
 from forage.ops.transport import costs_by_row
-from forage.studies.convert import checked, spec_of
+from forage.studies.convert import read_and_check, spec_of
 
 Paths = str | os.PathLike[str]
 Tell = Callable[[str], None]
@@ -80,8 +80,8 @@ def label(
     if target.absolute() in (Path(file).absolute(), other.absolute()):
         raise ForageError(f"{target} would be written over what is read; name another output.")
     kind, spec = formats.target_kind(target), spec_of(environment, env)
-    data, header = checked(Path(file), spec, Reading())
-    shown, theirs = checked(other, spec, Reading())
+    data, header = read_and_check(Path(file), spec, Reading())
+    shown, theirs = read_and_check(other, spec, Reading())
     for what in ("observation_space", "action_space"):
         if header["spec"][what] != theirs["spec"][what]:
             raise ForageError(
@@ -137,7 +137,7 @@ def transported_rewards(
             raise ForageError(f"{name} is above {least}, not {number:g}.")
     if span < 0:
         raise ForageError(f"The span of returns is 0 or more, not {span:g}.")
-    seen, theirs = padded(data), padded(shown)
+    seen, theirs = pad_episodes(data), pad_episodes(shown)
     features = seen[0].shape[-1]
 
     @jax.jit
@@ -161,7 +161,9 @@ def transported_rewards(
     return rewards * span / spread if spread > 0 else rewards
 
 
-def padded(data: Transitions) -> tuple[Float[np.ndarray, "episode step features"], Float[np.ndarray, "episode step"]]:
+def pad_episodes(
+    data: Transitions,
+) -> tuple[Float[np.ndarray, "episode step features"], Float[np.ndarray, "episode step"]]:
     """Return the observations of each episode, padded with zeros, and each step's weight: uniform, and 0 for
     padding.
     """
@@ -176,7 +178,7 @@ def padded(data: Transitions) -> tuple[Float[np.ndarray, "episode step features"
 
 
 @dataclasses.dataclass(frozen=True)
-class Guessed:
+class ActionPredictions:
     """Actions predicted by an inverse model, and its mean loss on the held-out episodes."""
 
     action: np.ndarray
@@ -228,7 +230,7 @@ def inverse_actions(
     held_out: float = 0.1,
     seed: int = 0,
     tell: Tell | None = None,
-) -> Guessed:
+) -> ActionPredictions:
     """Train an inverse model on `shown`, and return its predictions of the actions of `data`.
 
     `past`: the observations before the action's own in its input, besides that and the next one. `held_out`: the share
@@ -241,7 +243,7 @@ def inverse_actions(
         )
     if shown.episodes < 2:
         raise ForageError("An inverse model is taught on 2 episodes or more, of which one is held out; record more.")
-    known, unknown = around(shown, past), around(data, past)
+    known, unknown = inverse_inputs(shown, past), inverse_inputs(data, past)
     mean, deviation = known.mean(0), known.std(0) + 1e-3
     known, unknown = ((x - mean) / deviation for x in (known, unknown))
     order = np.random.default_rng(seed).permutation(shown.episodes)
@@ -283,10 +285,10 @@ def inverse_actions(
     if not np.isfinite(loss):
         raise ForageError("The inverse model's loss is not finite; a smaller learning_rate may do.")
     said = np.asarray(jax.jit(lambda x: model.mode(x))(jnp.asarray(unknown)))
-    return Guessed(said.astype(shown.action.dtype), float(loss))
+    return ActionPredictions(said.astype(shown.action.dtype), float(loss))
 
 
-def around(data: Transitions, past: int) -> Float[np.ndarray, "transition inputs"]:
+def inverse_inputs(data: Transitions, past: int) -> Float[np.ndarray, "transition inputs"]:
     """Return the inputs of the inverse model, one row for each transition; zeros precede an episode's first
     observation.
     """

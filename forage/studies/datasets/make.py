@@ -47,8 +47,8 @@ from forage.runs import training
 from forage.runs.provenance import versions
 from forage.runs.run import Run
 from forage.runs.scoring import step_limit
-from forage.runs.starting import fitted, remembered
-from forage.studies.datasets.manifest import Manifest, histogram, normalised
+from forage.runs.starting import fit_leaves, stored_memory
+from forage.studies.datasets.manifest import Manifest, histogram, normalise_return
 from forage.studies.record import actor, environments_for, first_returns, header_of, play
 
 TIERS = ("random", "medium", "medium-replay", "expert", "mixed")
@@ -89,7 +89,7 @@ def make(
     greedily but for a share `noise` of their actions (0.2), which is drawn from the policy, and a `validation` part is
     made (0.1 of the transitions; 0 unless `narrow`). What the folder holds already is not made again.
     """
-    tiers = checked(tiers, steps, seed, narrow, noise, validation)
+    tiers = check_arguments(tiers, steps, seed, narrow, noise, validation)
     noise = (NOISE if noise is None else noise) if narrow else None
     validation = (VALIDATION if narrow else 0.0) if validation is None else validation
     setup = setup_of(environment, agent, agent_options, environment_options, train_steps, seed, narrow)
@@ -111,7 +111,7 @@ def make(
         return manifest.data
     say(f"Training {name} on {setup.name} for {setup.steps:,} steps.")
     try:
-        run = trained(setup, folder / "agent", name, environment, agent_options, environment_options, display)
+        run = train_policies(setup, folder / "agent", name, environment, agent_options, environment_options, display)
     except Interrupted as stopped:
         what = str(stopped).partition(" Continue with:")[0]
         raise Interrupted(f"{what} Continue with the same forage data make, which goes on from there.") from None
@@ -132,13 +132,13 @@ def make(
             if not manifest.is_made(tier):
                 makers.make(tier)
                 manifest.write()
-                say(told(tier, manifest.data["sets"][tier]))
+                say(describe_set(tier, manifest.data["sets"][tier]))
     finally:
         makers.close()
     return manifest.data
 
 
-def checked(
+def check_arguments(
     tiers: Sequence[str], steps: int, seed: int, narrow: bool, noise: float | None, validation: float | None
 ) -> tuple[str, ...]:
     """Return the tiers. Raise `ForageError` for numbers and names that cannot be."""
@@ -190,7 +190,7 @@ def setup_of(
     return setup
 
 
-def trained(
+def train_policies(
     setup: Setup,
     directory: Path,
     name: str,
@@ -201,7 +201,7 @@ def trained(
 ) -> Run:
     """Return the run that all policies come from: load, resume or train it."""
     every = -(-setup.steps // POINTS)
-    return training.finished(
+    return training.train_or_resume(
         name,
         environment,
         directory=directory,
@@ -300,7 +300,13 @@ class Makers:
     def described(self, step: int, value: float) -> dict[str, Any]:
         noise = {} if self.noise is None else {"noise": self.noise}
         ends = self.manifest.data["ends"]
-        return {"step": step, "return": value, "normalised": normalised(value, ends), "actions": self.actions, **noise}
+        return {
+            "step": step,
+            "return": value,
+            "normalised": normalise_return(value, ends),
+            "actions": self.actions,
+            **noise,
+        }
 
     def choose_medium(self) -> None:
         """Choose the agent of `medium`: of those before the expert, nearest first, one between a third and a half.
@@ -312,17 +318,17 @@ class Makers:
         if "medium" in data["policies"]:
             return
         ends, last = data["ends"], data["policies"]["expert"]["step"]
-        rows = [(step, normalised(value, ends)) for step, value in self.kept() if step < last]
+        rows = [(step, normalise_return(value, ends)) for step, value in self.kept() if step < last]
         best: tuple[float, int, float] | None = None
         for step, _ in sorted(rows, key=lambda row: abs(row[1] - MEDIUM))[:CANDIDATES]:
             value = self.score(step)
-            found = normalised(value, ends)
+            found = normalise_return(value, ends)
             if best is None or abs(found - MEDIUM) < best[0]:
                 best = (abs(found - MEDIUM), step, value)
             if WITHIN[0] <= found <= WITHIN[1]:
                 break
-        if best is None or not FARTHEST[0] <= normalised(best[2], ends) <= FARTHEST[1]:
-            there = "none came before it" if best is None else f"the nearest is {normalised(best[2], ends):.2f}"
+        if best is None or not FARTHEST[0] <= normalise_return(best[2], ends) <= FARTHEST[1]:
+            there = "none came before it" if best is None else f"the nearest is {normalise_return(best[2], ends):.2f}"
             raise ForageError(
                 f"No agent of this training is at a third to a half of the expert's normalised score ({there}), so "
                 f"there is no medium; take another --seed, --agent or --train-steps, or leave the two tiers out."
@@ -356,7 +362,7 @@ class Makers:
                     "mean_return": header["mean_return"],
                     "normalised": None
                     if header["mean_return"] is None
-                    else normalised(header["mean_return"], self.manifest.data["ends"]),
+                    else normalise_return(header["mean_return"], self.manifest.data["ends"]),
                     "returns": histogram(whole),
                 }
             )
@@ -403,7 +409,7 @@ class Makers:
         returns = np.bincount(found.numbers, found.reward)
         for chosen in (~held_out, held_out):
             if chosen.any():
-                parts.append(selected(found, chosen[found.numbers]))
+                parts.append(select_transitions(found, chosen[found.numbers]))
                 wholes.append(returns[chosen & whole].tolist())
         return parts, wholes, source
 
@@ -414,9 +420,9 @@ def experienced(run: Run, setup: Setup, until: int) -> tuple[Transitions, np.nda
     With large observations and short episodes the oldest may be lost; see `forage.memory.uniform`.
     """
     recorded = from_config(run.config, where=run.directory)  # with the memory that records
-    arrays, steps = remembered(run, recorded, [0])
+    arrays, steps = stored_memory(run, recorded, [0])
     like = recorded.runner().learner_shapes().memory
-    ring = jax.tree.map(lambda x: x[0], fitted(run, "the recording", arrays, like)).ring
+    ring = jax.tree.map(lambda x: x[0], fit_leaves(run, "the recording", arrays, like)).ring
     room, count = extent(ring)
     newest = steps // count
     first = max(int(oldest(ring, jnp.int32(newest))[0]), newest - room)
@@ -438,13 +444,13 @@ def experienced(run: Run, setup: Setup, until: int) -> tuple[Transitions, np.nda
     return found.saying_cut(setup.spec.horizon, ~(ends & begins)), ends & begins, first * count
 
 
-def selected(found: Transitions, keep: np.ndarray) -> Transitions:
+def select_transitions(found: Transitions, keep: np.ndarray) -> Transitions:
     """Return the transitions to keep, whole episodes."""
     names = (*EPISODE_FIELDS, *OPTIONAL_FIELDS)
     return Transitions(**{name: jax.tree.map(lambda x: x[keep], getattr(found, name)) for name in names})
 
 
-def told(name: str, entry: dict[str, Any]) -> str:
+def describe_set(name: str, entry: dict[str, Any]) -> str:
     """Describe a data set in a line."""
     mean, score = entry["mean_return"], entry["normalised"]
     said = "no whole episode" if mean is None else f"mean return {mean:.5g}, normalised {score:.2f}"

@@ -81,6 +81,6 @@ def histogram(returns: Sequence[float]) -> dict[str, list[float]]:
     return {"count": count.tolist(), "edges": edges.tolist()}
 
 
-def normalised(value: float, ends: dict[str, float]) -> float:
+def normalise_return(value: float, ends: dict[str, float]) -> float:
     """Return the position of a return between random actions (0) and the expert (1)."""
     return (value - ends["random"]) / (ends["expert"] - ends["random"])

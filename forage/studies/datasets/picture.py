@@ -13,13 +13,13 @@ from forage.evaluation.look import DASHES, INK, PALETTE, QUIET, RAMP, style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from forage.studies.datasets.show import Leaves, Shown
+    from forage.studies.datasets.show import DatasetDescription, Leaves
 
 MOST = 8  # entries that have a line of their own
 BINS = 30
 
 
-def draw(path: Path, found: Shown, title: str, seen: Leaves, acted: Leaves) -> Path:
+def draw(path: Path, found: DatasetDescription, title: str, seen: Leaves, acted: Leaves) -> Path:
     """Draw four panels: the histograms of returns, lengths and actions, and a map of two observation entries."""
     from matplotlib.figure import Figure
 
@@ -41,7 +41,7 @@ def bars(axes: Axes, values: np.ndarray, what: str, of: str) -> None:
     style(axes, what, of)
 
 
-def returns(axes: Axes, found: Shown) -> None:
+def returns(axes: Axes, found: DatasetDescription) -> None:
     """Draw the returns, and the ends of the normalised score if they are known."""
     bars(axes, found.returns, "episodes", "return")
     for label, level in (found.ends or {}).items():

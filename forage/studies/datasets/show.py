@@ -20,7 +20,7 @@ from forage.core.errors import ForageError
 from forage.data import files
 from forage.data.episodes import are_whole
 from forage.evaluation.plots import sparkline
-from forage.studies.datasets.manifest import histogram, normalised
+from forage.studies.datasets.manifest import histogram, normalise_return
 from forage.studies.datasets.picture import draw
 from forage.studies.report.page import HERE, escape, section, table
 
@@ -54,7 +54,7 @@ class Entry:
 
 
 @dataclasses.dataclass(frozen=True)
-class Shown:
+class DatasetDescription:
     """The description of a data set, as `forage data show` prints it."""
 
     file: str
@@ -88,7 +88,7 @@ class Shown:
             "truncated": self.truncated,
             "cut": self.cut,
             "mean_return": mean,
-            "normalised": None if mean is None or not self.ends else normalised(mean, self.ends),
+            "normalised": None if mean is None or not self.ends else normalise_return(mean, self.ends),
             "returns": histogram(self.returns.tolist()),
             "quartiles": np.percentile(self.returns, [0, 25, 50, 75, 100]).tolist() if some else [],
             "lengths": {
@@ -120,7 +120,7 @@ class Shown:
                 f"{self.returns.mean():.5g}  {bars}"
             )
             if self.ends:
-                score = normalised(float(self.returns.mean()), self.ends)
+                score = normalise_return(float(self.returns.mean()), self.ends)
                 said.append(f"  normalised {score:.3f}, where random actions are 0 and the expert is 1")
         said.append(f"  lengths    {self.lengths.min():,} to {self.lengths.max():,}, mean {self.lengths.mean():.5g}")
         for name, entries in (("observed", self.observations), ("acted", self.actions)):
@@ -134,7 +134,7 @@ class Shown:
         return said
 
 
-def show(file: str | os.PathLike[str], page: str | os.PathLike[str] | None = None) -> Shown:
+def show(file: str | os.PathLike[str], page: str | os.PathLike[str] | None = None) -> DatasetDescription:
     """Describe a data set, and write a page about it if a `page` (.html) is named.
 
     Raise `ForageError` if the file is missing, damaged or of another kind; other faults are among `faults`.
@@ -163,7 +163,7 @@ def show(file: str | os.PathLike[str], page: str | os.PathLike[str] | None = Non
     returns = returns[whole & np.isfinite(returns)]
     rows = [np.asarray(array).reshape(count, -1) for array, _ in seen.values()]
     different = len(np.unique(np.concatenate([x.astype(np.float64) for x in rows], 1), axis=0))
-    found = Shown(
+    found = DatasetDescription(
         str(path),
         header,
         count,
@@ -336,11 +336,11 @@ def bounds_of(space: Any, i: int, values: np.ndarray) -> tuple[float, float, boo
 # The page
 
 
-def title_of(found: Shown) -> str:
+def title_of(found: DatasetDescription) -> str:
     return f"{found.header['spec']['name']}{', ' + found.header['tier'] if found.header.get('tier') else ''}"
 
 
-def write_page(path: Path, found: Shown) -> None:
+def write_page(path: Path, found: DatasetDescription) -> None:
     """Write the page: one file that holds all it shows."""
     assert found.picture is not None
     image = base64.b64encode(Path(found.picture).read_bytes()).decode()

@@ -26,7 +26,7 @@ from forage.evaluation.statistics import interquartile_mean
 from forage.evaluation.thresholds import logrank, median_time
 from forage.runs.run import read_json, write_json
 from forage.studies.ledger.rows import FIRST_SEED, ROWS, Row
-from forage.studies.ledger.showing import Figures, table, times_of, written
+from forage.studies.ledger.showing import Figures, score_text, table, times_of
 
 DEFAULT = Path("benchmarks") / "ledger.json"
 SCORE = 0.1  # of the stored score
@@ -64,7 +64,7 @@ def row_of(name: str) -> Row:
     return ROWS[name]
 
 
-def stored_of(name: str, path: Path) -> Figures:
+def stored_figures(name: str, path: Path) -> Figures:
     """Return a row's stored figures. Raise `ForageError` if there are none, or of other settings."""
     row, ledger = row_of(name), read_json(path)
     if name not in ledger:
@@ -143,7 +143,7 @@ def findings(then: Figures, now: Figures) -> list[Finding]:
 
 def judge_score(then: Figures, now: Figures) -> Finding:
     """Judge the score: worse if the whole interval of the difference is below the tolerance."""
-    said = f"{written(then)} then, {written(now)} now"
+    said = f"{score_text(then)} then, {score_text(now)} now"
     if then["score"] is None or now["score"] is None:
         verdict = SAME if then["score"] is now["score"] else WORSE if now["score"] is None else BETTER
         return Finding("score", verdict, said)

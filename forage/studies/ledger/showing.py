@@ -15,7 +15,7 @@ Figures = dict[str, Any]
 """The figures of one row from `measuring.measure`, with the settings of the measurement."""
 
 
-def written(figures: Figures) -> str:
+def score_text(figures: Figures) -> str:
     if figures["score"] is None:
         return "no score"
     return str(Score(figures["score"], *figures["interval"], seeds=len(figures["returns"])))
@@ -31,7 +31,7 @@ def lines(ledger: dict[str, Figures], names: Iterable[str] = ROWS) -> list[str]:
     for name in names:
         row, figures = ROWS[name], ledger.get(name)
         what = f"{row.agent} on {row.environment}, {row.steps:,} steps{' *' if row.sample else ''}"
-        said = "not measured yet" if figures is None else f"{written(figures)}, {figures['steps_per_second']:,.0f}/s"
+        said = "not measured yet" if figures is None else f"{score_text(figures)}, {figures['steps_per_second']:,.0f}/s"
         found.append(f"  {name:24} {what:52} {said}")
     return found
 
@@ -61,7 +61,7 @@ def table(ledger: dict[str, Figures]) -> str:
         until = median_time(times_of(f))
         star = " *" if name in ROWS and ROWS[name].sample else ""
         rows += (
-            f"| {name}{star} | {s['agent']}{options}, {s['environment']}, {s['steps']:,} | {written(f)} "
+            f"| {name}{star} | {s['agent']}{options}, {s['environment']}, {s['steps']:,} | {score_text(f)} "
             f"| {s['threshold']:g}: {until} | {f['steps_per_second']:,.0f} | {f['fraction_of_peak']:.3f} "
             f"| {f['yardstick_gflops']:.0f} | {f['compile_seconds']:.1f} | {f['memory_mib']:.0f} "
             f"| {f['date']}, {f['commit'] or versions['code']} |\n"

@@ -12,13 +12,13 @@ from forage.core.plain import dumps
 from forage.evaluation.curves import aggregate_curve
 from forage.evaluation.profiles import score_distribution
 from forage.evaluation.statistics import Ends
-from forage.runs.run import counted_in
-from forage.studies.compare import Compared
+from forage.runs.run import step_unit
+from forage.studies.compare import ComparedRun
 
 POINTS = 400  # of a line; a screen shows no more, and the file stays small
 
 
-def learning(runs: Sequence[Compared], name: str) -> str:
+def learning(runs: Sequence[ComparedRun], name: str) -> str:
     """Chart the learning curve of each run, in training and in evaluations, and its final score."""
     series = []
     for arm, one in enumerate(runs):
@@ -28,10 +28,10 @@ def learning(runs: Sequence[Compared], name: str) -> str:
             lines["evaluated"] = one.run.curve(evaluated=True)
         for kind, (steps, values) in lines.items():
             if np.isfinite(values).any():
-                series.append(line(one.label, arm, kind, *thinned(steps, values), labels, one.within))
+                series.append(line(one.label, arm, kind, *thin_curve(steps, values), labels, one.within))
         if one.run.final is not None:
             series.append(final(one, arm, labels))
-    counted = counted_in(one.run for one in runs)
+    counted = step_unit(one.run for one in runs)
     return chart("learning", series, [one.label for one in runs], counted, f"return, {name}", 0)
 
 
@@ -51,7 +51,7 @@ def line(
     return {"name": name, "arm": arm, "kind": kind, "x": plain(steps), **bounds, "seeds": seeds}
 
 
-def final(one: Compared, arm: int, labels: list[str]) -> dict[str, Any]:
+def final(one: ComparedRun, arm: int, labels: list[str]) -> dict[str, Any]:
     """Return the score of a run as a curve of one point."""
     assert one.scores is not None and one.run.final is not None
     steps, total = one.run.final
@@ -61,7 +61,7 @@ def final(one: Compared, arm: int, labels: list[str]) -> dict[str, Any]:
     return {"name": one.label, "arm": arm, "kind": "final evaluation", "x": [steps], **plained, "seeds": seeds}
 
 
-def profiles(runs: Sequence[Compared]) -> str:
+def profiles(runs: Sequence[ComparedRun]) -> str:
     """Chart the share of seeds above each return; empty if all scores are equal."""
     scored = [(arm, one) for arm, one in enumerate(runs) if one.scores is not None]
     together = np.concatenate([np.zeros(0), *(one.scores for _, one in scored if one.scores is not None)])
@@ -86,7 +86,7 @@ def chart(name: str, series: list[dict[str, Any]], arms: list[str], x: str, y: s
     return f'<div class="chart" id="{name}"><script type="application/json">{text}</script></div>'
 
 
-def thinned(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def thin_curve(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Keep at most `POINTS` points, the last one among them."""
     every = -(-len(steps) // POINTS)
     kept = np.arange(len(steps) - 1, -1, -every)[::-1]

@@ -19,10 +19,10 @@ from forage.core.records import is_number
 from forage.evaluation.statistics import name_of_mean
 from forage.evaluation.thresholds import first_reached, median_time
 from forage.loop.watch import MEANINGS
-from forage.runs.changes import flattened, sentences
+from forage.runs.changes import flatten_config, sentences
 from forage.runs.display import duration
 from forage.runs.run import read_json
-from forage.studies.compare import Compared, actions_of, cut_of, gather, reward_of, steps_made, verdicts
+from forage.studies.compare import ComparedRun, actions_of, cut_of, gather, reward_of, steps_made, verdicts
 from forage.studies.film import MOST
 from forage.studies.report.charts import learning, profiles
 from forage.studies.report.settings import differing
@@ -69,9 +69,12 @@ def report(
         section("Changed on the way", changes(runs)),
         section("Texts", texts(runs)),
         section("Films", films([one for one in runs if not one.run.texts], film, progress)),
-        section("As a paper would print it", "".join(f"<blockquote>{escape(s)}</blockquote>" for s in printed(runs))),
+        section(
+            "As a paper would print it",
+            "".join(f"<blockquote>{escape(s)}</blockquote>" for s in sentences_of_runs(runs)),
+        ),
         section("Where the time went", times(runs)),
-        section("Made with", table(*made_with(runs))),
+        section("Made with", table(*version_table(runs))),
     ]
     text = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -86,7 +89,7 @@ def report(
     return path
 
 
-def budget(runs: Sequence[Compared]) -> str:
+def budget(runs: Sequence[ComparedRun]) -> str:
     """Describe the lengths and the evaluations of the runs."""
     run = runs[0].run
     acted: dict[str, list[str]] = {}
@@ -106,7 +109,7 @@ def budget(runs: Sequence[Compared]) -> str:
     )
 
 
-def mean_of(runs: Sequence[Compared]) -> str:
+def mean_of(runs: Sequence[ComparedRun]) -> str:
     """Return the name of the mean over the seeds of these runs."""
     return name_of_mean(max(len(one.run.config["seeds"]) for one in runs))
 
@@ -127,7 +130,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>\n{body}</tbody></table></div>'
 
 
-def scores(runs: Sequence[Compared], threshold: float | None) -> tuple[list[str], list[list[str]]]:
+def scores(runs: Sequence[ComparedRun], threshold: float | None) -> tuple[list[str], list[list[str]]]:
     head = [
         "run",
         "return",
@@ -159,9 +162,9 @@ def scores(runs: Sequence[Compared], threshold: float | None) -> tuple[list[str]
     return head, rows
 
 
-def configurations(runs: Sequence[Compared]) -> str:
+def configurations(runs: Sequence[ComparedRun]) -> str:
     """Write the settings that differ and may matter; below them, folded away, those of single runs, and the rest."""
-    flat = [flattened(one.run.config) for one in runs]
+    flat = [flatten_config(one.run.config) for one in runs]
     head = ["setting", *(one.label for one in runs)]
 
     def rows(names: Sequence[str]) -> str:
@@ -181,13 +184,13 @@ def configurations(runs: Sequence[Compared]) -> str:
     return "\n".join([*parts, folded("What is the same, or makes no difference to learning", rows(rest))])
 
 
-def changes(runs: Sequence[Compared]) -> str:
+def changes(runs: Sequence[ComparedRun]) -> str:
     """Return a table of each run's parent and changes; empty if there are none."""
     rows = [[one.label, said] for one in runs for said in sentences(one.run)]
     return table(["run", "what"], rows) if rows else ""
 
 
-def texts(runs: Sequence[Compared]) -> str:
+def texts(runs: Sequence[ComparedRun]) -> str:
     """Show the texts of each policy at the first, the middle and the last evaluation, if episodes are text."""
     parts = [
         f"<p>{escape(one.label)} {escape(title)}</p>{table(HEAD, rows)}"
@@ -197,7 +200,7 @@ def texts(runs: Sequence[Compared]) -> str:
     return f'<div class="texts">{"".join(parts)}</div>' if parts else ""
 
 
-def films(runs: Sequence[Compared], film: bool, progress: Callable[[str], None]) -> str:
+def films(runs: Sequence[ComparedRun], film: bool, progress: Callable[[str], None]) -> str:
     """Show each run's film; with `film`, make the missing ones, or give the reason if one cannot be made."""
     parts = []
     for one in runs:
@@ -205,23 +208,25 @@ def films(runs: Sequence[Compared], film: bool, progress: Callable[[str], None])
         why = ""
         if film and not found:
             try:
-                tell = partial(filmed, progress, one.label)
+                tell = partial(report_progress, progress, one.label)
                 found = [watch(one.run.directory, steps=300, megabytes=3, progress=tell)[0]]
             except ForageError as error:
                 why = f"No film of {one.label}: {error}"
         if found:
-            parts.append(f"<figure>{shown(found[0], one.label)}<figcaption>{escape(one.label)}</figcaption></figure>")
+            parts.append(
+                f"<figure>{embed_film(found[0], one.label)}<figcaption>{escape(one.label)}</figcaption></figure>"
+            )
         elif why:
             parts.append(f'<p class="quiet">{escape(why)}</p>')
     return f'<div class="films">{"".join(parts)}</div>' if parts else ""
 
 
-def filmed(tell: Callable[[str], None], label: str, episode: int, step: int, total: float) -> None:
+def report_progress(tell: Callable[[str], None], label: str, episode: int, step: int, total: float) -> None:
     """Report the progress of a run's film."""
     tell(f"filming {label}: step {step:,} of 300 at most")
 
 
-def shown(film: Path, label: str) -> str:
+def embed_film(film: Path, label: str) -> str:
     """Return a film within the page itself."""
     data = base64.b64encode(film.read_bytes()).decode()
     if film.suffix == ".mp4":
@@ -230,7 +235,7 @@ def shown(film: Path, label: str) -> str:
     return f'<img alt="{escape(label)} at play" src="data:image/{film.suffix[1:]};base64,{data}">'
 
 
-def printed(runs: Sequence[Compared]) -> list[str]:
+def sentences_of_runs(runs: Sequence[ComparedRun]) -> list[str]:
     """Return a sentence for each run with all facts that a reader needs to trust its number."""
     lines = []
     for one in runs:
@@ -252,7 +257,7 @@ def printed(runs: Sequence[Compared]) -> list[str]:
     return lines
 
 
-def times(runs: Sequence[Compared]) -> str:
+def times(runs: Sequence[ComparedRun]) -> str:
     """Return the seconds of each run's last session by activity."""
     files = [one.run.directory / "time.json" for one in runs]
     found = [read_json(file) if file.exists() else {} for file in files]
@@ -272,8 +277,8 @@ def times(runs: Sequence[Compared]) -> str:
     return table(["", *(one.label for one in runs)], rows)
 
 
-def made_with(runs: Sequence[Compared]) -> tuple[list[str], list[list[str]]]:
-    flat = [flattened(read_json(one.run.directory / "versions.json")) for one in runs]
+def version_table(runs: Sequence[ComparedRun]) -> tuple[list[str], list[list[str]]]:
+    flat = [flatten_config(read_json(one.run.directory / "versions.json")) for one in runs]
     names = list(dict.fromkeys(name for made in flat for name in made))
     rows = [[name, *(made.get(name, "") for made in flat)] for name in names]
     return ["", *(one.label for one in runs)], [*rows, ["directory", *(str(one.run.directory) for one in runs)]]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forage.runs.changes import flattened, without_address
+from forage.runs.changes import flatten_config, without_address
 
 # What no agent learns from: where and how often a run writes and measures, and what follows from other settings.
 ASIDE = ("spec.", "checkpoint_seconds", "devices", "extras", "evaluation_every", "visits")
@@ -19,7 +19,7 @@ def differing(configs: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str
     A number differs from another where their seventh digit does. A setting that one run lacks because its version
     did not know it counts only where the others use it.
     """
-    flat = [flattened(config) for config in configs]
+    flat = [flatten_config(config) for config in configs]
     names = list(dict.fromkeys(name for settings in flat for name in settings))
     matter, partly, rest = [], [], []
     for name in names:

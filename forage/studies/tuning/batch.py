@@ -91,7 +91,7 @@ class Batch:
         self.runner.close()
 
 
-def repeated(
+def repeat_settings(
     setup: Setup, settings: Sequence[Settings], seeds: Sequence[int], episodes: int, rewards: Rewards | None = None
 ) -> Batch:
     """Return a batch of every setting with every seed, setting after setting."""

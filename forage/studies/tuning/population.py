@@ -16,7 +16,7 @@ from forage.loop.soundness import NotFinite
 from forage.runs.checkpoints import Interval
 from forage.runs.curve import Rows, to_float
 from forage.studies.tuning.batch import Batch
-from forage.studies.tuning.space import OUTSIDE, Over, is_traced
+from forage.studies.tuning.space import OUTSIDE, SearchRange, is_traced
 
 PARTS = 20  # of a run, after each of which the population looks at itself
 SHARE = 0.2  # of the population: as many at the bottom copy as many at the top
@@ -34,7 +34,7 @@ class Schedule(NamedTuple):
 
 def evolve(
     setup: Setup,
-    space: Sequence[Over],
+    space: Sequence[SearchRange],
     seeds: Sequence[int],
     episodes: int,
     path: Path,
@@ -54,7 +54,7 @@ def evolve(
     Kavukcuoglu (2017), "Population Based Training of Neural Networks", arXiv 1711.09846, appendix A.1.
     """
     random, rows = np.random.default_rng(chance), Rows(path)
-    saved = Saved(path.with_suffix(".npz"), note)
+    saved = SavedPopulation(path.with_suffix(".npz"), note)
     history: list[list[dict[str, float]]] = [[] for _ in seeds]
     values, first = np.zeros(len(seeds)), 1
     then = saved.header()
@@ -73,10 +73,10 @@ def evolve(
         rows.append(row)
         tell(row)
         if part < PARTS:
-            source = selected(values, random)
+            source = select_sources(values, random)
             settings = [batch.settings[i] for i in source]
             new = source != np.arange(len(source))
-            settings = [changed(s, space, random) if n else s for s, n in zip(settings, new, strict=True)]
+            settings = [perturb_settings(s, space, random) if n else s for s, n in zip(settings, new, strict=True)]
             history = [history[i] for i in source]
             batch.take_over(source, settings)
         saved.save(batch, part, values=to_float(values), random=random.bit_generator.state, history=history)
@@ -88,7 +88,7 @@ def evolve(
     return Schedule(history[top], float(values[top]))
 
 
-class Saved:
+class SavedPopulation:
     """The saved state of members that train in one program, from which they continue after a kill."""
 
     def __init__(self, path: Path, note: Callable[[str], None]):
@@ -142,7 +142,7 @@ def replay(
 
     `path` is where they go on from when they are killed.
     """
-    saved = Saved(path, note)
+    saved = SavedPopulation(path, note)
     then = saved.header()
     if then is not None and then["part"] == PARTS:
         return np.array([-np.inf if value is None else value for value in then["values"]])
@@ -161,7 +161,7 @@ def replay(
     return values
 
 
-def check(setup: Setup, space: Sequence[Over], size: int) -> None:
+def check(setup: Setup, space: Sequence[SearchRange], size: int) -> None:
     """Raise `ForageError` for a search space that does not suit a population."""
     for one in space:
         if one.choices or not is_traced(setup, one):
@@ -175,7 +175,7 @@ def check(setup: Setup, space: Sequence[Over], size: int) -> None:
         raise ForageError(f"A population has 5 members or more, a fifth of whom copies, not {size}.")
 
 
-def selected(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
+def select_sources(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """Return the member each one copies: itself, or a random one of the top fifth if it is in the bottom fifth."""
     order = np.argsort(values, kind="stable")
     few = max(1, int(SHARE * len(values)))
@@ -184,7 +184,9 @@ def selected(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
     return source
 
 
-def changed(settings: dict[str, float], space: Sequence[Over], random: np.random.Generator) -> dict[str, float]:
+def perturb_settings(
+    settings: dict[str, float], space: Sequence[SearchRange], random: np.random.Generator
+) -> dict[str, float]:
     """Return each number a fifth larger or smaller, within its range, or redrawn."""
     found = {}
     for one in space:
@@ -193,7 +195,7 @@ def changed(settings: dict[str, float], space: Sequence[Over], random: np.random
     return found
 
 
-def draw(one: Over, random: np.random.Generator) -> float:
+def draw(one: SearchRange, random: np.random.Generator) -> float:
     """Return a number from its range, evenly, or evenly in its logarithm."""
     if one.log:
         return float(np.exp(random.uniform(np.log(one.low), np.log(one.high))))

@@ -19,8 +19,8 @@ from forage.config.setup import Setup
 from forage.core import records
 from forage.core.types import ForageError
 from forage.runs.curve import Rows, read_rows, to_float
-from forage.studies.tuning.batch import Batch, repeated
-from forage.studies.tuning.space import Over, is_traced, with_settings
+from forage.studies.tuning.batch import Batch, repeat_settings
+from forage.studies.tuning.space import SearchRange, is_traced, with_settings
 
 METHODS = ("tpe", "random", "hyperband")
 RUNGS = 9  # parts of the budget at which Hyperband looks
@@ -49,7 +49,7 @@ class Plan(NamedTuple):
     """The settings that all trials have in common."""
 
     setup: Setup
-    space: Sequence[Over]
+    space: Sequence[SearchRange]
     seeds: Sequence[int]
     episodes: int
     method: str
@@ -59,7 +59,7 @@ class Plan(NamedTuple):
 def search(plan: Plan, trials: int, path: Path, tell: Callable[[list[Trial], float], None]) -> list[Trial]:
     """Run trials until there are `trials`; those in the file `path` count. `tell` reports each batch."""
     optuna = load_optuna()
-    done, rows = read(path), Rows(path)
+    done, rows = read_trials(path), Rows(path)
     rows.drop_half()
     while len(done) < trials:
         started = time.monotonic()
@@ -78,7 +78,7 @@ def study_of(optuna: Any, plan: Plan, done: Sequence[Trial]) -> Any:
     # Hyperband tells brackets apart by the study's name, which is else a random one.
     study = optuna.create_study(study_name="forage", direction="maximize", **samplers(optuna, plan, len(done)))
     for trial in done:
-        study.add_trial(recorded(optuna, plan, trial, worst(done)))
+        study.add_trial(optuna_trial(optuna, plan, trial, worst(done)))
     return study
 
 
@@ -97,18 +97,18 @@ def run(plan: Plan, asked: Sequence[Any], first: int) -> list[Trial]:
         try:
             setup = with_settings(plan.setup, {name: settings[0][name] for name in static})
             traced = [{name: v for name, v in s.items() if name not in static} for s in settings]
-            batch = repeated(setup, traced, plan.seeds, plan.episodes, plan.setup.rewards)
+            batch = repeat_settings(setup, traced, plan.seeds, plan.episodes, plan.setup.rewards)
         except ForageError as error:  # these settings do not go together
             for index, s in zip(indices, settings, strict=True):
                 found[index] = Trial(first + index, s, [], 0, "failed", str(error))
             continue
-        brought = trained(plan, batch, [asked[index] for index in indices])
+        brought = train_trials(plan, batch, [asked[index] for index in indices])
         for index, s, one in zip(indices, settings, brought, strict=True):
             found[index] = Trial(first + index, s, *one)
     return [found[index] for index in range(len(asked))]
 
 
-def trained(
+def train_trials(
     plan: Plan, batch: Batch, asked: Sequence[Any]
 ) -> list[tuple[list[float | None], int, str, str, list[float]]]:
     """Train a batch to the end, with Hyperband only those that do not fall behind.
@@ -153,7 +153,7 @@ def samplers(optuna: Any, plan: Plan, done: int) -> dict[str, Any]:
 def distributions(optuna: Any, plan: Plan) -> dict[str, Any]:
     """Return the space as Optuna writes it."""
 
-    def one(over: Over) -> Any:
+    def one(over: SearchRange) -> Any:
         if over.choices:
             return optuna.distributions.CategoricalDistribution(over.choices)
         kind = optuna.distributions.IntDistribution if over.whole else optuna.distributions.FloatDistribution
@@ -162,7 +162,7 @@ def distributions(optuna: Any, plan: Plan) -> dict[str, Any]:
     return {over.name: one(over) for over in plan.space}
 
 
-def recorded(optuna: Any, plan: Plan, trial: Trial, worst: float) -> Any:
+def optuna_trial(optuna: Any, plan: Plan, trial: Trial, worst: float) -> Any:
     """Return a finished trial for Optuna. A broken one gets the value `worst`, so that the sampler avoids it."""
     state = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}[trial.state]
     value = trial.value if np.isfinite(trial.value) else worst
@@ -190,7 +190,7 @@ def best(trials: Sequence[Trial]) -> Trial:
     return max(complete, key=lambda trial: trial.value)
 
 
-def read(path: Path) -> list[Trial]:
+def read_trials(path: Path) -> list[Trial]:
     """Return the whole lines of a file of trials."""
 
     def wrong(row: dict[str, Any]) -> str:

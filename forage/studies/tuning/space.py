@@ -18,7 +18,7 @@ OUTSIDE = ("tasks", "starts")  # parts that are not the learner's
 
 
 @dataclasses.dataclass(frozen=True)
-class Over:
+class SearchRange:
     """One hyper-parameter, `name` of the agent's or `port.name`: from `low` to `high`, or one of `choices`."""
 
     name: str
@@ -37,7 +37,7 @@ class Over:
         return self.name.rpartition(".")[2]
 
 
-def over(text: str, setup: Setup) -> Over:
+def parse_range(text: str, setup: Setup) -> SearchRange:
     """`learning_rate=1e-4:1e-2:log`, `epochs=1,4,10`, `memory.exponent=0.3:0.9`.
 
     Raises `ForageError` if there is no such hyper-parameter, or it cannot have these values.
@@ -56,7 +56,7 @@ def over(text: str, setup: Setup) -> Over:
         own = name.rpartition(".")[2]
         raise ForageError(f"{registry.part_name(part)} has no hyper-parameter {own!r}{nearest(own, fields)}")
     if ":" not in values:
-        one = Over(name, choices=tuple(parse(name, value, found.type) for value in values.split(",")))
+        one = SearchRange(name, choices=tuple(parse(name, value, found.type) for value in values.split(",")))
         if len(set(one.choices)) < 2:
             raise ForageError(f"--over {name} needs two different values or more, not {values}.")
         ends: list[Any] = [value for value in one.choices if isinstance(value, int | float)]
@@ -67,7 +67,7 @@ def over(text: str, setup: Setup) -> Over:
         if rest not in ([], ["log"]):
             raise ForageError(f"--over {name} takes LOW:HIGH or LOW:HIGH:log, not {values}.")
         ends = [parse(name, end, found.type) for end in (low, high)]
-        one = Over(name, *ends, log=bool(rest), whole=found.type is int)
+        one = SearchRange(name, *ends, log=bool(rest), whole=found.type is int)
         if not all(map(math.isfinite, ends)) or ends[0] >= ends[1] or (one.log and ends[0] <= 0):
             above = " and above 0" if one.log else ""
             raise ForageError(f"--over {name} takes a lower end below the upper one{above}, not {values}.")
@@ -77,7 +77,7 @@ def over(text: str, setup: Setup) -> Over:
     return one
 
 
-def is_traced(setup: Setup, one: Over) -> bool:
+def is_traced(setup: Setup, one: SearchRange) -> bool:
     """Return whether trials that differ in it can share a program: it is a number that no shape depends on.
 
     On the host, the seeds of a program share where episodes begin.
@@ -90,7 +90,7 @@ def is_traced(setup: Setup, one: Over) -> bool:
 
 
 def with_settings(setup: Setup, settings: Mapping[str, Any]) -> Setup:
-    """Return the setup with these hyper-parameters, named as in `Over`."""
+    """Return the setup with these hyper-parameters, named as in `SearchRange`."""
     parts: dict[str, Any] = {}
     for name, value in settings.items():
         port, _, field = name.rpartition(".")

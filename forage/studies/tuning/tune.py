@@ -23,14 +23,14 @@ from forage.evaluation.statistics import score
 from forage.loop.policy import AUTO
 from forage.runs import display as progress
 from forage.runs import training
-from forage.runs.locking import locked, removed_if_failed
+from forage.runs.locking import lock_directory, removed_if_failed
 from forage.runs.provenance import versions
 from forage.runs.run import Run, check_no_others, read_json, write_json
 from forage.runs.scoring import cut_sentence
 from forage.studies.compare import verdict, with_mean
 from forage.studies.tuning.population import PARTS, check, evolve, replay
-from forage.studies.tuning.search import METHODS, Plan, Trial, best, load_optuna, read, search
-from forage.studies.tuning.space import is_traced, over, with_settings
+from forage.studies.tuning.search import METHODS, Plan, Trial, best, load_optuna, read_trials, search
+from forage.studies.tuning.space import is_traced, parse_range, with_settings
 
 TUNING = (0, 1, 2)
 TEST = 5000  # the first of the seeds that the best and the default are judged on
@@ -88,7 +88,7 @@ def tune(
     if not setup.native:
         setup.check_host()
     episodes = episodes or (32 if setup.native else 10)
-    ranges = [over(text, setup) for text in space]
+    ranges = [parse_range(text, setup) for text in space]
     if len({one.name for one in ranges}) < len(ranges):
         raise ForageError("Each hyper-parameter is searched once; --over names one twice.")
     if method == "pbt":
@@ -109,7 +109,7 @@ def tune(
     say(f"{agent} on {setup.name}: {method}, {trials} trials over {', '.join(one.name for one in ranges)}\n  in {path}")
     say(f"  {work(trials, method, setup, population, seeds)}")
     rows = path / ("population.jsonl" if method == "pbt" else "trials.jsonl")
-    with locked(path), removed_if_failed(path, lambda: not rows.exists()):
+    with lock_directory(path), removed_if_failed(path, lambda: not rows.exists()):
         check_directory(path, words)  # again, as another search may have begun there meanwhile
         write_json(path / "search.json", words)
         started = time.monotonic()
@@ -126,7 +126,7 @@ def tune(
             new: float = trials * len(parts) / PARTS
         else:
             plan = Plan(setup, ranges, population, episodes, method, batch)
-            before = len(read(rows))
+            before = len(read_trials(rows))
             done = search(plan, trials, rows, teller(say, trials))
             new = len(done) - before
             found = {"best": best(done)._asdict(), "trials": len(done)}
@@ -138,7 +138,9 @@ def tune(
 
         def tested_with(settings: dict[str, Any], name: str, what: str) -> np.ndarray | None:
             try:
-                run = tested(with_settings(setup, settings), environment, seeds, path / name, display, options)
+                run = train_test_seeds(
+                    with_settings(setup, settings), environment, seeds, path / name, display, options
+                )
             except Interrupted:
                 raise
             except ForageError as error:
@@ -161,7 +163,7 @@ def tune(
         "search_seconds": round(seconds, 3), "trials_per_minute": round(60 * new / max(seconds, 1e-9), 2),
         "together": [one.name for one in ranges if is_traced(setup, one)],
         "default": None if default is None else default.tolist(), "tuned": None if values is None else values.tolist(),
-        "broke": broke, "cut": cut, "verdict": judged(values, default, broke),
+        "broke": broke, "cut": cut, "verdict": verdict_sentence(values, default, broke),
         "versions": versions() | {"cores": os.cpu_count()},
     }  # fmt: skip
     write_json(path / "tune.json", result)
@@ -181,14 +183,14 @@ def check_directory(path: Path, words: dict[str, Any]) -> None:
             )
 
 
-def tested(
+def train_test_seeds(
     setup: Setup, environment: Any, seeds: Sequence[int], directory: Path, display: str, options: dict[str, Any]
 ) -> Run:
     """Train a setting on the test seeds, a run like any other."""
     own = {field.name for field in fields(type(setup.agent))}  # given beside agent_options
     rest = {name: value for name, value in options.items() if name not in {*PORTS, "agent_options", *own}}
     rest |= {port: getattr(setup, port) for port in PORTS} | {"steps": setup.steps, "seeds": list(seeds)}
-    return training.finished(setup.agent, environment, directory=directory, display=display, **rest)
+    return training.train_or_resume(setup.agent, environment, directory=directory, display=display, **rest)
 
 
 def returns_of(run: Run, setup: Setup) -> np.ndarray:
@@ -201,7 +203,7 @@ def returns_of(run: Run, setup: Setup) -> np.ndarray:
     return setup.rewards.score(np.array(each, float).T, setup.spec)
 
 
-def judged(tuned: np.ndarray | None, default: np.ndarray | None, broke: dict[str, str]) -> str:
+def verdict_sentence(tuned: np.ndarray | None, default: np.ndarray | None, broke: dict[str, str]) -> str:
     if tuned is None or default is None:
         which = "The best setting" if tuned is None else "The default"
         return f"{which} broke on the test seeds: {broke['tuned' if tuned is None else 'default']}"
@@ -229,7 +231,7 @@ def teller(say: Any, total: int) -> Any:
         )
         say(
             f"  trials {trials[0].number} to {trials[-1].number} of {total}: {states}; best {top.value:.4g} with "
-            f"{written(top.settings)} ({progress.duration(seconds)})"
+            f"{settings_text(top.settings)} ({progress.duration(seconds)})"
         )
 
     return tell
@@ -242,13 +244,13 @@ def shower(say: Any) -> Any:
         values = np.array([-np.inf if value is None else value for value in row["values"]])
         say(
             f"  {row['steps']:>12,} steps   best {values.max():.4g}, median {np.median(values):.4g}, with "
-            f"{written(row['settings'][int(values.argmax())])}"
+            f"{settings_text(row['settings'][int(values.argmax())])}"
         )
 
     return tell
 
 
-def written(settings: dict[str, Any]) -> str:
+def settings_text(settings: dict[str, Any]) -> str:
     return ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in settings.items())
 
 
@@ -263,7 +265,7 @@ def sentences(result: dict[str, Any]) -> list[str]:
     at = "at the end " if isinstance(top["settings"], list) else ""
     value = top.get("value", np.mean(top["values"]) if top.get("values") else float("nan"))
     return [
-        f"best of {result['trials']} trials {at}: {written(settings)}".replace(" :", ":"),
+        f"best of {result['trials']} trials {at}: {settings_text(settings)}".replace(" :", ":"),
         f"  {value:.4g} on the tuning seeds (optimistic: those seeds selected it)",
         f"  on {len(result['seeds'])} test seeds: tuned {worth(result['tuned'])}, default {worth(result['default'])}",
         *(f"  {what}: {said}" for what, said in result["cut"].items()),

@@ -23,7 +23,7 @@ from forage.environments.wrappers.randomness.observation import ObservationNoise
 from forage.environments.wrappers.randomness.reward import RewardNoise
 from forage.environments.wrappers.time import TimeLimit
 from forage.nn.distributions import entropy
-from forage.studies.regret import expected, policy, regret
+from forage.studies.regret import expected_return, policy, regret
 from forage_papers.agents.q_learning.langevin_dqn import LangevinDQN
 from forage_papers.agents.tabular.maxent import MaxEnt
 from forage_papers.agents.tabular.psrl import PSRL
@@ -167,7 +167,7 @@ def test_with_all_known_every_plan_is_the_best():
     plan = PSRL().expected(small.at_once(lambda: PSRL().init(KEY, spec(mdp)))._replace(counts=counts))
     np.testing.assert_allclose(plan.max(-1), values, rtol=1e-3, atol=1e-3)
     best = jax.nn.one_hot(actions, mdp.num_actions)
-    np.testing.assert_allclose(expected(mdp, best), mdp.initial @ values[0], rtol=1e-5)
+    np.testing.assert_allclose(expected_return(mdp, best), mdp.initial @ values[0], rtol=1e-5)
 
 
 def spec(mdp: Tabular) -> Spec:

@@ -83,7 +83,7 @@ class NetworkQ:
         actions = target.actions  # the policy is asked here, as it may be a compiled program of its own
 
         def loss(network: Scores, batch: Rows, goal: Float[Array, " batch"]) -> Float[Array, ""]:
-            return jnp.mean((_chosen(network(batch.observation), batch.action) - goal) ** 2)
+            return jnp.mean((_select_values(network(batch.observation), batch.action) - goal) ** 2)
 
         def learn(key: Key[Array, ""], rows: Rows) -> Scores:
             init_key, key = jax.random.split(key)
@@ -160,8 +160,8 @@ class NetworkDice:
         def objective(pair: tuple[Scores, Scores], batch: Rows, first: Any) -> Float[Array, ""]:
             nu, zeta = pair
             later = (batch.next_probability * nu(batch.next_observation)).sum(1)
-            left = _chosen(nu(batch.observation), batch.action) - batch.goes_on * later
-            ratio = _chosen(zeta(batch.observation), batch.action)
+            left = _select_values(nu(batch.observation), batch.action) - batch.goes_on * later
+            ratio = _select_values(zeta(batch.observation), batch.action)
             begun = (first[1] * nu(first[0])).sum(1).mean()
             return jnp.mean(left * ratio - jnp.abs(ratio) ** conjugate / conjugate) - share * begun
 
@@ -222,7 +222,7 @@ def _take(rows: Any, index: Int[Array, " batch"]) -> Any:
     return jax.tree.map(lambda x: x[index], rows)
 
 
-def _chosen(of_actions: Float[Array, "batch actions"], action: Int[Array, " batch"]) -> Float[Array, " batch"]:
+def _select_values(of_actions: Float[Array, "batch actions"], action: Int[Array, " batch"]) -> Float[Array, " batch"]:
     """Return the values by a one-hot product rather than a gather: its gradient is a product too, not a scatter."""
     return (of_actions * jax.nn.one_hot(action, of_actions.shape[1])).sum(1)
 
