@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from between import SPEC, batch
+from fine_tuning_helpers import SPEC, batch
 from small import at_once, compute
 
 from forage.agents.actor_critic.sac import SAC

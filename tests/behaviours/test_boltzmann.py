@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from behaving import FOUR, PENDULUM, Always, OnPolicy, Values, actions, at
+from behaviour_helpers import FOUR, PENDULUM, Always, OnPolicy, Values, actions, at
 
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
 from forage.agents.q_learning.dqn import DQN

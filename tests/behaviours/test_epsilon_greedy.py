@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from behaving import BOX, FOUR, PENDULUM, Always, OnPolicy, actions
+from behaviour_helpers import BOX, FOUR, PENDULUM, Always, OnPolicy, actions
 from gymnasium import spaces
 
 from forage.behaviours.epsilon_greedy import EpsilonGreedy

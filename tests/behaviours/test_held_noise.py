@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from behaving import BOX, FOUR, PENDULUM, Noisy, noise_of
+from behaviour_helpers import BOX, FOUR, PENDULUM, Noisy, noise_of
 from gymnasium import spaces
 
 from forage.agents.actor_critic.sac import SAC

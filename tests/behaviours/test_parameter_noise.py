@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from behaving import BOX, FOUR, PENDULUM, Always, OnPolicy, Values, at, begin
+from behaviour_helpers import BOX, FOUR, PENDULUM, Always, OnPolicy, Values, at, begin
 from gymnasium import spaces
 
 from forage.agents.actor_critic.sac_discrete import SACDiscrete

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from rewarded import CLOCK, KEY, spec_of
+from reward_helpers import CLOCK, KEY, spec_of
 from test_gail import SMALL, SPEC, rollout, rows, shown, written
 from tiers import first
 

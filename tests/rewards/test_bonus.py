@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from rewarded import KEY, experience_of, learn, spec_of
+from reward_helpers import KEY, experience_of, learn, spec_of
 from tiers import gated
 
 from forage.agents.policy_gradient.ppo import PPO

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from rewarded import CLOCK, KEY, experience_of, learn, relabel, spec_of
+from reward_helpers import CLOCK, KEY, experience_of, learn, relabel, spec_of
 from tiers import first
 
 from forage.core.spaces import Tokens

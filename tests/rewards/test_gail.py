@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from rewarded import KEY, learn, relabel, spec_of
+from reward_helpers import KEY, learn, relabel, spec_of
 
 from forage.config.setup import from_config, make_setup
 from forage.core.types import DATASET, Experience, ForageError

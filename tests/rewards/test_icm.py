@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from rewarded import CLOCK, KEY, experience_of, learn, relabel
+from reward_helpers import CLOCK, KEY, experience_of, learn, relabel
 from tiers import first
 
 from forage.core.types import NOBODY, ForageError, Spec

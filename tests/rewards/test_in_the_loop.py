@@ -5,7 +5,7 @@ import itertools
 import jax
 import jax.numpy as jnp
 import pytest
-from rewarded import KEY
+from reward_helpers import KEY
 from tiers import gated
 
 from forage.agents.actor_critic.sac import SAC

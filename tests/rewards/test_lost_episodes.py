@@ -4,7 +4,7 @@ import gymnasium
 import jax
 import numpy as np
 import pytest
-from rewarded import CLOCK, KEY, experience_of, spec_of
+from reward_helpers import CLOCK, KEY, experience_of, spec_of
 from small import differing
 from tiers import gated
 

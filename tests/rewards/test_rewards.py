@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from rewarded import KEY, experience_of, learn, relabel, spec_of
+from reward_helpers import KEY, experience_of, learn, relabel, spec_of
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from rewarded import CLOCK, KEY, experience_of, learn, relabel, spec_of
+from reward_helpers import CLOCK, KEY, experience_of, learn, relabel, spec_of
 
 from forage.core.types import ForageError
 from forage.rewards.bonuses.rnd import RND

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.spaces import Dict
-from resuming import check_resumed
+from resuming_helpers import check_resumed
 from tiers import gated
 
 from forage.agents.language.base import LanguageState, Rows

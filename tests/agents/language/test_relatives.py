@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from resuming import check_resumed
+from resuming_helpers import check_resumed
 from test_grpo import CLOCK, collected, learned, model
 from tiers import gated
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from between import SPEC, constant_critics, linear_critics
+from fine_tuning_helpers import SPEC, constant_critics, linear_critics
 from small import at_once, compute
 
 from forage.core.types import Experience, ForageError

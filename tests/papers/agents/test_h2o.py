@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from between import SPEC, batch, constant_critics
+from fine_tuning_helpers import SPEC, batch, constant_critics
 from small import at_once, compute
 
 from forage.core.types import AGENT as SIMULATED

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from between import SPEC
+from fine_tuning_helpers import SPEC
 from gymnasium import spaces
 from small import at_once, compute
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from between import SPEC, batch, linear_critics
+from fine_tuning_helpers import SPEC, batch, linear_critics
 from small import at_once, compute
 
 from forage.agents.actor_critic.base import CriticKeys

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from between import SPEC
+from fine_tuning_helpers import SPEC
 from small import compute
 
 from forage.core.types import Batch, Clock, Experience, ForageError

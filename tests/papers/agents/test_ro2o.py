@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from between import SPEC, batch, linear_critics
+from fine_tuning_helpers import SPEC, batch, linear_critics
 from small import at_once, compute
 
 from forage.agents.settings import SACN

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from between import SPEC, constant
+from fine_tuning_helpers import SPEC, constant
 from small import compute
 
 from forage.behaviours.own import Own

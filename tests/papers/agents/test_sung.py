@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from between import SPEC, batch, constant_critics, linear_critics
+from fine_tuning_helpers import SPEC, batch, constant_critics, linear_critics
 from small import at_once, compute
 from tiers import gated
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from between import SPEC, batch
+from fine_tuning_helpers import SPEC, batch
 from small import at_once, compute
 
 from forage.agents.actor_critic.sac import SAC

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from behaving import FOUR, PENDULUM, Noisy, at, begin, noise_of
+from behaviour_helpers import FOUR, PENDULUM, Noisy, at, begin, noise_of
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from behaving import BOX, FOUR, PENDULUM, Always, OnPolicy, at, begin, decide
+from behaviour_helpers import BOX, FOUR, PENDULUM, Always, OnPolicy, at, begin, decide
 from gymnasium import spaces
 
 from forage.core.ports import Moment

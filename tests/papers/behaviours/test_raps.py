@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from behaving import PENDULUM, begin, decide
+from behaviour_helpers import PENDULUM, begin, decide
 from small import compute
 
 from forage.agents.policy_gradient.ppo import PPO

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from rewarded import KEY, experience_of, learn, relabel
+from reward_helpers import KEY, experience_of, learn, relabel
 from tiers import gated
 
 from forage.core.types import ForageError, Spec

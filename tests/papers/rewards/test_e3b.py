@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
-from rewarded import KEY, experience_of, learn, relabel
+from reward_helpers import KEY, experience_of, learn, relabel
 
 from forage.core.types import ForageError, Spec
 from forage_papers.rewards.bonuses.e3b import E3B, sherman_morrison

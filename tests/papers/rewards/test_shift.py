@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import small
-from rewarded import KEY, experience_of, learn, relabel, spec_of
+from reward_helpers import KEY, experience_of, learn, relabel, spec_of
 
 from forage.core.types import ForageError
 from forage.rewards.bonuses.counts import Counts

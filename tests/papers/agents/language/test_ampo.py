@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from resuming import check_resumed
+from resuming_helpers import check_resumed
 from test_grpo import grouped, learned, model
 
 from forage.agents.language.base import Aux

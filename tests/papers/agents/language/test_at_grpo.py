@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from resuming import check_resumed
+from resuming_helpers import check_resumed
 
 from forage.agents.language.base import Aux, LanguageState
 from forage.config.setup import make_setup

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import pytest
-from resuming import check_resumed
+from resuming_helpers import check_resumed
 from test_grpo import collected, learned, model, setup_of  # pyrefly: ignore[missing-import]
 
 from forage.core.types import Clock
