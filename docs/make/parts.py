@@ -67,7 +67,8 @@ def page(port: str, name: str, target: str) -> str:
     """One part's page."""
     cls = registry.load(target)
     prefix = "" if port == "agent" else f"{port}."
-    lines = [f"# {name}", "", f"A part for the port **{port}**: `{target}`.", ""]
+    where = f"`{target}`{registry.package_words(target)}"
+    lines = [f"# {name}", "", f"A part for the port **{port}**: {where}.", ""]
     lines += [prose(docstrings(sys.modules[cls.__module__], cls)), ""]
     command = cls.example
     lines += ["## Run it", "", f"```sh\n{command}\n```" if command.startswith("forage") else f"{command}", ""]
@@ -122,7 +123,7 @@ def pages() -> dict[str, str]:
         index += [f"## {port}", ""]
         for name, target in table.items():
             result[f"{FOLDER}/{name}.md"] = page(port, name, target)
-            first = (registry.load(target).__doc__ or "").strip().splitlines()[0]
+            first = (registry.load(target).__doc__ or "").strip().splitlines()[0] + registry.package_words(target)
             index.append(f"- [{name}]({name}.md): {first}")
         index.append("")
     index += ["## wrappers", ""]

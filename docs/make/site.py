@@ -71,6 +71,7 @@ HOW_TO = {
     "Your own reward bonus": "docs/how-to/bonus.md",
     "Your own agent": "docs/how-to/agent.md",
     "All kinds of parts": "docs/write-your-own.md",
+    "Publish a part": "docs/how-to/publish-a-part.md",
     "Coming from Stable-Baselines3": "docs/how-to/from-stable-baselines3.md",
     "Coming from CleanRL": "docs/how-to/from-cleanrl.md",
     "Notebooks": "docs/how-to/notebooks.md",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import warnings
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -15,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from forage.behaviours.checks import check_writes
+from forage.core.errors import warn
 from forage.core.ports import Agent, Behaviour, Decision, Hidden, Intervention, Moment, Scene
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
@@ -209,7 +209,7 @@ class Endpoint(Behaviour):
         kind = "".join(letter for letter in reason if not letter.isdigit())
         if kind not in self.server.told:
             self.server.told.add(kind)
-            warnings.warn(f"An answer was lost: the endpoint {self.url} {reason}.", stacklevel=2)
+            warn(f"An answer was lost: the endpoint {self.url} {reason}.")
 
     def hand_over(self, scene: Scene) -> None:
         """Write the policy to the server's directory, file by file, and notify the server. One policy at a time."""

@@ -32,6 +32,8 @@ def run(positional: list[str], words: options.Words) -> None:
         raise ForageError("forage claim takes one claim: forage claim gae-lambda.")
     if not positional:
         nothing_left(words, "claim", [])
+        if not names():
+            raise ForageError("No installed package has claims; forage-rl as it is published brings those of papers.")
         for name in names():
             print(f"  {name:28} {statement(name)}")
         return

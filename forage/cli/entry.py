@@ -10,13 +10,14 @@ import contextlib
 import importlib
 import re
 import sys
+import warnings
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from forage.cli.arguments import FLAGS, LISTS, named_options
 from forage.config import options
 from forage.core import streams
-from forage.core.errors import ForageError, Interrupted, did_you_mean, nearest, unusable
+from forage.core.errors import ForageError, Interrupted, Notice, did_you_mean, nearest, unusable
 from forage.core.records import printable
 from forage.core.trust import granting
 
@@ -98,6 +99,7 @@ def main(arguments: list[str] | None = None) -> None:
 def as_command(work: Callable[[], int | None]) -> NoReturn:
     """Call `work` and exit with its code; with 2 and one sentence after an error; with 130 if interrupted."""
     code: Any
+    usual, warnings.showwarning = warnings.showwarning, show_warning
     streams.open_closed()
     for stream in (sys.stdout, sys.stderr):
         streams.replace_unknown(stream)
@@ -123,6 +125,8 @@ def as_command(work: Callable[[], int | None]) -> NoReturn:
             raise  # neither standard output nor a file that was named
         complain(streams.lost(unwritten) if unwritten else unusable(error))
         code = 2
+    finally:
+        warnings.showwarning = usual
     if unwritten := streams.flush():
         if isinstance(unwritten, BrokenPipeError):
             code = code or 1
@@ -140,6 +144,21 @@ def complain(text: str) -> None:
     said = printable(" ".join(text.split()))
     with contextlib.suppress(OSError, ValueError):
         print(said if said.endswith((".", "?")) else f"{said.rstrip(':')}.", file=sys.stderr, flush=True)
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a notice of Forage's as its sentence, and any other warning as Python does."""
+    if issubclass(category, Notice):
+        complain(str(message))
+    else:
+        print(warnings.formatwarning(message, category, filename, lineno, line), end="", file=file or sys.stderr)
 
 
 def exit_error(error: SystemExit) -> str:

@@ -44,7 +44,7 @@ def list_names() -> None:
     from forage.environments.catalogue import NATIVE, SUITES
 
     groups = {port: list(table) for port, table in registry.PORTS.items()} | {"wrappers": list(registry.WRAPPERS)}
-    added = {package.name: part_counts(package) for package in packages.installed()}
+    added = {package.title: part_counts(package) for package in packages.installed()}
     groups["environments"] = [name for name in NATIVE if ":" not in name]
     for name in NATIVE:
         prefix, colon, _ = name.partition(":")
@@ -71,11 +71,10 @@ def list_parts(wanted: str | None) -> None:
     """Print all parts and environments, or those of the kind `wanted`, each with a sentence."""
     if wanted is not None and wanted not in KINDS:
         raise ForageError(f"Unknown kind {wanted!r}{nearest(wanted, KINDS)}")
-    tables = registry.tables() | {"wrappers": registry.WRAPPERS}
-    for port, table in tables.items():
+    for port in (*registry.PORTS, "wrappers"):
         if wanted is None or KINDS[wanted] == port:
             print(port)
-            for name, target in table.items():
+            for name, target in (registry.WRAPPERS if port == "wrappers" else registry.parts(port)).items():
                 print(filled(f"  {name:20}", declared.summary(target) + registry.package_words(target)))
     if wanted in (None, "environments"):
         from forage.environments import list_environments

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib
 from pathlib import Path
 
 from forage.config import packages
 from forage.config.registry import explained_in, meaning_of
+from forage.core.errors import ForageError
 from forage.core.settings import Setting
 
 ROOT = Path(__file__).parents[1]
@@ -32,7 +32,10 @@ def row_of_settings(target: str) -> Setting | None:
     module, _, name = target.partition(":")
     if not module.endswith(".settings") or not source(module):
         return None
-    return getattr(importlib.import_module(module), "SETTINGS", {}).get(name)
+    try:
+        return getattr(packages.import_tables(module), "SETTINGS", {}).get(name)
+    except ForageError:  # of a stranger's package; naming the part says so
+        return None
 
 
 def first_sentence(text: str) -> str:
@@ -74,18 +77,21 @@ def is_of_class(node: ast.AnnAssign) -> bool:
 @functools.cache
 def source(module: str) -> str:
     """Return the text of a module of Forage, or of a package that adds parts; empty for any other."""
-    package = packages.package_of(module)
-    if package is None and not module.startswith("forage."):
-        return ""
-    inner = module.removeprefix(package.name if package else "forage").split(".")[1:]
-    path = (package.path if package else ROOT).joinpath(*inner)
-    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return path.read_text(encoding="utf-8") if path.exists() else ""
+    if module.startswith("forage."):
+        path = ROOT.joinpath(*module.split(".")[1:])
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    else:
+        path = packages.source_file(module) if packages.package_of(module) else None
+    return path.read_text(encoding="utf-8", errors="replace") if path and path.exists() else ""
 
 
 @functools.cache
 def parsed(module: str) -> ast.Module:
-    return ast.parse(source(module))
+    """Return a module's tree; an empty one for a module that Python cannot parse, as its import will say."""
+    try:
+        return ast.parse(source(module))
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
 
 
 def definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None:
@@ -104,8 +110,8 @@ def origin_of(module: str, name: str) -> str | None:
     for node in parsed(module).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
             return f"{module}:{name}"
-        if isinstance(node, ast.ImportFrom) and source(node.module or ""):
+        if isinstance(node, ast.ImportFrom):
             for one in node.names:
-                if (one.asname or one.name) == name:
+                if (one.asname or one.name) == name and source(node.module or ""):
                     return f"{node.module}:{one.name}"
     return None

@@ -151,12 +151,12 @@ def named(where: str, port: str, stored: Any) -> tuple[str, dict[str, Any]]:
         return stored, {}
     if not isinstance(stored, dict) or not isinstance(stored.get("part"), str):
         raise ForageError(f"{port} in {where} is a name, or a table with `part`, its name; not {stored!r}.")
-    name = stored["part"]
+    name = registry.stored_name(stored)
     defaults = {field.name: field.default for field in registry.fields(registry.part_class(port, name))}
     options: dict[str, Any] = {}
     for key, value in stored.items():
         key = key.replace("-", "_")
-        if key != "part":
+        if key not in ("part", registry.ORIGIN):
             value, usual = registry.rebuilt(value, f"{name}'s {key}"), defaults.get(key)
             options[key] = float(value) if isinstance(usual, float) and type(value) is int else value
     types = {field.name: field.type for field in registry.fields(registry.part_class(port, name))}

@@ -19,25 +19,30 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.metadata
-import warnings
+import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
-from forage.core.errors import ForageError
+from forage.core.errors import ForageError, warn
 from forage.core.ranges import Range
 
 GROUP = "forage.parts"
 OWN = "forage-rl"
 """Forage's own distribution; its parts keep their names if another package claims them too."""
 PORTS = ("agent", "tasks", "starts", "behaviour", "rewards", "memory")
+NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
+"""A part's name: one word of the command line, without the colon of `module:Class`."""
 
 
 class Package(NamedTuple):
     """A package that adds parts, and the tables of its entry point."""
 
     name: str  # of its module
+    title: str  # to show: of the distribution that one installs; of the module where that is Forage's own
     own: bool  # part of Forage's distribution
-    path: Path  # of its module's folder
     parts: dict[str, dict[str, str]]
     meanings: dict[str, str]
     ranges: dict[str, Range]
@@ -45,12 +50,27 @@ class Package(NamedTuple):
     claims: str
     pages: str
 
+    def find_target(self, name: str) -> str | None:
+        """Return `module:Class` of one of its parts; None if it has no part of this name."""
+        return next((table[name] for table in self.parts.values() if name in table), None)
+
+    def closeness(self, module: str) -> int:
+        """Count the leading names that a module shares with the package's modules; 0 for a stranger's module."""
+        targets = (target.partition(":")[0] for table in self.parts.values() for target in table.values())
+        return max(shared_names(module, own) for own in (self.name, *targets))
+
 
 class Names(NamedTuple):
     """The names that packages add at each port."""
 
     parts: dict[str, dict[str, str]]  # `module:Class` by port and name
-    disputed: dict[tuple[str, str], tuple[str, ...]]  # the classes that claim one name, by port and name
+    disputed: dict[str, tuple[str, ...]]  # the classes that claim one name, by name
+
+
+def shared_names(one: str, other: str) -> int:
+    """Count the names that two modules share from the outermost package on: 2 for `a.b.c` and `a.b.d`."""
+    pairs = list(zip(one.split("."), other.split("."), strict=False))
+    return next((number for number, (a, b) in enumerate(pairs) if a != b), len(pairs))
 
 
 @functools.cache
@@ -59,40 +79,50 @@ def installed() -> tuple[Package, ...]:
 
     Warns of a package that cannot be imported or whose tables are wrong, and leaves it out.
     """
-    found = {}
+    found: dict[str, Package | None] = {}
     for entry in importlib.metadata.entry_points(group=GROUP):
         if entry.value in found:  # installed twice, such as once as an editable checkout
             continue
-        own = entry.dist is not None and entry.dist.name == OWN
+        found[entry.value] = None
+        distribution = "" if entry.dist is None else entry.dist.name
+        title = distribution if distribution not in ("", OWN) else entry.value
         try:
-            found[entry.value] = load_tables(entry.value, own)
-        except Exception as error:  # whatever a stranger's module raises
-            said = " ".join(str(error).split()) or type(error).__name__
-            warn(f"The parts of the package {entry.value} are left out: {said.rstrip('.')}.")
-    return tuple(sorted(found.values(), key=lambda package: (not package.own, package.name)))
+            found[entry.value] = load_tables(entry.value, title, distribution == OWN)
+        except ForageError as error:
+            warn(f"The parts of the package {title} are left out: {str(error).rstrip('.:')}.")
+    return tuple(sorted(filter(None, found.values()), key=lambda package: (not package.own, package.name)))
 
 
-def load_tables(name: str, own: bool = False) -> Package:
+def import_tables(name: str) -> ModuleType:
+    """Import a module of a package. Raise `ForageError` for any error of its code, a call of `sys.exit` too."""
+    try:
+        return importlib.import_module(name)
+    except BaseException as error:
+        from forage.core.loading import refusal
+
+        raise refusal(name, error) from error
+
+
+def load_tables(name: str, title: str = "", own: bool = False) -> Package:
     """Import the module of an entry point and check its tables. Raise `ForageError` for tables of another form."""
-    module = importlib.import_module(name)
+    module = import_tables(name)
     parts = getattr(module, "PARTS", None)
     if not isinstance(parts, dict):
-        raise ForageError("it has no table PARTS of its parts by port")
+        raise ForageError(f"{name} has no table PARTS of its parts by port")
     for port, table in parts.items():
         if port not in PORTS:
-            raise ForageError(f"PARTS has a port {port!r}, and the ports are {', '.join(PORTS)}")
-        if not isinstance(table, dict) or not all(is_target(target) for target in table.values()):
-            raise ForageError(f"PARTS[{port!r}] has to give each name a text 'module:Class'")
+            raise ForageError(f"PARTS of {name} has a port {port!r}, and the ports are {', '.join(PORTS)}")
+        if not isinstance(table, dict) or not all(map(is_target, table.values())):
+            raise ForageError(f"PARTS[{port!r}] of {name} has to give each name a text 'module:Class'")
+        if wrong := [one for one in table if not isinstance(one, str) or not NAME.fullmatch(one)]:
+            raise ForageError(f"PARTS[{port!r}] of {name} has the name {wrong[0]!r}; a word such as 'my-part' works")
+    texts = {table: getattr(module, table, "") for table in ("PRESETS", "CLAIMS", "PAGES")}
+    if wrong := [table for table, text in texts.items() if not isinstance(text, str)]:
+        raise ForageError(f"{wrong[0]} of {name} has to be a text")
+    if texts["PRESETS"] and not is_target(texts["PRESETS"]):
+        raise ForageError(f"PRESETS of {name} has to be a text 'module:NAME' of a tuple of presets")
     return Package(
-        name,
-        own,
-        Path(module.__file__ or "").parent,
-        parts,
-        dict(getattr(module, "MEANINGS", {})),
-        {option: Range(*ends) for option, ends in getattr(module, "RANGES", {}).items()},
-        str(getattr(module, "PRESETS", "")),
-        str(getattr(module, "CLAIMS", "")),
-        str(getattr(module, "PAGES", "")),
+        name, title or name, own, parts, meanings_of(module), ranges_of(module), *(texts[table] for table in texts)
     )
 
 
@@ -101,33 +131,60 @@ def is_target(target: Any) -> bool:
     return isinstance(target, str) and target.count(":") == 1 and all(target.split(":"))
 
 
+def meanings_of(module: ModuleType) -> dict[str, str]:
+    """Return the table MEANINGS of a module. Raise `ForageError` if it is no table of texts."""
+    found = getattr(module, "MEANINGS", {})
+    if not isinstance(found, dict) or not all(isinstance(text, str) for pair in found.items() for text in pair):
+        raise ForageError(f"MEANINGS of {module.__name__} has to give each option a sentence")
+    return found
+
+
+def ranges_of(module: ModuleType) -> dict[str, Range]:
+    """Return the table RANGES of a module. Raise `ForageError` if it is no table of the ends of ranges."""
+    found = getattr(module, "RANGES", {})
+    if not isinstance(found, dict) or not all(map(is_range, found.values())):
+        raise ForageError(f"RANGES of {module.__name__} has to give each option its ends, such as (0, 1)")
+    return {option: Range(*ends) for option, ends in found.items()}
+
+
+def is_range(ends: Any) -> bool:
+    """Return whether a value has the fields of a range: two numbers, and whether each of them is left out."""
+    if not isinstance(ends, tuple | list) or len(ends) > 4:
+        return False
+    numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends[:2])
+    return numbers and all(isinstance(end, bool) for end in ends[2:])
+
+
 @functools.cache
 def names() -> Names:
     """Join the names of all packages. Warn of each name that is claimed twice.
 
-    A name of Forage's own stays Forage's. A name that two other packages claim is neither's, so that installing one
-    of them never changes the meaning of a stored run.
+    A name is claimed for all ports, as a stored run says it without the port. A name of Forage's own stays Forage's. A
+    name that two other packages claim is neither's, so that installing one of them never changes the meaning of a
+    command.
     """
     from forage.config.registry import PORTS as core
 
-    taken = {(port, name) for port, table in core.items() for name in table}
-    claims: dict[tuple[str, str], list[str]] = {}
+    taken = {name for table in core.values() for name in table}
+    claims: dict[str, list[tuple[str, str]]] = {}
     for package in installed():
-        for port, name, target in ((port, *row) for port, table in package.parts.items() for row in table.items()):
-            if (port, name) in taken:
-                warn(f"{package.name} adds {name!r} to the port {port}, as Forage does; name it in full as {target}.")
+        rows = [(port, *row) for port, table in package.parts.items() for row in table.items()]
+        for port, name, target in rows:
+            if name in taken:
+                warn(f"{package.title} has a part {name!r}, which is the name of one of Forage's; {target} names it.")
             else:
-                claims.setdefault((port, name), []).append(target)
+                claims.setdefault(name, []).append((port, target))
         if package.own:
             taken |= claims.keys()
     parts: dict[str, dict[str, str]] = {port: {} for port in PORTS}
     disputed = {}
-    for (port, name), targets in claims.items():
-        if len(targets) == 1:
-            parts[port][name] = targets[0]
+    for name, claimed in claims.items():
+        if len(claimed) == 1:
+            port, target = claimed[0]
+            parts[port][name] = target
         else:
-            disputed[port, name] = tuple(targets)
-            warn(f"Packages share the name {name!r} for the port {port}; the full names are {' and '.join(targets)}.")
+            disputed[name] = tuple(target for _, target in claimed)
+            warn(f"Installed packages have more than one part {name!r}; {' and '.join(disputed[name])} name them.")
     return Names(parts, disputed)
 
 
@@ -135,9 +192,41 @@ def package_of(module: str) -> Package | None:
     """Return the package that a module is of; None for Forage's core and for others that add no parts."""
     if module.partition(".")[0] == "forage":
         return None
-    return next((one for one in installed() if f"{module}.".startswith(f"{one.name}.")), None)
+    found = max(installed(), key=lambda package: package.closeness(module), default=None)
+    return found if found and found.closeness(module) else None
 
 
-def warn(sentence: str) -> None:
-    """Warn the user of the library."""
-    warnings.warn(sentence, stacklevel=3)
+def target_in(title: str, name: str) -> str:
+    """Return `module:Class` of a part that a stored run has from a package. Raise `ForageError` if it is not here."""
+    package = next((one for one in installed() if one.title == title), None)
+    if package is None:
+        raise ForageError(f"The part {name!r} is of the package {title}, which is not installed here.")
+    target = package.find_target(name)
+    if target is None:
+        raise ForageError(f"The package {title}, as it is installed here, has no part {name!r}; another version has.")
+    return target
+
+
+def source_file(module: str) -> Path | None:
+    """Return the file of a module of an installed package, without importing it; None if there is none."""
+    top, *inner = module.split(".")
+    loaded = sys.modules.get(top)
+    if not inner and loaded is not None and loaded.__file__:
+        return Path(loaded.__file__)
+    return next((path for place in getattr(loaded, "__path__", ()) for path in files_in(Path(place), inner)), None)
+
+
+def files_in(folder: Path, inner: list[str]) -> Iterator[Path]:
+    """Yield the file of a module below a package's folder: its `__init__.py` if it is a package."""
+    path = folder.joinpath(*inner)
+    yield from (one for one in (path / "__init__.py", path.with_suffix(".py")) if one.is_file())
+
+
+def code_files(package: Package) -> list[Path]:
+    """Return the source files of a package's parts: its folder without its claims, and modules that PARTS names."""
+    targets = {target.partition(":")[0] for table in package.parts.values() for target in table.values()}
+    found = {path for module in (package.name, *targets) if (path := source_file(module))}
+    for path in [path for path in found if path.name == "__init__.py"]:
+        found |= set(path.parent.rglob("*.py"))
+    claims = source_file(package.claims) if package.claims else None
+    return sorted(path for path in found if claims is None or claims.parent not in path.parents)

@@ -15,6 +15,8 @@ import fnmatch
 import math
 from typing import Any, NamedTuple
 
+from forage.core.errors import ForageError
+
 
 class Preset(NamedTuple):
     """Settings for one agent in one family of environments."""
@@ -621,4 +623,9 @@ def presets_of(agent: str) -> list[Preset]:
     package = packages.package_of(target.partition(":")[0]) if target else None
     if package is None or not package.presets:
         return []
-    return [preset for preset in registry.load(package.presets) if preset.agent == agent]
+    found: Any = registry.load(package.presets)
+    if not isinstance(found, tuple | list) or not all(isinstance(preset, Preset) for preset in found):
+        raise ForageError(
+            f"{package.presets} of the package {package.title} has to be a tuple of forage.config.presets.Preset."
+        )
+    return [preset for preset in found if preset.agent == agent]

@@ -66,8 +66,8 @@ def target_of(port: str, name: str) -> str | None:
         return None
     from forage.config import packages
 
-    if targets := packages.names().disputed.get((port, name)):
-        raise ForageError(f"{name!r} is the name of two parts; name one in full: {' or '.join(targets)}.")
+    if targets := packages.names().disputed.get(name):
+        raise ForageError(f"{name!r} is the name of more than one part; name one in full: {' or '.join(targets)}.")
     return packages.names().parts[port].get(name)
 
 
@@ -110,11 +110,18 @@ def load(target: str) -> type:
     """Return the class that `module:Class` names."""
     module_name, _, class_name = target.partition(":")
     try:
-        return getattr(importlib.import_module(module_name), class_name)
+        module = importlib.import_module(module_name)
     except ImportError as error:
         raise ForageError(f"Cannot import {module_name} to get {class_name}: {error}.") from error
-    except AttributeError:
-        raise ForageError(f"Module {module_name} has no class {class_name}.") from None
+    except BaseException as error:
+        if module_name.startswith("forage."):
+            raise
+        from forage.core.loading import refusal
+
+        raise refusal(module_name, error) from error
+    if (found := getattr(module, class_name, None)) is None:
+        raise ForageError(f"Module {module_name} has no class {class_name}.")
+    return found
 
 
 def part_class(port: str, name: str) -> type:
@@ -161,7 +168,7 @@ def package_words(target: str) -> str:
     from forage.config import packages
 
     package = packages.package_of(target.partition(":")[0])
-    return f" ({package.name})" if package else ""
+    return f" ({package.title})" if package else ""
 
 
 def wrapper_class(name: str) -> type:
@@ -313,7 +320,41 @@ def to_config(part: Any) -> dict[str, Any]:
             return value
         return values.plain(value)
 
-    return {"part": part_name(part)} | {f.name: plain(getattr(part, f.name)) for f in dataclasses.fields(part)}
+    options = {f.name: plain(getattr(part, f.name)) for f in dataclasses.fields(part)}
+    return {"part": part_name(part)} | origin_of(part) | options
+
+
+ORIGIN = "from"
+"""The key of a part's plain data that holds the package it is of; no option can have the name, a word of Python's."""
+
+
+def origin_of(part: Any) -> dict[str, str]:
+    """Return the package of a part by `ORIGIN`; an empty table for parts of Forage and of the user."""
+    from forage.config import packages
+
+    package = packages.package_of(type(part).__module__)
+    return {} if package is None or package.own else {ORIGIN: package.title}
+
+
+def stored_target(config: dict[str, Any]) -> str | None:
+    """Return `module:Class` of a part that is stored as plain data; None if no installed part has its name.
+
+    A part of a package is looked up there, so that no other package and no newer part of Forage takes its place.
+    """
+    name, package = config["part"], config.get(ORIGIN)
+    if package and ":" not in name:
+        from forage.config import packages
+
+        return packages.target_in(str(package), name)
+    known = next((table[name] for table in PORTS.values() if name in table), None)
+    return known or next(filter(None, (target_of(port, name) for port in PORTS)), None)
+
+
+def stored_name(config: dict[str, Any]) -> str:
+    """Return the name by which `part_class` finds a part that is stored as plain data."""
+    if ORIGIN not in config or (target := stored_target(config)) is None:
+        return config["part"]
+    return name_of_target(target) or target
 
 
 def is_a(cls: type, name: str) -> bool:
@@ -341,6 +382,8 @@ def build(port: str, name: str, options: dict[str, Any]) -> Any:
 
 def made(cls: Any, options: dict[str, Any]) -> Any:
     """Make a part. Raise `ForageError` if a stored run has it send to an address that is not known here."""
+    if missing := sorted(getattr(cls, "__abstractmethods__", ())):
+        raise ForageError(f"{cls.__name__} lacks {' and '.join(missing)}, which forage.core.ports says of its port.")
     part = cls(**options)
     reaches = {name: value for name in trust.REACHES if isinstance(value := getattr(part, name, None), str)}
     trust.check_reach(part_name(part), reaches)
@@ -350,8 +393,7 @@ def made(cls: Any, options: dict[str, Any]) -> Any:
 def from_config(config: dict[str, Any]) -> Any:
     """Return the inverse of `to_config`. Raise `PythonObject` for an object stored only as a description."""
     name = config["part"]
-    target = next((table[name] for table in PORTS.values() if name in table), None)
-    target = target or next(filter(None, (target_of(port, name) for port in PORTS)), None)
+    target = stored_target(config)
     if target is None and ":" not in name:
         raise ForageError(f"Unknown part {name!r}{nearest(name, [one for port in PORTS for one in parts(port)])}")
     cls = load(target) if target else own_class(name)
@@ -360,7 +402,7 @@ def from_config(config: dict[str, Any]) -> Any:
     known = {f.name for f in dataclasses.fields(cls)}
     options = {}
     for key, value in config.items():
-        if key == "part":
+        if key in ("part", ORIGIN):
             continue
         if key not in known:
             raise ForageError(f"{name} has no option {key!r}{nearest(key, known)}")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from forage.config.registry import INNER, PORTS, WRAPPERS, parts
+from forage.config.registry import WRAPPERS, is_table_part
 from forage.config.values import OWN, looks_own
 from forage.core import trust as core
 from forage.core.errors import ForageError
@@ -69,8 +69,7 @@ def of_parts(value: Any, name: str = "") -> list[str]:
     if not isinstance(value, str):
         return []
     if name == "part":
-        table = {known for port in PORTS for pair in parts(port).items() for known in pair} | INNER
-        return [] if value in table else [value]
+        return [] if ":" not in value or is_table_part(value) else [value]
     own = FILE.fullmatch(value) or (":" in value and name in (*OWN, "schedule", "person") and not is_schedule(value))
     return [value] if own else []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import errno
 import os
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,6 +22,15 @@ class Interrupted(ForageError):
 
 class InterruptedCompiling(Interrupted):
     """A person stopped the run while a program was compiled or a worker began; the caller saves the run so far."""
+
+
+class Notice(UserWarning):
+    """A warning of one sentence for the person who uses Forage; the command line shows the sentence alone."""
+
+
+def warn(sentence: str) -> None:
+    """Warn the person who uses Forage."""
+    warnings.warn(sentence, Notice, stacklevel=3)
 
 
 def words_of(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from forage.core import trust
-from forage.core.types import ForageError
+from forage.core.errors import ForageError
 
 FILE = "forage_file_"
 """The prefix of the names of modules that were made from a file."""

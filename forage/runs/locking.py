@@ -6,11 +6,10 @@ import contextlib
 import os
 import re
 import shutil
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from forage.core.errors import Interrupted
+from forage.core.errors import Interrupted, warn
 from forage.core.types import ForageError
 
 LOCK = ".lock"
@@ -75,10 +74,7 @@ def lock(directory: Path, stack: contextlib.ExitStack) -> bool:
     except (BlockingIOError, PermissionError):
         raise ForageError(in_use(directory)) from None
     except OSError as error:
-        warnings.warn(
-            f"{directory} cannot be locked ({error.strerror or error}); see to it that no other process trains there.",
-            stacklevel=4,
-        )
+        warn(f"{directory} cannot be locked ({error.strerror or error}); see to it that no other process trains there.")
         return False
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 
+from forage.config import packages
 from forage.config.setup import PORTS, Setup
 from forage.core.loading import FILE
 from forage.core.ports import Environment
@@ -104,10 +105,11 @@ INSTALLED = (
 
 
 def own_code(setup: Setup) -> dict[str, str]:
-    """Return a fingerprint of each file of the user's code that a run uses, by its name.
+    """Return a fingerprint of each file of the user's code, and of each package of parts, that a run uses, by its name.
 
     These are the files of environments, parts and functions, and the modules imported from their folders. Of a script
-    that trains its own classes or functions, only those count, as such scripts are edited for the next run.
+    that trains its own classes or functions, only those count, as such scripts are edited for the next run. Of a
+    package that adds parts, all files count together.
     """
     found: dict[str, str] = {}
     files = {Path(file).resolve() for file in named_files(parts_of(setup))}
@@ -119,6 +121,8 @@ def own_code(setup: Setup) -> dict[str, str]:
             except (OSError, TypeError):  # typed into a console
                 continue
             found[f"__main__:{thing.__qualname__}"] = fingerprint(source.encode())
+        elif (package := packages.package_of(thing.__module__)) is not None:
+            found[package.title] = fingerprint(b"".join(path.read_bytes() for path in packages.code_files(package)))
         elif module is not None and (path := file_of(module)) is not None:
             files.add(path)
     folders = {path.parent for path in files}

@@ -170,8 +170,10 @@ class Run:
         memory = self.config["memory"]
         while isinstance(memory.get("inner"), dict):
             memory = memory["inner"]
-        known = memory.get("part") in registry.PORTS["memory"]
-        offline = known and registry.part_class("memory", memory["part"]).offline  # pyrefly: ignore[missing-attribute]
+        offline = False
+        with contextlib.suppress(ForageError):  # of a package that is not installed here
+            if target := registry.stored_target(memory):
+                offline = registry.load(target).offline  # pyrefly: ignore[missing-attribute]
         return "updates" if offline else "environment steps"
 
     @property

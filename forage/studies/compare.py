@@ -163,10 +163,13 @@ def cut_of(run: Run) -> str:
     return f"{cut:,} of {every:,} episodes were cut after {evaluation['cut_after']:,} steps" if cut else ""
 
 
+MARKS = ("part", registry.ORIGIN)
+
+
 def in_words(value: Any) -> str:
     """Return a part's configuration in a line: `uniform(field=length, low=0.25, high=1.0)`."""
     if isinstance(value, Mapping) and "part" in value:
-        fields = ", ".join(f"{name}={in_words(inner)}" for name, inner in value.items() if name != "part")
+        fields = ", ".join(f"{name}={in_words(inner)}" for name, inner in value.items() if name not in MARKS)
         name = value["part"].rpartition(":")[2].lower()
         return f"{name}({fields})" if fields else name
     if isinstance(value, list):

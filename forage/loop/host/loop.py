@@ -7,7 +7,6 @@ step. An on-policy agent always acts with what it has just learned. `runner.py` 
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import jax
@@ -19,7 +18,7 @@ from forage.core import prng, team
 from forage.core.bounds import bounded_leaves
 from forage.core.checkpoint import Bytes
 from forage.core.compiling import Flat, kind, on_device, on_host, shared
-from forage.core.errors import Interrupted
+from forage.core.errors import Interrupted, warn
 from forage.core.host import HostEnvironment
 from forage.core.packing import Pickled
 from forage.core.ports import Agent, Hidden, Starts, Tasks
@@ -444,7 +443,7 @@ class HostLoop:
             try:
                 self.observation = self.environment.restore(saved.environment.tobytes())
             except Pickled as error:
-                warnings.warn(f"{error} Unfinished episodes begin anew.", stacklevel=2)
+                warn(f"{error} Unfinished episodes begin anew.")
                 self.begin_episodes()
         else:  # what the run said when it started: these environments cannot be saved, so new episodes begin
             self.begin_episodes()

@@ -119,9 +119,18 @@ def parse_rows(text: str) -> dict[str, dict[str, Any]]:
     return found
 
 
+@functools.cache
 def folders() -> list[str]:
-    """Return the packages that hold claims."""
-    return [package.claims for package in packages.installed() if package.claims]
+    """Return the packages that hold claims. Warn of a package that fails to import, and leave it out."""
+    found = []
+    for package in packages.installed():
+        if package.claims:
+            try:
+                packages.import_tables(package.claims)
+                found.append(package.claims)
+            except ForageError as error:
+                packages.warn(f"The claims of the package {package.title} are left out: {str(error).rstrip('.:')}.")
+    return found
 
 
 def arms_of(table: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
