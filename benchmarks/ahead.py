@@ -18,7 +18,7 @@ import numpy as np
 
 from forage.config.setup import make_setup
 from forage.loop.cluster.workers import Workers
-from forage.loop.host.ahead import Ahead
+from forage.loop.host.ahead import LaggedLoop
 from forage.loop.host.runner import HostRunner
 
 RESULTS = Path(__file__).parent / "results" / "AHEAD.md"
@@ -36,7 +36,7 @@ def turn(runner: HostRunner) -> float:
     began, steps = time.perf_counter(), runner.steps
     runner.advance(ROLLOUTS)
     for loop in runner.loops:
-        if isinstance(loop, Ahead):
+        if isinstance(loop, LaggedLoop):
             loop.environment.remembered()
         for leaf in loop.flat.leaves:
             leaf.block_until_ready()

@@ -63,7 +63,7 @@ def by_forage(part: str, rows: int, times: int) -> dict[str, Any]:
     from forage.nn.language.architecture import Architecture, Rope
     from forage.nn.language.generate import generate, log_probabilities
     from forage.nn.transformer import Transformer
-    from forage.ops.optimiser import named
+    from forage.ops.optimiser import make_named_optimiser
     from forage.ops.sampling import PLAIN
     from forage.ops.tokens.losses import policy_loss
 
@@ -80,7 +80,7 @@ def by_forage(part: str, rows: int, times: int) -> dict[str, Any]:
     whole = jnp.concatenate([tokens, answers], axis=1)
     advantage = jax.random.normal(jax.random.key(3), (rows, 1))
     there, mask = jnp.ones(whole.shape, bool), jnp.ones(answers.shape, bool)
-    optimiser = named("adamw", 1e-6, 1.0)
+    optimiser = make_named_optimiser("adamw", 1e-6, 1.0)
 
     def loss(network: Transformer) -> jax.Array:
         now, _ = log_probabilities(network, whole, PLAIN, there, chunk=128, remat=True, wanted=NEW)

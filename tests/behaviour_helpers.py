@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 
-from forage.core.ports import Agent, Hidden, Moment
+from forage.core.ports import ActContext, Agent, HiddenState
 from forage.core.types import Clock, Spec
 
 
@@ -66,7 +66,7 @@ class Noisy(Always):
 
 def begin(behaviour, agent, spec):
     """Return the memory at the start of an episode, as the loop makes it."""
-    return Hidden(agent.hidden(spec), behaviour.hidden(agent, spec))
+    return HiddenState(agent.hidden(spec), behaviour.hidden(agent, spec))
 
 
 def decide(behaviour, state, hidden, observation, moment):
@@ -81,7 +81,7 @@ def noise_of(behaviour, agent, spec, steps, count):
     state = behaviour.init(jax.random.key(0), agent, spec)
 
     def step(hidden, key):
-        decision = decide(behaviour, state, hidden, jnp.zeros(2), Moment(agent, (), spec, at(0.0), key))
+        decision = decide(behaviour, state, hidden, jnp.zeros(2), ActContext(agent, (), spec, at(0.0), key))
         return decision.hidden, (decision.action, decision.source)
 
     def episode(key):
@@ -108,7 +108,7 @@ def actions(behaviour, agent, observation, spec, share=0.0, count=4000, hidden=6
     """Return the actions in `count` independent environments; each has the memory `hidden`."""
 
     def one(key):
-        moment = Moment(agent, (), spec, at(share), key)
-        return behaviour.act((), Hidden(jnp.int32(hidden)), observation, moment)
+        moment = ActContext(agent, (), spec, at(share), key)
+        return behaviour.act((), HiddenState(jnp.int32(hidden)), observation, moment)
 
     return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), count))

@@ -73,7 +73,7 @@ def pytest_runtest_setup():
 @pytest.fixture
 def no_programs():
     """Clear the compiled programs that runs of one kind share."""
-    for programs in (compiling.shared, device.jitted):
+    for programs in (compiling.jit_shared, device.jit_program):
         programs.cache_clear()
 
 

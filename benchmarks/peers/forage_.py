@@ -23,7 +23,7 @@ from forage.environments import HostFactory, make, spec_of
 from forage.loop.cluster.workers import Workers
 from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.device.programs import vary
+from forage.loop.device.programs import batch_seeds
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
@@ -146,7 +146,7 @@ def build(settings: dict[str, Any]) -> tuple[DeviceRunner | HostRunner, int]:
         return host, spec.horizon
     prepare_devices(len(seeds))
     loop = (EvolutionLoop if evolves else DeviceLoop)(learner, environment, Same(), Reset())
-    return DeviceRunner(vary(loop, {}), seeds, settings["steps"]), spec.horizon
+    return DeviceRunner(batch_seeds(loop, {}), seeds, settings["steps"]), spec.horizon
 
 
 def main() -> None:

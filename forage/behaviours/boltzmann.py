@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from forage.behaviours.checks import check_choices
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Clock, ForageError, Spec
@@ -55,7 +55,7 @@ class Boltzmann(Behaviour):
     def temperature(self, clock: Clock) -> Float[Array, ""]:
         return clock.anneal(self.initial_temperature, self.final_temperature, self.fraction)
 
-    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         act_key, draw_key = jax.random.split(moment.key)
         values = moment.agent.action_values(moment.agent_state, hidden.agent, observation)
         assert values is not None

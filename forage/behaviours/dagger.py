@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
 from forage.core import prng, spaces
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, GUIDE, ForageError, Label, Spec
 
@@ -104,7 +104,7 @@ class DAgger(Behaviour):
             return expert(observation, key), hidden
         return self.agent.act(expert[1], hidden, observation, key, explore=False)[:2]
 
-    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         agent_key, expert_key, coin_key = jax.random.split(moment.key, 3)
         own, memory, _ = moment.own(hidden.agent, observation, agent_key)
         if isinstance(
@@ -120,4 +120,4 @@ class DAgger(Behaviour):
             pair: Any = self.expert
             expert_memory = self.agent.acted(pair[1], expert_memory, action)
         source = jnp.where(leads, GUIDE, AGENT).astype(jnp.int32)
-        return Decision(action, Hidden(memory, expert_memory), Label(label), source)
+        return Decision(action, HiddenState(memory, expert_memory), Label(label), source)

@@ -15,12 +15,12 @@ from jaxtyping import Array, PyTree
 
 from forage.behaviours.checks import check_writes
 from forage.core.errors import warn
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Intervention, Moment, Scene
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState, Intervention, InterventionContext
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.text import named
-from forage.core.text.completions import Answer, Asked, Reader, complete
-from forage.core.text.server import SAID, Lost, Server, checked, each
+from forage.core.text.completions import Answer, AnswerRequest, Reader, complete
+from forage.core.text.server import SAID, LostAnswer, Server, check_url, map_threads
 from forage.core.types import AGENT, GONE, ForageError, Spec
 from forage.nn.language.export import write
 
@@ -91,7 +91,7 @@ class Endpoint(Behaviour):
     # such as /update_weights_from_disk; none: nobody tells it
 
     def __check_init__(self):
-        checked(self.url)
+        check_url(self.url)
         if self.reload and not (self.publish and self.reload.startswith("/") and "?" not in self.reload):
             raise ForageError(
                 "What a server reloads is what was published: give --behaviour.publish DIRECTORY, and a path at the "
@@ -142,7 +142,7 @@ class Endpoint(Behaviour):
             )
         return Reader(tokenizer, space.vocabulary - 1, ends[0], self.text, ends[1:])
 
-    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         """Return an empty answer: the server is asked once all environments are known."""
         own = jax.eval_shape(lambda o, k: moment.own(hidden.agent, o, k)[2], observation, moment.key)
         agent: Any = moment.agent
@@ -162,7 +162,7 @@ class Endpoint(Behaviour):
         lag = state["rollouts"] - 1 - state["published"]
         return found | ({"sampler_lag": float(max(lag, 0))} if self.publish else {})
 
-    def intervene(self, state: Any, scene: Scene) -> Intervention:
+    def intervene(self, state: Any, scene: InterventionContext) -> Intervention:
         state = dict(state) | {"lost": state["lost"] & ~scene.begins}
         if scene.begins.all():
             if self.publish and (state["rollouts"] % self.every == 0 or self.server.owner is None):
@@ -172,7 +172,7 @@ class Endpoint(Behaviour):
         seen: Any = scene.observation
         context, aux = seen["context"], cast(Any, scene.aux)
         asking = np.flatnonzero((context != Tokens.PAD).any(1) & ~state["lost"])
-        answers = each(functools.partial(self.one, scene), asking.tolist(), self.parallel)
+        answers = map_threads(functools.partial(self.one, scene), asking.tolist(), self.parallel)
         action, log_probability = np.zeros_like(scene.action), np.zeros_like(aux.log_probability)
         row, reason = int(state["row"]), ""
         for index, answer in zip(asking.tolist(), answers, strict=True):
@@ -182,21 +182,21 @@ class Endpoint(Behaviour):
                 log_probability[index, :length] = answer.log_probability
             else:
                 row, reason, state["lost"][index] = row + 1, str(answer), True
-        failed = sum(isinstance(answer, Lost) for answer in answers)
+        failed = sum(isinstance(answer, LostAnswer) for answer in answers)
         self.complain(row, reason, len(context))
         state |= {"asked": state["asked"] + len(asking), "failed": state["failed"] + failed, "row": np.int64(row)}
         source = np.where(state["lost"], GONE, AGENT)
         told = aux._replace(log_probability=log_probability)
         return Intervention(action, np.ones(len(context), bool), state, told, source)
 
-    def one(self, scene: Scene, index: int) -> Answer:
+    def one(self, scene: InterventionContext, index: int) -> Answer:
         """Return the answer in one environment. Raise `Lost` if none came that can be learned from."""
         seen, aux = cast(Any, scene.observation), cast(Any, scene.aux)
         context, temperature = seen["context"][index], float(aux.temperature[index, 0])
         self.check_temperature(temperature)
         seed = np.random.SeedSequence([scene.seed, int(scene.clock.steps), index]).generate_state(1)[0] >> 1
         prompt = tuple((context[context != Tokens.PAD] - 1).tolist())
-        asked = Asked(prompt, seen["reference"].shape[1], temperature, int(seed))
+        asked = AnswerRequest(prompt, seen["reference"].shape[1], temperature, int(seed))
         return complete(self.server, asked, self.reader(scene.spec))
 
     def complain(self, row: int, reason: str, num_envs: int) -> None:
@@ -211,7 +211,7 @@ class Endpoint(Behaviour):
             self.server.told.add(kind)
             warn(f"An answer was lost: the endpoint {self.url} {reason}.")
 
-    def hand_over(self, scene: Scene) -> None:
+    def hand_over(self, scene: InterventionContext) -> None:
         """Write the policy to the server's directory, file by file, and notify the server. One policy at a time."""
         server, directory = self.server, Path(self.publish)
         server.owner = scene.seed if server.owner is None else server.owner
@@ -234,7 +234,7 @@ class Endpoint(Behaviour):
             return
         try:
             said = server.ask("POST", self.reload, {"model_path": str(directory), "flush_cache": True})
-        except Lost as lost:
+        except LostAnswer as lost:
             raise ForageError(f"The endpoint {self.url} {lost}, when it was to reload {directory}.") from None
         if isinstance(said, dict) and said.get("success") is False:
             words = str(said.get("message", "it does not say why"))[:SAID].rstrip(".")

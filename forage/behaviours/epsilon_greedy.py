@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PyTree
 
 from forage.behaviours.checks import check_choices
 from forage.core import spaces
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, Spec
 
@@ -42,7 +42,7 @@ class EpsilonGreedy(Behaviour):
             return jnp.asarray(self.schedule, jnp.float32)
         return clock.anneal(self.start, self.end, self.fraction)
 
-    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         act_key, coin_key, random_key = jax.random.split(moment.key, 3)
         action, memory, aux = moment.own(hidden.agent, observation, act_key)
         uniform = spaces.sample(moment.spec.action_space, random_key, spaces.split_mask(observation)[1])

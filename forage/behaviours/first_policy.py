@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
 from forage.behaviours.checks import check_writes
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
 from forage.core.types import AGENT, GUIDE, ForageError, Spec
 
 
@@ -31,7 +31,7 @@ class FirstPolicy(Behaviour):
                 f"online-dpo with the preference xpo."
             )
 
-    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         agent: Any = moment.agent
         first = moment.who % agent.group < agent.firsts
         now = moment.agent_state

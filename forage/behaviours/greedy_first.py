@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from forage.behaviours.checks import check_writes
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
 from forage.core.types import Spec
 
 
@@ -25,7 +25,7 @@ class GreedyFirst(Behaviour):
     def check(self, agent: Agent, spec: Spec) -> None:
         check_writes("A most probable answer first", agent, spec)
 
-    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         agent: Any = moment.agent
         first = moment.who % agent.group == 0
         agent = dataclasses.replace(agent, temperature=jnp.where(first, 0.0, agent.temperature))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import prng, spaces
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, GUIDE, Clock, Experience, ForageError, Spec
 
@@ -154,7 +154,7 @@ class Guide(Behaviour):
         return (left + self.stages - 1) // self.stages  # rounded up: 0 only when all stages are passed
 
     def act(
-        self, state: Curriculum | tuple[()], hidden: Hidden, observation: PyTree[Array], moment: Moment
+        self, state: Curriculum | tuple[()], hidden: HiddenState, observation: PyTree[Array], moment: ActContext
     ) -> Decision:
         agent_key, guide_key, steps_key = jax.random.split(moment.key, 3)
         progress: Progress = hidden.behaviour
@@ -169,9 +169,9 @@ class Guide(Behaviour):
         if self.trained:
             guide_memory = self.policy[0].acted(self.policy[1], guide_memory, action)
         progress = Progress(progress.time + 1, guided, stage, guide_memory)
-        return Decision(action, Hidden(memory, progress), aux, source, memo=stage)
+        return Decision(action, HiddenState(memory, progress), aux, source, memo=stage)
 
-    def report(self, state: Curriculum | tuple[()], rollout: Experience, moment: Moment) -> Curriculum | tuple[()]:
+    def report(self, state: Curriculum | tuple[()], rollout: Experience, moment: ActContext) -> Curriculum | tuple[()]:
         if self.schedule == "random":
             return state
         assert isinstance(state, Curriculum)

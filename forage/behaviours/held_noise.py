@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from forage.behaviours.checks import check_noise
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 
@@ -53,7 +53,7 @@ class HeldNoise(Behaviour):
         assert shape is not None
         return Held(jnp.zeros(shape), jnp.int32(0))
 
-    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         act_key, noise_key = jax.random.split(moment.key)
         held: Held = hidden.behaviour
         time = held.time % self.interval if self.interval else held.time
@@ -61,4 +61,4 @@ class HeldNoise(Behaviour):
         action, memory, aux = moment.agent.act(
             moment.agent_state, hidden.agent, observation, act_key, explore=True, noise=noise
         )
-        return Decision(action, Hidden(memory, Held(noise, held.time + 1)), aux)
+        return Decision(action, HiddenState(memory, Held(noise, held.time + 1)), aux)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
 from forage.behaviours.checks import check_noise
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 
@@ -54,7 +54,7 @@ class OrnsteinUhlenbeck(Behaviour):
         assert shape is not None
         return Walk(jnp.zeros(shape), jnp.bool_(False))
 
-    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         act_key, noise_key = jax.random.split(moment.key)
         walk: Walk = hidden.behaviour
         fresh = jax.random.normal(noise_key, walk.noise.shape)
@@ -63,4 +63,4 @@ class OrnsteinUhlenbeck(Behaviour):
         action, memory, aux = moment.agent.act(
             moment.agent_state, hidden.agent, observation, act_key, explore=True, noise=noise
         )
-        return Decision(action, Hidden(memory, Walk(noise, jnp.bool_(True))), aux)
+        return Decision(action, HiddenState(memory, Walk(noise, jnp.bool_(True))), aux)

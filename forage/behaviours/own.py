@@ -11,7 +11,7 @@ from jaxtyping import Array, PyTree
 
 from forage.behaviours.checks import check_replay
 from forage.core import spaces
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
 from forage.core.types import Spec
 
 
@@ -30,7 +30,7 @@ class Own(Behaviour):
         if self.random_steps:
             check_replay("a start at random (random_steps)", agent)
 
-    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         if not self.random_steps:
             action, memory, aux = moment.own(hidden.agent, observation, moment.key)
             return Decision(action, hidden._replace(agent=memory), aux)

@@ -11,14 +11,14 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.behaviours.checks import check_replay
 from forage.core import prng
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe, split_mask
 from forage.core.types import Experience, ForageError, Spec
 from forage.nn.batch_norm import BatchNorm
 from forage.nn.distributions import Actions, Categorical
 from forage.nn.layers import Conv
-from forage.ops.every import when
+from forage.ops.every import run_if
 
 SCALES = (1e-5, 10.0)
 """Bounds of the scale, in case no scale gives the target distance."""
@@ -109,17 +109,19 @@ class ParameterNoise(Behaviour):
         blank = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), network)
         return Perturbed(blank, jnp.bool_(False))
 
-    def act(self, state: ParameterNoiseState, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(
+        self, state: ParameterNoiseState, hidden: HiddenState, observation: PyTree[Array], moment: ActContext
+    ) -> Decision:
         agent, agent_state = moment.agent, moment.agent_state
         act_key, noise_key = jax.random.split(moment.key)
         before: Perturbed = hidden.behaviour
         now = getattr(agent_state, agent.acting)
-        network = when(~before.goes_on, lambda _: perturbed(now, state.scale, noise_key), before.network)
+        network = run_if(~before.goes_on, lambda _: perturbed(now, state.scale, noise_key), before.network)
         player = agent_state._replace(**{agent.acting: network})
         action, memory, aux = agent.act(player, hidden.agent, observation, act_key, explore=False)
-        return Decision(action, Hidden(memory, Perturbed(network, jnp.bool_(True))), aux)
+        return Decision(action, HiddenState(memory, Perturbed(network, jnp.bool_(True))), aux)
 
-    def report(self, state: ParameterNoiseState, rollout: Experience, moment: Moment) -> ParameterNoiseState:
+    def report(self, state: ParameterNoiseState, rollout: Experience, moment: ActContext) -> ParameterNoiseState:
         agent, agent_state = moment.agent, moment.agent_state
         noise_key, act_key = jax.random.split(moment.key)
         network = perturbed(getattr(agent_state, agent.acting), state.scale, noise_key)

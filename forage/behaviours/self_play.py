@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage.core import spaces
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
 from forage.core.types import AGENT, OPPONENT, Experience, ForageError, Spec
 
 OPPONENTS = ("past", "random")
@@ -90,7 +90,7 @@ class SelfPlay(Behaviour):
     def hidden(self, agent: Agent, spec: Spec) -> Game:
         return Game(jnp.bool_(False), jnp.bool_(False), jnp.int32(0), agent.hidden(spec))
 
-    def draw(self, pool: Pool, moment: Moment) -> tuple[Bool[Array, ""], Int[Array, ""]]:
+    def draw(self, pool: Pool, moment: ActContext) -> tuple[Bool[Array, ""], Int[Array, ""]]:
         """Return whether the seat is the agent's own, and the past self of the others, in a game that begins now."""
         env, seat = jnp.divmod(moment.who, moment.spec.num_agents)
         key = jax.random.fold_in(jax.random.fold_in(pool.key, moment.clock.steps), env)
@@ -99,7 +99,7 @@ class SelfPlay(Behaviour):
         oldest = jnp.minimum(jnp.floor(self.recent * pool.count).astype(jnp.int32), pool.count - 1)
         return seat == own, jax.random.randint(rival_key, (), oldest, pool.count)
 
-    def act(self, state: Pool, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(self, state: Pool, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         agent, own_key = moment.agent, moment.key
         before: Game = hidden.behaviour
         learner, rival = self.draw(state, moment)
@@ -116,9 +116,9 @@ class SelfPlay(Behaviour):
         action = jax.tree.map(lambda own, other: jnp.where(learner, own, other).astype(own.dtype), own, other)
         game = Game(jnp.bool_(True), learner, rival, theirs)
         source = jnp.where(learner, AGENT, OPPONENT).astype(jnp.int32)
-        return Decision(action, Hidden(memory, game), aux, source, memo=rival)
+        return Decision(action, HiddenState(memory, game), aux, source, memo=rival)
 
-    def report(self, state: Pool, rollout: Experience, moment: Moment) -> Pool:
+    def report(self, state: Pool, rollout: Experience, moment: ActContext) -> Pool:
         """Keep a copy of the agent if the next share of the run is over."""
         if self.opponents == "random":
             return state

@@ -15,7 +15,7 @@ from forage.behaviours.own import Own
 from forage.core import spaces, trust
 from forage.core.loading import Own as OwnClass
 from forage.core.loading import load_class, name_of
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Intervention, Moment, Scene
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState, Intervention, InterventionContext
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, Experience, ForageError, Spec
 
@@ -37,7 +37,9 @@ class Person(abc.ABC):
         return ()
 
     @abc.abstractmethod
-    def act(self, memory: PyTree[np.ndarray], scene: Scene) -> tuple[PyTree[np.ndarray] | None, PyTree[np.ndarray]]:
+    def act(
+        self, memory: PyTree[np.ndarray], scene: InterventionContext
+    ) -> tuple[PyTree[np.ndarray] | None, PyTree[np.ndarray]]:
         """Return the action to take in place of `scene.action`, or `None` to leave that, and the memory.
 
         The leaves of `scene` are those of one environment (of many agents, of one agent).
@@ -118,7 +120,7 @@ class Scripted(Person):
     def begin(self, spec: Spec) -> np.ndarray:
         return np.zeros((), bool)  # whether the person has taken over
 
-    def act(self, memory: Any, scene: Scene) -> tuple[Any, Any]:
+    def act(self, memory: Any, scene: InterventionContext) -> tuple[Any, Any]:
         script = self.script(scene.spec)
         assert script is not None
         danger = script.danger(scene.observation)
@@ -210,7 +212,7 @@ class Takeover(Behaviour):
     def attend(self, spec: Spec, num_envs: int) -> PyTree[np.ndarray]:
         return [self.someone().begin(spec) for _ in range(num_envs * spec.num_agents)]
 
-    def intervene(self, state: PyTree[np.ndarray], scene: Scene) -> Intervention:
+    def intervene(self, state: PyTree[np.ndarray], scene: InterventionContext) -> Intervention:
         shape, spec = scene.begins.shape, scene.spec
         if scene.clock.steps >= self.fraction * float(scene.clock.total):
             return Intervention(scene.action, np.zeros(shape, bool), state)
@@ -243,10 +245,10 @@ class Takeover(Behaviour):
     def hidden(self, agent: Agent, spec: Spec) -> PyTree[Array]:
         return self.around.hidden(agent, spec)
 
-    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         return self.around.act(state, hidden, observation, moment)
 
-    def report(self, state: Any, rollout: Experience, moment: Moment) -> Any:
+    def report(self, state: Any, rollout: Experience, moment: ActContext) -> Any:
         return self.around.report(state, rollout, moment)
 
     def truncate(self, state: Any, agent: Agent, clock: Clock) -> Any:

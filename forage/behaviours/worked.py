@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from forage.behaviours.checks import check_writes
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
 from forage.core.types import GUIDE, Spec
 
 
@@ -27,7 +27,7 @@ class Worked(Behaviour):
     def check(self, agent: Agent, spec: Spec) -> None:
         check_writes("A reference", agent, spec, grouped=False)
 
-    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         own = jax.eval_shape(lambda o, k: moment.own(hidden.agent, o, k)[2], observation, moment.key)
         aux = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), own)
         return Decision(observation["reference"], hidden, aux, jnp.int32(GUIDE))

@@ -123,7 +123,7 @@ def as_command(work: Callable[[], int | None]) -> NoReturn:
         unwritten = None if named else streams.probe()
         if unwritten is None and not named:
             raise  # neither standard output nor a file that was named
-        complain(streams.lost(unwritten) if unwritten else unusable(error))
+        complain(streams.describe_loss(unwritten) if unwritten else unusable(error))
         code = 2
     finally:
         warnings.showwarning = usual
@@ -131,7 +131,7 @@ def as_command(work: Callable[[], int | None]) -> NoReturn:
         if isinstance(unwritten, BrokenPipeError):
             code = code or 1
         elif not code and not streams.told:
-            complain(streams.lost(unwritten))
+            complain(streams.describe_loss(unwritten))
             code = 2
     if (compiling := sys.modules.get("forage.core.compiling")) is not None:
         # While programs still compile, it ends the process itself.

@@ -15,7 +15,7 @@ from forage.config.kinds import shown
 from forage.config.options import whole
 from forage.core import prng, spaces
 from forage.core.ports import Agent, Behaviour, Starts
-from forage.core.schedule import settled
+from forage.core.schedule import with_plain_numbers
 from forage.core.types import ForageError, Spec
 from forage.loop.learner import Learner
 from forage.nn.encoders import Own, is_image
@@ -112,13 +112,13 @@ def check_steps(agent: Agent, spec: Spec, steps: int, offline: bool) -> None:
 def check_sizes(agent: Agent, spec: Spec, given: dict[str, Any]) -> None:
     """Raise `ForageError` if layers are described to an agent that sees images and has no use for that."""
     asked = [name for name in ("hidden_sizes", "value_sizes", "layer_norm") if given.get(name)]
-    if not asked or not is_image(spaces.seen(spec.observation_space)):
+    if not asked or not is_image(spaces.observation_part(spec.observation_space)):
         return
 
     def shapes(agent: Agent) -> Any:
         return jax.eval_shape(lambda: agent.init(prng.key(0), spec))
 
-    agent = settled(agent)
+    agent = with_plain_numbers(agent)
     agent.check(spec)
     for name in asked:
         other: dict[str, Any] = {name: not given[name] if name == "layer_norm" else (*given[name], 1)}
@@ -140,7 +140,7 @@ def check_networks(agent: Agent, spec: Spec) -> None:
     if "optimiser" in options:
         check_optimiser(options["optimiser"])
     if (cls := options.get("encoder")) is not None:
-        check_encoder(cls, spaces.seen(spec.observation_space))
+        check_encoder(cls, spaces.observation_part(spec.observation_space))
 
 
 def check_encoder(cls: Any, space: Any) -> None:

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from forage.config.presets import ATARI, SMALL_IMAGES, SMALL_PPO, Preset, normalised, presets_of
 from forage.config.registry import fields, from_config, part_class, part_name, target_of
 from forage.core.ports import Agent, Behaviour, Memory, Rewards, Starts
-from forage.core.spaces import Tokens, describe, is_bounded_box, seen
+from forage.core.spaces import Tokens, describe, is_bounded_box, observation_part
 from forage.core.types import Spec
 from forage.nn.encoders import is_image
 from forage.nn.layers import is_large
@@ -37,7 +37,7 @@ class Rule(NamedTuple):
 
 def is_picture(spec: Spec) -> bool:
     """Return whether the observation is an image."""
-    return is_image(seen(spec.observation_space))
+    return is_image(observation_part(spec.observation_space))
 
 
 def reaches(spec: Spec) -> float:
@@ -62,7 +62,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "ppo",
         "small maps of bytes",
-        lambda spec, native: is_map(seen(spec.observation_space)),
+        lambda spec, native: is_map(observation_part(spec.observation_space)),
         MAPS,
         STUDY,
         normalised(),
@@ -77,7 +77,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "ppo",
         "small images",
-        lambda spec, native: is_picture(spec) and not is_large(seen(spec.observation_space)),
+        lambda spec, native: is_picture(spec) and not is_large(observation_part(spec.observation_space)),
         SMALL | {"activation": "relu"},
         STUDY,
         normalised(),
@@ -86,7 +86,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "ppo",
         "one number out of a few",
-        lambda spec, native: isinstance(seen(spec.observation_space), spaces.Discrete),
+        lambda spec, native: isinstance(observation_part(spec.observation_space), spaces.Discrete),
         SMALL_PPO,
         STUDY,
     ),

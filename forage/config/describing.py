@@ -12,7 +12,7 @@ from forage.config import options, registry
 from forage.config.options import hyphens
 from forage.config.ranges import range_words
 from forage.config.terminal import columns
-from forage.core.ranges import declared
+from forage.core.ranges import declared_range
 from forage.core.settings import Setting
 
 LEFT = 42  # columns for an option and its default
@@ -49,7 +49,7 @@ def environment_lines(name: str) -> Iterator[str]:
             yield from option_line(f"--env.{hyphens(option)}", value, "")
     elif registry.is_a(type(made), "Environment"):
         for field in registry.fields(type(made)):
-            allowed = declared(type(made), field.name)
+            allowed = declared_range(type(made), field.name)
             meaning = f"{field.help} ({allowed.words()})" if allowed else field.help
             yield from option_line(f"--env.{hyphens(field.name)}", getattr(made, field.name), meaning.strip())
     elif getattr(made, "id", "").startswith("text:"):

@@ -35,7 +35,7 @@ def taken(part: Tree) -> Tree:
         HELD[found] = network
         return dataclasses.replace(model, source=source, sha256=found, sizes=pretrained.sizes_of(network))
 
-    return pretrained.each(part, one)
+    return pretrained.map_pretrained(part, one)
 
 
 def with_weights(part: Tree) -> Tree:
@@ -54,7 +54,7 @@ def with_weights(part: Tree) -> Tree:
             )
         return dataclasses.replace(model, weights=network)
 
-    whole = pretrained.each(part, one)
+    whole = pretrained.map_pretrained(part, one)
     HELD.clear()
     return whole
 

@@ -10,7 +10,7 @@ from typing import Any
 from forage.config.kinds import check_fields
 from forage.config.packages import package_of
 from forage.core.errors import ForageError
-from forage.core.ranges import Range, declared
+from forage.core.ranges import Range, declared_range
 from forage.core.schedule import Schedule
 
 INFINITE = math.inf
@@ -117,7 +117,7 @@ one update would ruin the agent.
 
 def range_of(cls: type, field: str) -> Range | None:
     """Return the range of a part's field: the class's own, else the shared one; `None` if neither exists."""
-    if (found := declared(cls, field)) is not None:
+    if (found := declared_range(cls, field)) is not None:
         return found
     if field in RANGES:
         return Range(*RANGES[field], field in ABOVE, field in BELOW)

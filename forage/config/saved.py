@@ -50,7 +50,7 @@ def read_evaluation(directory: Path) -> dict[str, Any] | None:
     path = directory / "evaluation.json"
     if not path.exists() or not path.stat().st_size:
         return None
-    return records.read(path, records.wrong_evaluation)
+    return records.read_record(path, records.wrong_evaluation)
 
 
 def load_policy(

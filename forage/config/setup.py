@@ -50,7 +50,7 @@ from forage.core.errors import nearest
 from forage.core.host import HostEnvironment
 from forage.core.mesh import Devices, forced_devices, prepare_devices, size_of
 from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Rewards, Starts, Tasks
-from forage.core.schedule import has_function, is_schedule, is_scheduled, moments, settled
+from forage.core.schedule import has_function, is_schedule, is_scheduled, moments, with_plain_numbers
 from forage.core.sweep import members_of, settings_of
 from forage.core.types import ForageError, Spec
 from forage.data import demonstrations
@@ -63,12 +63,12 @@ from forage.loop.cluster.workers import NO_WORKERS, Workers
 from forage.loop.compatible import check_signatures
 from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.device.programs import as_arrays, vary
+from forage.loop.device.programs import as_arrays, batch_seeds
 from forage.loop.device.runner import DeviceRunner
-from forage.loop.host.loop import Way
+from forage.loop.host.loop import HostOptions
 from forage.loop.host.runner import HostRunner
 from forage.loop.host.runner import vary as vary_learner
-from forage.loop.host.starts import Hosted
+from forage.loop.host.starts import HostedEnvironment
 from forage.loop.learner import Learner
 from forage.loop.offline.loop import OfflineLoop
 from forage.loop.policy import check_actions
@@ -165,7 +165,7 @@ class Setup:
         """Return the memory with the agent's training data: the best episodes of a data set, or the rewards'
         returns.
         """
-        agent, rewards = settled(self.agent), self.rewards
+        agent, rewards = with_plain_numbers(self.agent), self.rewards
         told = agent.returns or agent.contexts
         if not (told or agent.best_episodes < 1):
             return memory
@@ -236,7 +236,7 @@ class Setup:
                 raise ForageError(f"{self.name} is stepped on the device, where no workers are needed; leave them out.")
             if hosts == 1:  # several have settled on theirs
                 prepare_devices(size_of(devices) if devices else forced_devices() or len(seeds))
-            varied = vary(self.loop(learns), as_arrays(numbers))
+            varied = batch_seeds(self.loop(learns), as_arrays(numbers))
             return DeviceRunner(varied, list(seeds), self.steps, devices, hosts > 1)
         if hosts > 1:
             raise ForageError(f"{self.name} runs on one host; several share native environments, such as CartPole-v1.")
@@ -269,11 +269,11 @@ class Setup:
         )
 
     @property
-    def way(self) -> Way:
+    def way(self) -> HostOptions:
         """Return the further options of a run on the host."""
         tasks = None if isinstance(self.tasks, Same) else self.tasks
         plain = isinstance(self.starts, Reset) and tasks is None
-        return Way(None if plain else self.starts, self.visits, tasks)
+        return HostOptions(None if plain else self.starts, self.visits, tasks)
 
     def check_host(self) -> None:
         """Raise `ForageError` if episodes cannot begin on the host as the parts say."""
@@ -300,7 +300,7 @@ class Setup:
         batch = self.environment(1)
         try:
             for tasks, starts in moments((self.tasks, self.starts)):
-                world = Hosted.of(batch, self.spec, starts.repeats, not same, starts.heeds)
+                world = HostedEnvironment.of(batch, self.spec, starts.repeats, not same, starts.follows_steps)
                 tasks.check(world)
                 starts.check(world, tasks)
             if self.starts.repeats and not batch.seeded:
@@ -436,15 +436,18 @@ def make_setup(
     if getattr(by_port["memory"], "inner", True) is None:
         within: dict[str, Any] = {"inner": default_memory(agent)}
         by_port["memory"] = dataclasses.replace(by_port["memory"], **within)
-    agent, by_port = demonstrations.sealed(agent), {port: demonstrations.sealed(part) for port, part in by_port.items()}
+    agent, by_port = (
+        demonstrations.with_hashes(agent),
+        {port: demonstrations.with_hashes(part) for port, part in by_port.items()},
+    )
     agent, by_port = models.taken(teachers.taken(agent)), models.taken(teachers.taken(by_port))
     check_groups(agent, by_port["starts"])
     check_behaviour(agent, by_port["behaviour"])
     offline = by_port["memory"].offline
-    by_port["memory"] = by_port["memory"].sealed()
+    by_port["memory"] = by_port["memory"].with_hashes()
     if offline:
         check_collects_nothing(agent, by_port["behaviour"], by_port["starts"], visits)
-    by_port["behaviour"] = behaviour = teachers.sealed(by_port["behaviour"])
+    by_port["behaviour"] = behaviour = teachers.with_hashes(by_port["behaviour"])
     if getattr(behaviour, "inner", behaviour) is None:
         inner: dict[str, Any] = {"inner": default_behaviour(agent)}
         by_port["behaviour"] = behaviour = dataclasses.replace(behaviour, **inner)
@@ -463,7 +466,7 @@ def make_setup(
     check_networks(agent, spec)
     if is_scheduled(agent):
         for which in (0, -1):
-            settled(agent, which).check(spec)
+            with_plain_numbers(agent, which).check(spec)
     swept = {key: [float(v) for v in values] for key, values in (sweep or {}).items()}
     numbers = [f.name for f in dataclasses.fields(agent) if isinstance(getattr(agent, f.name), float)]
     for key, values in swept.items():
@@ -477,7 +480,7 @@ def make_setup(
     for setting in settings_of(swept) if swept else ():
         member = dataclasses.replace(agent, **setting)
         check_ranges(member, agent_name)
-        settled(member).check(spec)
+        with_plain_numbers(member).check(spec)
     steps_from = ""
     steps = None if steps is None else whole("steps", steps)
     if steps is None and offline:

@@ -36,7 +36,7 @@ def taught(starts: Starts, environment: Environment) -> Starts:
     return dataclasses.replace(starts, teacher=solved(environment, starts))
 
 
-def sealed(behaviour: Behaviour) -> Behaviour:
+def with_hashes(behaviour: Behaviour) -> Behaviour:
     """Return the behaviour with the hash of its expert's agents, if that is a run and has none yet."""
     if not isinstance(behaviour, DAgger) or not isinstance(behaviour.expert, str) or behaviour.sha256:
         return behaviour  # what was sealed before may be gone where a run is only evaluated
@@ -58,7 +58,7 @@ def taken(part: Tree) -> Tree:
         agent = load_policy(path).agent
         return dataclasses.replace(policy, run=str(path), sha256=fingerprint(path / "agent.npz"), agent=agent)
 
-    return frozen.each(part, one)
+    return frozen.map_frozen_policies(part, one)
 
 
 def with_weights(part: Tree, spec: Spec) -> Tree:
@@ -78,7 +78,7 @@ def with_weights(part: Tree, spec: Spec) -> Tree:
         check_plays(found.spec, spec, path, "a base")
         return dataclasses.replace(policy, weights=jax.tree.map(jnp.asarray, found.state))
 
-    return frozen.each(part, one)
+    return frozen.map_frozen_policies(part, one)
 
 
 def check_plays(plays: Spec, spec: Spec, path: str, what: str) -> None:

@@ -90,7 +90,7 @@ def entries_in(config: dict[str, Any]) -> list[core.Entry]:
 
 def stored(where: str | os.PathLike[str], config: dict[str, Any], *given: Any) -> Any:
     """Guard imports for a configuration that was read from `where`; see `core.trust.stored`."""
-    return core.stored(where, unknown_in(config), given)
+    return core.guard_stored(where, unknown_in(config), given)
 
 
 def check(where: str | os.PathLike[str], config: dict[str, Any]) -> None:

@@ -221,20 +221,20 @@ def as_actions(space: spaces.Space[Any], value: Any, count: int) -> np.ndarray:
     chosen = is_choices(space)
     if isinstance(space, spaces.Box) and not chosen:
         return np.asarray(value, np.float32 if space.dtype.kind in "iu" else None)
-    parts = [(leaf, np.asarray(array).reshape(count, -1)) for leaf, array in paired(space, value)]
+    parts = [(leaf, np.asarray(array).reshape(count, -1)) for leaf, array in pair_leaves(space, value)]
     lows = [leaf.low if isinstance(leaf, spaces.Box) and chosen else getattr(leaf, "start", 0) for leaf, _ in parts]
     starts = [np.ravel(np.asarray(low)) for low in lows]
     return np.concatenate([array - start for (_, array), start in zip(parts, starts, strict=True)], axis=1)
 
 
-def paired(space: spaces.Space[Any], value: Any) -> Iterator[tuple[spaces.Space[Any], Any]]:
+def pair_leaves(space: spaces.Space[Any], value: Any) -> Iterator[tuple[spaces.Space[Any], Any]]:
     """Return the leaves of a space, each with its part of a value."""
     if isinstance(space, spaces.Dict):
         for key, part in space.items():
-            yield from paired(part, value[key])
+            yield from pair_leaves(part, value[key])
     elif isinstance(space, spaces.Tuple):
         for at, part in enumerate(space.spaces):
-            yield from paired(part, value[at])
+            yield from pair_leaves(part, value[at])
     else:
         yield space, value
 

@@ -95,7 +95,7 @@ def save(
             for i, (name, leaf) in enumerate(leaves):
                 whole = _on_host(leaf)[:rows] if rows else _on_host(leaf)
                 look(name, whole)
-                for part, array in _packed(whole).items():
+                for part, array in _pack_leaf(whole).items():
                     add(f"{part}{i}", array)
 
     write_atomically(path, write)
@@ -112,7 +112,7 @@ def _on_host(leaf: Any) -> np.ndarray:
     return array
 
 
-def _packed(leaf: np.ndarray) -> dict[str, np.ndarray]:
+def _pack_leaf(leaf: np.ndarray) -> dict[str, np.ndarray]:
     """Return the arrays that stand for a leaf: itself, or its blocks that hold anything, where most of them hold zeros.
 
     A memory that has begun to fill is all but empty, and would be gigabytes of zeros in every checkpoint. Numbers that
@@ -120,7 +120,7 @@ def _packed(leaf: np.ndarray) -> dict[str, np.ndarray]:
     """
     if leaf.dtype.isbuiltin == 2:
         bits = np.asarray(leaf, order="C").view(f"u{leaf.dtype.itemsize}")
-        return {**_packed(bits), "type": np.frombuffer(leaf.dtype.name.encode(), np.uint8)}
+        return {**_pack_leaf(bits), "type": np.frombuffer(leaf.dtype.name.encode(), np.uint8)}
     flat = np.ascontiguousarray(leaf).reshape(-1).view(np.uint8)
     blocks = flat[: flat.size // BLOCK * BLOCK].reshape(-1, BLOCK)
     filled = blocks.view(np.uint64).max(axis=1, initial=0) > 0
@@ -134,7 +134,7 @@ def _packed(leaf: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def _described(file: Archive, i: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def _read_shape(file: Archive, i: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return the shape and type of a leaf before it is read. Raise `ValueError` if they are invalid."""
     if f"leaf{i}" in file:
         shape, dtype, _ = file.described(f"leaf{i}")
@@ -155,7 +155,7 @@ def _described(file: Archive, i: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return shape, dtype
 
 
-def _unpacked(file: Archive, i: int) -> np.ndarray:
+def _unpack_leaf(file: Archive, i: int) -> np.ndarray:
     leaf = file[f"leaf{i}"] if f"leaf{i}" in file else _with_its_zeros(file, i)
     return leaf.view(file[f"type{i}"].tobytes().decode()) if f"type{i}" in file else leaf
 
@@ -205,7 +205,7 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 @contextlib.contextmanager
-def opened(path: str | Path) -> Iterator[Archive]:
+def open_archive(path: str | Path) -> Iterator[Archive]:
     """Open an archive of arrays (`.npz`) and close it, also a damaged one."""
     with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
         yield Archive(archive)
@@ -291,17 +291,17 @@ def _leaves(path: Path, prefix: str | None = None) -> tuple[dict[str, Any], dict
     """Return the header, and those leaves whose path begins with `prefix`: all with an empty one, without one none."""
 
     def read(i: int) -> np.ndarray:
-        with whole(path), opened(path) as file:
-            return _unpacked(file, i)  # checked by its CRC
+        with whole(path), open_archive(path) as file:
+            return _unpack_leaf(file, i)  # checked by its CRC
 
-    with whole(path), opened(path) as file:
+    with whole(path), open_archive(path) as file:
         header = _json(file, "header")
         if header["format"] not in READABLE:
             raise ForageError(f"{path} is a checkpoint of another format ({header['format']}).")
         if prefix is None:
             return header, {}
         wanted = [(i, name) for i, name in enumerate(_json(file, "names")) if name.startswith(prefix)]
-        return header, {name: Leaf(*_described(file, i), functools.partial(read, i)) for i, name in wanted}
+        return header, {name: Leaf(*_read_shape(file, i), functools.partial(read, i)) for i, name in wanted}
 
 
 @contextlib.contextmanager

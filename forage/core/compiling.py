@@ -171,7 +171,7 @@ def check_precision() -> None:
         )
 
 
-def known(options: dict[str, Any]) -> dict[str, Any]:
+def known_options(options: dict[str, Any]) -> dict[str, Any]:
     """Return the compiler options that this release of XLA knows; XLA refuses a program if it has an unknown option."""
     return {name: value for name, value in options.items() if _is_known(name, value)}
 
@@ -248,14 +248,14 @@ def kind(tree: PyTree[Any]) -> Hashable:
 
 
 @functools.lru_cache(maxsize=128)
-def shared(kind: Hashable, function: Any, once: bool = False, **options: Any) -> Any:
+def jit_shared(kind: Hashable, function: Any, once: bool = False, **options: Any) -> Any:
     """Jit `function` once for all arguments of one `kind`, so that different numbers share one trace and one program.
 
     The kinds used last are kept. What runs `once` is compiled quickly rather than well. `options` are those of
     `jax.jit`.
     """
     # JAX knows a function again, also in another `jit`; each kind has one of its own.
-    return jax.jit(functools.partial(function), compiler_options=known(QUICK) if once else None, **options)
+    return jax.jit(functools.partial(function), compiler_options=known_options(QUICK) if once else None, **options)
 
 
 def _classes(structure: Any) -> Iterator[type]:

@@ -109,6 +109,6 @@ def is_frozen(node: Any) -> bool:
     return isinstance(node, Frozen)
 
 
-def each(part: Tree, change: Callable[[Frozen], Frozen]) -> Tree:
+def map_frozen_policies(part: Tree, change: Callable[[Frozen], Frozen]) -> Tree:
     """Return a part with each frozen policy that it, or a part within it, holds, changed."""
     return jax.tree.map(lambda x: change(x) if is_frozen(x) else x, part, is_leaf=is_frozen)

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int, PyTree, UInt8
 
 from forage.core.errors import words_of
 from forage.core.records import printable
-from forage.core.spaces import check, describe, leaves, unknown
+from forage.core.spaces import check, describe, leaves, unknown_space
 from forage.core.types import ForageError, Spec, Step
 
 
@@ -70,10 +70,10 @@ class Conversation(NamedTuple):
         rows = [*self.said, *([("reference", self.reference)] if self.reference else [])]
         rows.append(("reward", f"{self.reward:g}{f', {self.verdict}' if self.verdict else ''}"))
         width = max(len(who) for who, _ in rows)
-        return "\n".join(f"{who:{width}}  {indented(what, width + 2)}" for who, what in rows)
+        return "\n".join(f"{who:{width}}  {indent_lines(what, width + 2)}" for who, what in rows)
 
 
-def indented(text: str, width: int) -> str:
+def indent_lines(text: str, width: int) -> str:
     """Return a text, printable, whose lines but the first stand `width` characters to the right."""
     return printable(text).replace("\n", "\n" + " " * width)
 
@@ -413,7 +413,7 @@ def array_dtype(space: gymnasium.Space[Any]) -> np.dtype:
     return np.dtype(np.int32 if fits else np.float32)
 
 
-class Expected(NamedTuple):
+class ArrayForm(NamedTuple):
     """The required shape and dtype of an array of a batch."""
 
     path: tuple[str, ...]  # in a Dict observation; empty otherwise
@@ -440,16 +440,16 @@ class Check:
         flags = (num_envs,) if num_agents == 1 else (num_envs, num_agents)
         for leaf in leaves(observation_space).values():
             if leaf.shape is None:
-                raise ForageError(f"{name} shows {describe(leaf)}. {unknown(leaf)}")
+                raise ForageError(f"{name} shows {describe(leaf)}. {unknown_space(leaf)}")
         self.space = observation_space
         self.single = not isinstance(observation_space, gymnasium.spaces.Dict)
         self.observations = [
-            Expected(path, (*flags, *(leaf.shape or ())), array_dtype(leaf))
+            ArrayForm(path, (*flags, *(leaf.shape or ())), array_dtype(leaf))
             for path, leaf in leaves(observation_space).items()
         ]
         shape = (*flags, len(reward_names)) if reward_names else flags
-        self.reward = Expected((), shape, np.dtype(np.float32))
-        self.flag = Expected((), flags, np.dtype(np.bool_))
+        self.reward = ArrayForm((), shape, np.dtype(np.float32))
+        self.flag = ArrayForm((), flags, np.dtype(np.bool_))
 
     def observation(self, when: str | int, observation: PyTree[np.ndarray]) -> None:
         """Check observations `[env, ...]`. `when` is the number of a step, or words."""
@@ -490,7 +490,7 @@ class Check:
                 f"{np.flatnonzero(both)[0]}; an adapter must let terminated win."
             )
 
-    def _array(self, when: str | int, what: str, array: Any, expected: Expected) -> None:
+    def _array(self, when: str | int, what: str, array: Any, expected: ArrayForm) -> None:
         path, shape, dtype = expected
         if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
             what = " ".join([what, ".".join(path)]).strip()

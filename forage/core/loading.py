@@ -48,7 +48,7 @@ def load_class(target: str, functions: bool = False) -> Any:
     Raises `ForageError` when the file, module or class is not there, and for whatever the module itself raises.
     """
     source, _, name = target.rpartition(":")
-    module, found = found_in(source, name)
+    module, found = find_in_module(source, name)
     if not isinstance(found, type) and not (functions and callable(found)):
         classes = [key for key, value in vars(module).items() if isinstance(value, type) and not key.startswith("_")]
         own = [key for key in classes if getattr(module, key).__module__ == module.__name__] or classes
@@ -60,7 +60,7 @@ def load_class(target: str, functions: bool = False) -> Any:
 def load_named(target: str) -> Any:
     """Import the function or class that `module:name` or `file.py:name` names, as `load_class` does."""
     source, _, name = target.rpartition(":")
-    module, found = found_in(source, name)
+    module, found = find_in_module(source, name)
     if not callable(found):
         there = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         near = difflib.get_close_matches(name, there, n=3, cutoff=0.4) or there[:5]
@@ -68,7 +68,7 @@ def load_named(target: str) -> Any:
     return found
 
 
-def found_in(source: str, name: str) -> tuple[Any, Any]:
+def find_in_module(source: str, name: str) -> tuple[Any, Any]:
     """Return a module, imported by name or from its file, and its attribute of this name; `None` if it has none."""
     module = load_file(source) if source.endswith(".py") else load_module(source)
     found: Any = module

@@ -93,7 +93,7 @@ def put(tree: PyTree[Array], to: PyTree[NamedSharding]) -> PyTree[Array]:
     return jax.tree.map(leaf, tree, to)
 
 
-def fetched(tree: PyTree[Array]) -> PyTree[Array]:
+def fetch(tree: PyTree[Array]) -> PyTree[Array]:
     """Return leaves in the memory of the host, keys as they are; all processes that share the devices must ask."""
     if jax.process_count() == 1:
         return jax.device_get(tree)
@@ -144,7 +144,7 @@ def whole(tree: PyTree[Array]) -> PyTree[Array]:
     return tree if ways() == 1 else jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, P()), tree)
 
 
-def drawn(rollout: PyTree[Array], rows: Int[Array, " row"]) -> PyTree[Array]:
+def take_rows(rollout: PyTree[Array], rows: Int[Array, " row"]) -> PyTree[Array]:
     """Return these rows, `time * num_envs + env`, of a rollout (leaves `time env ...`).
 
     Each device gives what it has of them, and the sum is shared out over them.

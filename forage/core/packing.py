@@ -67,16 +67,16 @@ class Unpackable(ForageError):
     """A value is neither plain data nor an object of a known type."""
 
 
-class Pickled(ForageError):
+class PickledState(ForageError):
     """A state was written as a pickle."""
 
 
-def never(cls: type) -> bool:
+def know_no_type(cls: type) -> bool:
     """Know no type but plain data."""
     return False
 
 
-def pack(value: Any, known: Known = never) -> bytes:
+def pack(value: Any, known: Known = know_no_type) -> bytes:
     """Return a value as bytes. Raise `Unpackable` for a value that is neither plain data nor of a known type.
 
     Plain data are numbers, texts, bytes, lists, tuples, dictionaries, sets, deques, arrays and generators of random
@@ -90,13 +90,13 @@ def pack(value: Any, known: Known = never) -> bytes:
     return b"".join([MAGIC, LENGTH.pack(len(text)), text, *writer.blobs])
 
 
-def unpack(data: bytes, known: Known = never) -> Any:
+def unpack(data: bytes, known: Known = know_no_type) -> Any:
     """Return the value that `pack` was given. Raise `ForageError` for bytes that it did not write.
 
     No constructor or method of a known type is called: its attributes are set as they were.
     """
     if data[:1] == PICKLED:
-        raise Pickled("A saved state is a pickle, of an older version of Forage or of others, which is not read.")
+        raise PickledState("A saved state is a pickle, of an older version of Forage or of others, which is not read.")
     try:
         if not data.startswith(MAGIC):
             raise ValueError("it does not begin as a state does")
@@ -170,8 +170,8 @@ class Writer:
         if cls is frozenset:
             return ["frozenset", [self.node(item) for item in value]]
         if issubclass(cls, np.dtype):
-            return ["dtype", described(value)]
-        return ["scalar", described(value.dtype), self.blob(np.asarray(value).tobytes())]
+            return ["dtype", dtype_to_json(value)]
+        return ["scalar", dtype_to_json(value.dtype), self.blob(np.asarray(value).tobytes())]
 
     def shared(self, value: Any, cls: type) -> list[Any]:
         """Return the JSON of a mutable value."""
@@ -189,7 +189,7 @@ class Writer:
                     raise Unpackable("An array of records with objects is no plain data.")
                 return ["objects", list(value.shape), [self.node(item) for item in value.reshape(-1)]]
             order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
-            return ["array", described(value.dtype), list(value.shape), order, self.blob(value.tobytes(order))]
+            return ["array", dtype_to_json(value.dtype), list(value.shape), order, self.blob(value.tobytes(order))]
         if cls is np.random.Generator:
             return ["generator", self.bits(value.bit_generator)]
         if cls is np.random.RandomState:
@@ -199,7 +199,7 @@ class Writer:
         if cls is np.random.SeedSequence:
             return ["seeds", self.seeds(value)]
         if cls is random.Random:
-            return ["random", Writer(never).node(value.getstate())]
+            return ["random", Writer(know_no_type).node(value.getstate())]
         return ["object", *self.named(cls), self.node(dict(attributes(value)))]
 
     def bits(self, bits: Any) -> list[Any]:
@@ -208,7 +208,7 @@ class Writer:
             raise Unpackable(f"{type(bits).__name__} is no generator of NumPy's own.")
         seeds = bits.seed_seq
         sown = self.seeds(seeds) if type(seeds) is np.random.SeedSequence else None
-        inner = Writer(never)
+        inner = Writer(know_no_type)
         state = inner.node(bits.state)
         return [type(bits).__name__, sown, state, self.blob(b"".join(inner.blobs))]
 
@@ -350,7 +350,7 @@ class Reader:
 
     def _random(self, node: Any) -> Any:
         found = random.Random()
-        found.setstate(Reader(memoryview(b""), never).value(node))
+        found.setstate(Reader(memoryview(b""), know_no_type).value(node))
         return self.keep(found)
 
     def _object(self, module: str, name: str, node: Any) -> Any:
@@ -370,7 +370,7 @@ class Reader:
         if name not in GENERATORS:
             raise ValueError(f"there is no generator {name}")
         made = getattr(np.random, name)(0 if sown is None else seeds_of(*sown))
-        made.state = Reader(memoryview(self.blob(place)), never).value(state)
+        made.state = Reader(memoryview(self.blob(place)), know_no_type).value(state)
         return made
 
     def type(self, module: str, name: str) -> Any:
@@ -414,7 +414,7 @@ def slots_of(cls: type) -> list[str]:
     return [name for name in named if name not in ("__dict__", "__weakref__")]
 
 
-def described(dtype: np.dtype[Any]) -> Any:
+def dtype_to_json(dtype: np.dtype[Any]) -> Any:
     """Return a dtype as JSON. Raise `Unpackable` for a dtype that NumPy's own files cannot store."""
     if dtype.hasobject or dtype.isbuiltin == 2 or not dtype.itemsize:
         raise Unpackable(f"Numbers of the type {dtype} are no plain data.")

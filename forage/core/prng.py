@@ -59,7 +59,7 @@ Words = UInt32[Array, "*shape"]
 
 
 @functools.partial(jax.jit, static_argnames="rotations")
-def _mixed(x: Words, y: Words, rotations: tuple[int, ...]) -> tuple[Words, Words]:
+def _mix(x: Words, y: Words, rotations: tuple[int, ...]) -> tuple[Words, Words]:
     """Mix some rounds. A function of its own as there are few of them in a program, and JAX writes each of them
     once.
     """
@@ -75,7 +75,7 @@ def threefry(key: UInt32[Array, "2"], high: Words, low: Words) -> tuple[Words, W
     schedule = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(PARITY))
     x, y = high + schedule[0], low + schedule[1]
     for group in range(5):
-        x, y = _mixed(x, y, ROTATIONS[group % 2])
+        x, y = _mix(x, y, ROTATIONS[group % 2])
         x = x + schedule[(group + 1) % 3]
         y = y + (schedule[(group + 2) % 3] + jnp.uint32(group + 1))
     return x, y
@@ -88,7 +88,7 @@ def _counter(shape: tuple[int, ...]) -> tuple[Words, Words]:
     return jnp.zeros_like(low), low
 
 
-def _apart(words: Words) -> Words:
+def _keep_apart(words: Words) -> Words:
     """Keep XLA from fusing a key with the numbers drawn from it, as LLVM would not end on both ciphers in one loop.
 
     From jaxlib 0.11.1 on, LLVM's loop vectoriser asks of every value in a loop whether only its first lane is used, and
@@ -106,7 +106,7 @@ def _seed(seed: Array) -> UInt32[Array, "2"]:
 
 @functools.partial(jax.jit, static_argnums=1)
 def _split(key: UInt32[Array, "2"], shape: tuple[int, ...]) -> UInt32[Array, "*shape 2"]:
-    return _apart(jnp.stack(threefry(key, *_counter(tuple(shape))), axis=-1))
+    return _keep_apart(jnp.stack(threefry(key, *_counter(tuple(shape))), axis=-1))
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))
@@ -119,7 +119,7 @@ def _random_bits(key: UInt32[Array, "2"], bit_width: int, shape: tuple[int, ...]
 
 @jax.jit
 def _fold_in(key: UInt32[Array, "2"], data: Array) -> UInt32[Array, "2"]:
-    return _apart(jnp.stack(threefry(key, jnp.uint32(0), jnp.asarray(data).astype(jnp.uint32))))
+    return _keep_apart(jnp.stack(threefry(key, jnp.uint32(0), jnp.asarray(data).astype(jnp.uint32))))
 
 
 FUSED = define_prng_impl(
@@ -139,7 +139,7 @@ def key(seed: int | Array) -> Key[Array, ""]:
 
 
 @jax.jit
-def folded(keys: Key[Array, " seed"], number: int | Array) -> Key[Array, " seed"]:
+def fold_keys(keys: Key[Array, " seed"], number: int | Array) -> Key[Array, " seed"]:
     """Other keys, made of each of these and a number."""
     return jax.vmap(lambda key: jax.random.fold_in(key, number))(keys)
 

@@ -41,7 +41,7 @@ Ranges = Mapping[str, Range]
 """By the name of a field. A part's `ranges: ClassVar[Ranges]` go before those that all parts share."""
 
 
-def declared(cls: type, field: str) -> Range | None:
+def declared_range(cls: type, field: str) -> Range | None:
     """Return the range of a field as its class or a base class declares it; `None` without one."""
     for base in cls.__mro__:
         if found := vars(base).get("ranges", {}).get(field):
@@ -54,7 +54,7 @@ def check_declared(cls: type, field: str, value: Any, name: str) -> None:
 
     What stands in for a number while a program is traced, and arrays, are not looked at.
     """
-    wanted = declared(cls, field)
+    wanted = declared_range(cls, field)
     if wanted is not None and isinstance(value, int | float) and not wanted.fits(value):
         raise ForageError(f"{field} of {name} is {wanted.words()}, not {value:g}.")
 

@@ -41,7 +41,7 @@ def parse(text: str) -> Any:
         found = json.loads(text)
         if text.count("[") + text.count("{") > DEEPEST:
             check_depth(found)
-        return cleaned(found) if MAY_CONTROL.search(text) else found
+        return clean_texts(found) if MAY_CONTROL.search(text) else found
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -57,18 +57,18 @@ def check_depth(value: Any) -> None:
         level = [one for items in inner for one in items if isinstance(one, list | dict)]
 
 
-def cleaned(value: Any) -> Any:
+def clean_texts(value: Any) -> Any:
     """Return plain data with its texts printable."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, list):
-        return [cleaned(item) for item in value]
+        return [clean_texts(item) for item in value]
     if isinstance(value, dict):
-        return {printable(key): cleaned(item) for key, item in value.items()}
+        return {printable(key): clean_texts(item) for key, item in value.items()}
     return value
 
 
-def read(path: Path, fits: Callable[[dict[str, Any]], str] = lambda found: "") -> dict[str, Any]:
+def read_record(path: Path, fits: Callable[[dict[str, Any]], str] = lambda found: "") -> dict[str, Any]:
     """Read a file of JSON that holds names with values.
 
     `fits` says what is wrong with them, or nothing. Raise `ForageError` if something is.

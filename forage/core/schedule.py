@@ -1,6 +1,6 @@
 """Numbers that change in the course of a run, as a part's field may hold them in place of a number.
 
-The loop puts the number of the moment in their place before it calls a part (`held`), so parts see plain numbers.
+The loop replaces them by numbers before it calls a part (`at_fraction`), so parts see plain numbers.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ class Schedule(equinox.Module):
 
     def __check_init__(self):
         if self.function is None:
-            parsed(self.words)
+            parse_schedule(self.words)
 
     def __call__(self, fraction: Any) -> Any:
         """Return the number of this moment of the run."""
-        function = self.function or made(*parsed(self.words))
+        function = self.function or make_schedule(*parse_schedule(self.words))
         return jnp.asarray(function(jnp.asarray(fraction, jnp.float32)), jnp.float32)
 
     def values(self) -> list[float]:
         """Return numbers between whose least and greatest all others lie; of a function, those at many moments."""
         if self.function is None:
-            return parsed(self.words)[1]
-        return sampled(self.function, self.words)
+            return parse_schedule(self.words)[1]
+        return sample_schedule(self.function, self.words)
 
     def __str__(self) -> str:
         return self.words or getattr(self.function, "__qualname__", repr(self.function))
@@ -82,7 +82,7 @@ def has_function(tree: Any) -> bool:
     return any(schedule.function is not None for schedule in schedules(tree))
 
 
-def held(tree: Any, fraction: Any) -> Any:
+def at_fraction(tree: Any, fraction: Any) -> Any:
     """Return a tree of parts with the number of this moment in place of each schedule; itself, where it has none."""
     if not is_scheduled(tree):
         return tree
@@ -101,7 +101,7 @@ def moments(tree: Any) -> list[Any]:
     return [jax.tree.map(lambda x, share=share: number(x, share), tree, is_leaf=is_schedule) for share in shares]
 
 
-def parsed(text: str) -> tuple[str, list[float], list[float]]:
+def parse_schedule(text: str) -> tuple[str, list[float], list[float]]:
     """Return the form of a schedule in words, its numbers, and the shares of the run at which its pieces end.
 
     Raises `ForageError` for what is no schedule.
@@ -134,7 +134,7 @@ def parsed(text: str) -> tuple[str, list[float], list[float]]:
     return form, [0.0, *numbers] if form == "warmup" else numbers, shares
 
 
-def made(form: str, numbers: list[float], shares: list[float]) -> Function:
+def make_schedule(form: str, numbers: list[float], shares: list[float]) -> Function:
     """Return the function that a schedule in words stands for."""
     ends: Any = shares  # Optax counts steps, and here the run is one step long
     if form == "step":
@@ -155,7 +155,7 @@ def made(form: str, numbers: list[float], shares: list[float]) -> Function:
     return optax.join_schedules([rise, lambda fraction: last + (numbers[1] - last) * cosine(fraction)], [until])
 
 
-def sampled(function: Function, name: str) -> list[float]:
+def sample_schedule(function: Function, name: str) -> list[float]:
     """Return the numbers of a function in the course of a run. Raise `ForageError` if it is no schedule."""
     try:
         found = [np.asarray(function(jnp.float32(share))) for share in np.linspace(0, 1, SAMPLES)]
@@ -177,7 +177,7 @@ def sampled(function: Function, name: str) -> list[float]:
     return [float(x) for x in found]
 
 
-def settled(tree: Any, which: int = 0) -> Any:
+def with_plain_numbers(tree: Any, which: int = 0) -> Any:
     """Return a tree of parts with plain numbers: the first ones of schedules, or with -1 the last ones.
 
     Looked at outside of programs, where a function of JAX would make JAX settle on its devices, words are plain.

@@ -71,7 +71,7 @@ def example(space: spaces.Space[Any]) -> PyTree[Array]:
     if isinstance(space, spaces.MultiDiscrete):
         return jnp.zeros(space.shape, jnp.int32)
     if space.shape is None:
-        raise ForageError(unknown(space))
+        raise ForageError(unknown_space(space))
     return jnp.zeros(space.shape, jax.dtypes.canonicalize_dtype(space.dtype))
 
 
@@ -355,7 +355,7 @@ def resize_box(box: spaces.Box, shape: tuple[int, ...]) -> spaces.Box:
 def reading(space: spaces.Space[Any]) -> list[str]:
     """Return a sentence for each part of an observation whose layout is not plainly height, width and channels."""
     lines = []
-    for path, leaf in leaves(seen(space)).items():
+    for path, leaf in leaves(observation_part(space)).items():
         found = picture(leaf)
         if found is None:
             continue
@@ -375,8 +375,10 @@ def nothing(space: spaces.Space[Any]) -> bool:
 
 def check(name: str, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
     """Raise `ForageError` for empty spaces of observations or actions, and for a mask that fits no action."""
-    if nothing(seen(observation_space)):
-        raise ForageError(f"{name} has observations in {describe(seen(observation_space))}: there is nothing to see.")
+    if nothing(observation_part(observation_space)):
+        raise ForageError(
+            f"{name} has observations in {describe(observation_part(observation_space))}: there is nothing to see."
+        )
     for path, leaf in leaves(observation_space).items():
         if leaf.shape is not None and 0 in leaf.shape:
             raise ForageError(f"{name} shows {'.'.join(path)}, in which there is nothing to see; leave that part out.")
@@ -415,7 +417,7 @@ class OneHot(spaces.Box):
         super().__init__(0.0, 1.0, (size,), np.float32)
 
 
-class Stacked(spaces.Box):
+class StackedBox(spaces.Box):
     """A box of the last `frames` observations, side by side on one axis, the oldest first.
 
     A box, for those who need not know; a replay keeps each observation once where it does.
@@ -426,7 +428,7 @@ class Stacked(spaces.Box):
         self.frames, self.axis = frames, axis % len(self.shape)
 
 
-def seen(space: spaces.Space[Any]) -> spaces.Space[Any]:
+def observation_part(space: spaces.Space[Any]) -> spaces.Space[Any]:
     """Return the space of the observation proper, without the entries next to it."""
     return space["observation"] if isinstance(space, spaces.Dict) and carries_more(space.spaces) else space
 
@@ -436,7 +438,7 @@ def central(space: spaces.Space[Any]) -> spaces.Space[Any] | None:
     return space[STATE] if isinstance(space, spaces.Dict) and carries_more(space) and STATE in space.spaces else None
 
 
-def fitted(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def fit_dtype(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return `value` in `dtype`. Raises `ValueError` if that would change it: a fraction, or a number too large."""
     if value.dtype == dtype:
         return value
@@ -511,7 +513,7 @@ def describe(space: spaces.Space[Any]) -> str:
     return str(space)
 
 
-def unknown(space: spaces.Space[Any]) -> str:
+def unknown_space(space: spaces.Space[Any]) -> str:
     """Say that a space is none of those that values travel in."""
     return (
         f"Spaces are boxes, discrete, multi-discrete, multi-binary, tokens or dictionaries of these, not {space}; "
@@ -545,7 +547,7 @@ def to_json(space: spaces.Space[Any]) -> dict[str, Any]:
         low, high = (b.flat[0].item() if b.size and (b == b.flat[0]).all() else b.tolist() for b in bounds)
         whole = {"whole": True} if isinstance(space, Whole) else {}
         return {"kind": "box", "low": low, "high": high, "shape": list(space.shape), "dtype": str(space.dtype), **whole}
-    raise ForageError(unknown(space))
+    raise ForageError(unknown_space(space))
 
 
 def from_json(data: dict[str, Any]) -> spaces.Space[Any]:

@@ -65,7 +65,7 @@ def tell(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-def lost(error: Exception) -> str:
+def describe_loss(error: Exception) -> str:
     """Say in a sentence without an end why standard output takes no more."""
     return f"Standard output could not be written ({getattr(error, 'strerror', None) or error})"
 

@@ -51,6 +51,6 @@ def best(
     return max(fits, key=lambda number: (worth[number // seeds], values[number]))
 
 
-def told(member: dict[str, Any]) -> str:
+def member_words(member: dict[str, Any]) -> str:
     """Return a member in words: `seed 1, learning_rate=0.001`."""
     return ", ".join([f"seed {member['seed']}", *(f"{name}={v:g}" for name, v in member.items() if name != "seed")])

@@ -64,7 +64,7 @@ def own_reward(rollout: Experience) -> Float[Array, "time env *objectives"]:
     return jnp.where(weight, rollout.reward, 0.0).sum(2) / jnp.maximum(weight.sum(2), 1)
 
 
-def truncated(told: Any, cut: Any) -> Any:
+def truncate_teams(told: Any, cut: Any) -> Any:
     """Return `truncated` of a `Step` or `Experience` (leaves `env *agent ...`), after which some episodes are cut,
     for all their agents. Works on JAX's arrays and NumPy's.
     """

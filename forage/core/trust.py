@@ -48,7 +48,9 @@ known_here: set[str] = set()
 
 
 @contextlib.contextmanager
-def stored(where: str | os.PathLike[str], entries: Iterable[Entry] = (), given: Iterable[Any] = ()) -> Iterator[None]:
+def guard_stored(
+    where: str | os.PathLike[str], entries: Iterable[Entry] = (), given: Iterable[Any] = ()
+) -> Iterator[None]:
     """Guard imports and construction within, because they are named by the run or file `where`.
 
     Args:
@@ -166,11 +168,11 @@ def files_of(source: str) -> list[Path]:
 def is_known(entry: Entry) -> bool:
     """Return whether the user trained with a file, trusts it, or has imported it in this process."""
     if "url" in entry:
-        return text_of(entry) in known()
-    return bool({entry["path"], text_of(entry)} & known()) or entry["path"] in imported()
+        return text_of(entry) in known_entries()
+    return bool({entry["path"], text_of(entry)} & known_entries()) or entry["path"] in imported_files()
 
 
-def imported() -> set[str]:
+def imported_files() -> set[str]:
     """Return the files of a person's own that this process has imported, or was started from: no library's."""
     libraries = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     others = (*filter(None, libraries), str(Path(__file__).parents[1]))
@@ -190,7 +192,7 @@ def store() -> Path:
     return Path(base) / "forage" / "trusted.jsonl"
 
 
-def known() -> set[str]:
+def known_entries() -> set[str]:
     """Return the trusted entries: paths of the user's own files, and entries by path and hash, or by address."""
     found = set(known_here)
     try:
@@ -212,7 +214,7 @@ def remember(where: str, entries: Iterable[Entry]) -> None:
 
 def keep(entry: Entry) -> None:
     """Keep an entry for this process and, where the person's own file can be written, for all later ones."""
-    if text_of(entry) in known():
+    if text_of(entry) in known_entries():
         return
     known_here.add(text_of(entry))
     path = store()

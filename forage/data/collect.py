@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core import prng
-from forage.core.compiling import QUICK, known
+from forage.core.compiling import QUICK, known_options
 from forage.core.ports import Environment
 from forage.core.types import ForageError, Step
 from forage.data.logged import Logged
@@ -78,7 +78,7 @@ def log_episodes(
         return (states, found.observation, going & ~(found.terminated | found.truncated)), row
 
     # It runs once: compiled quickly rather than well.
-    @functools.partial(jax.jit, compiler_options=known(QUICK))
+    @functools.partial(jax.jit, compiler_options=known_options(QUICK))
     def play(key: Key[Array, ""]) -> Any:
         start_key, key = jax.random.split(key)
         states, observations = jax.vmap(begin)(jax.random.split(start_key, episodes))

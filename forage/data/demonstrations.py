@@ -31,7 +31,7 @@ class Demonstrations(Part):
     sha256: str = equinox.field(static=True, default="")  # hash of the file; taken when a run begins
     data: Experience | None = None  # leaves `transition ...`, once the file was read
 
-    def sealed(self) -> Demonstrations:
+    def with_hashes(self) -> Demonstrations:
         """Return the same with an absolute path and the file's hash, unless it has one already."""
         path = Path(self.file).expanduser().absolute()
         return dataclasses.replace(self, file=str(path), sha256=self.sha256 or formats.fingerprint(path))
@@ -115,9 +115,9 @@ def are_demonstrations(node: Any) -> bool:
     return isinstance(node, Demonstrations)
 
 
-def sealed(part: Tree) -> Tree:
+def with_hashes(part: Tree) -> Tree:
     """Return a part with the hash of each file of demonstrations that it, or a part within it, names."""
-    return jax.tree.map(lambda x: x.sealed() if are_demonstrations(x) else x, part, is_leaf=are_demonstrations)
+    return jax.tree.map(lambda x: x.with_hashes() if are_demonstrations(x) else x, part, is_leaf=are_demonstrations)
 
 
 def opened(part: Tree, spec: Spec) -> Tree:

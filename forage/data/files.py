@@ -91,7 +91,7 @@ def name_leaves(name: str, tree: PyTree[np.ndarray]) -> dict[str, np.ndarray]:
 def read(path: Path) -> tuple[Transitions, dict[str, Any]]:
     """Read a data set and its header. Raise `ForageError` if the file is missing, damaged or of another kind."""
     try:
-        with checkpoint.opened(path) as archive:
+        with checkpoint.open_archive(path) as archive:
             header = read_text(path, archive)
             known = {name: archive[name] for name in archive.files if name != "header"}  # each checked by its CRC
     except FileNotFoundError:
@@ -111,7 +111,7 @@ def read_header(path: Path) -> dict[str, Any]:
         inside = sorted(file.name for file in path.glob("*.npz"))
         raise ForageError(f"{path} is a folder; name one file" + (f", such as {inside[0]} in it." if inside else "."))
     try:
-        with checkpoint.opened(path) as archive:
+        with checkpoint.open_archive(path) as archive:
             return read_text(path, archive)
     except FileNotFoundError:
         raise ForageError(f"There is no data set {path}; forage data record RUN --output FILE writes one.") from None

@@ -10,6 +10,26 @@ import jax
 from forage.core.ports import Agent, Behaviour, Environment, Memory, Part, Rewards
 from forage.core.types import BONUS, Experience, ForageError, Spec
 
+RENAMES = {
+    "heed": "on_step",
+    "heeds": "follows_steps",
+    "hears_rewards": "return_conditioned",
+    "looks_at_data": "needs_whole_dataset",
+    "primed": "init_from_dataset",
+    "renew": "reset_networks",
+    "sealed": "with_hashes",
+}
+"""Methods and class variables of ports by their former names, with today's."""
+
+
+def check_names(*parts: Part) -> None:
+    """Raise `ForageError` if a part defines a method of its port by a former name, which is never called."""
+    for cls in {cls for part in parts for cls in type(part).__mro__}:
+        for former in sorted(RENAMES.keys() & vars(cls).keys()):
+            kind = str(cls.__annotations__.get(former, "ClassVar")) if "__annotations__" in vars(cls) else "ClassVar"
+            if "ClassVar" in kind:  # and no option of the part
+                raise ForageError(f"{cls.__name__} defines {former}, which is called {RENAMES[former]} now; rename it.")
+
 
 def check_signatures(part: Part, **methods: str) -> None:
     """Raise `ForageError` for a part whose methods, by name, do not accept the loop's arguments."""
@@ -43,7 +63,7 @@ def check_source(agent: Agent, behaviour: Behaviour, memory: Memory) -> None:
 def check_primed(agent: Agent, memory: Memory) -> None:
     """Raise `ForageError` for an agent that looks at a whole data set first, of which not all is in memory."""
     whole = memory.transitions is None or isinstance(memory.transitions, Experience)  # none: nothing is learned
-    if agent.looks_at_data and not whole:
+    if agent.needs_whole_dataset and not whole:
         raise ForageError(
             f"{type(agent).__name__} looks at the whole data set before it learns, and a folder of arrays is never in "
             f"memory as a whole; forage data convert FOLDER FILE.npz makes one file of it."
@@ -52,7 +72,7 @@ def check_primed(agent: Agent, memory: Memory) -> None:
 
 def check_paid(agent: Agent, rewards: Rewards, memory: Memory, spec: Spec) -> None:
     """Raise `ForageError` if a return-conditioned agent would condition on rewards other than those it learns from."""
-    if not agent.hears_rewards:
+    if not agent.return_conditioned:
         return
     who = type(agent).__name__
     if not memory.offline:
@@ -162,7 +182,7 @@ def check_group(agent: Agent, part: Any, port: str) -> None:
 
 def check_judge(agent: Agent, part: Any) -> None:
     """Raise `ForageError` if a part needs the agent's judgement and the agent gives none."""
-    if part.judged and not agent.judges:
+    if part.judged and not agent.has_estimates:
         raise ForageError(
             f"{type(part).__name__} needs an agent that judges its rollouts (Agent.judge), and "
             f"{type(agent).__name__} does not; ppo does."

@@ -16,7 +16,7 @@ from forage.core.checkpoint import is_key, named_leaves
 from forage.core.errors import ForageError
 from forage.core.plain import dumps
 from forage.loop.plain import FORMAT, OPERATIONS, ROWS, PlainProgram
-from forage.loop.program import Operation, Program, Slot, traced, uses
+from forage.loop.program import Operation, Program, Slot, trace, uses
 
 if TYPE_CHECKING:
     from forage.loop.policy import Policy
@@ -52,9 +52,9 @@ def greedy(policy: Policy, batch: bool = False) -> Program:
     if batch:
         rows = symbolic_shape("rows")
         examples = jax.tree.map(lambda x: jax.ShapeDtypeStruct((*rows, *x.shape), x.dtype), examples)
-        program = traced(jax.vmap(act, in_axes=(0, 0, None)), *examples, bits)
+        program = trace(jax.vmap(act, in_axes=(0, 0, None)), *examples, bits)
     else:
-        program = traced(act, *examples, bits)
+        program = trace(act, *examples, bits)
     *inputs, key = program.inputs
     if uses(program, [key]):
         raise ForageError(f"{name} draws at random even when it acts greedily, which a file cannot.")
@@ -70,7 +70,7 @@ def check_greedy(policy: Policy) -> None:
         )
 
 
-def numbered(tree: Any) -> Any:
+def number_leaves(tree: Any) -> Any:
     """Return a tree of dictionaries with the number of each leaf in its place."""
     leaves, structure = jax.tree.flatten(tree)
     return jax.tree.unflatten(structure, range(len(leaves)))
@@ -90,13 +90,13 @@ def about(policy: Policy) -> dict[str, Any]:
 def to_numpy(policy: Policy, path: Path) -> None:
     """Write the policy for `PlainPolicy`: numbers, and which operations to do with them."""
     check_greedy(policy)
-    operations, known, results = described(greedy(policy, batch=True))
+    operations, known, results = program_words(greedy(policy, batch=True))
     memory = jax.tree.leaves(policy._start)
     action = jax.eval_shape(lambda: spaces.example(policy.spec.action_space))
     words = about(policy) | {
         "format": FORMAT,
-        "observation": numbered(policy._like),
-        "action": numbered(action),
+        "observation": number_leaves(policy._like),
+        "action": number_leaves(action),
         "memories": len(memory),
         "inputs": [[str(x.dtype), list(x.shape)] for x in jax.tree.leaves(policy._like)],
         "operations": operations,
@@ -110,10 +110,10 @@ def to_numpy(policy: Policy, path: Path) -> None:
 def plain(policy: Policy) -> PlainProgram:
     """Return the batch program of `PlainPolicy`. Raise `ForageError` if NumPy cannot act greedily."""
     program = greedy(policy, batch=True)
-    return PlainProgram(*described(program), inputs=len(program.inputs))
+    return PlainProgram(*program_words(program), inputs=len(program.inputs))
 
 
-def described(program: Program) -> tuple[list[Any], dict[str, np.ndarray], list[Any]]:
+def program_words(program: Program) -> tuple[list[Any], dict[str, np.ndarray], list[Any]]:
     """Return a program of batches in the words of `PlainProgram`: operations, the numbers they need, and results."""
     known: dict[str, np.ndarray] = {}
 
@@ -166,7 +166,7 @@ def _first(operation: Operation) -> dict[str, Any]:
     return {"axis": operation.params["axes"][0], "dtype": str(np.dtype(operation.params["index_dtype"]))}
 
 
-def _sliced(operation: Operation) -> dict[str, Any]:
+def _slice(operation: Operation) -> dict[str, Any]:
     params = operation.params
     strides = params["strides"] or (1,) * len(params["start_indices"])
     limit = [size if isinstance(size, int) else None for size in params["limit_indices"]]
@@ -188,7 +188,7 @@ NUMPY: dict[str, tuple[str, Callable[[Operation], dict[str, Any]]]] = {
     "transpose": ("transpose", lambda o: {"axes": list(o.params["permutation"])}),
     "concatenate": ("concatenate", lambda o: {"axis": o.params["dimension"]}),
     "split": ("split", lambda o: {"sizes": list(o.params["sizes"]), "axis": o.params["axis"]}),
-    "slice": ("slice", _sliced),
+    "slice": ("slice", _slice),
     "reduce_sum": ("sum", _axes),
     "reduce_max": ("largest", _axes),
     "reduce_min": ("smallest", _axes),

@@ -12,26 +12,27 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import mesh, prng, spaces, team
 from forage.core.ports import (
+    ActContext,
     Agent,
     Behaviour,
     Decision,
     Environment,
-    Hidden,
-    Judgement,
+    HiddenState,
     Memory,
     Metrics,
-    Moment,
     Part,
     Rewards,
+    ValueEstimates,
     World,
 )
-from forage.core.schedule import held, settled
+from forage.core.schedule import at_fraction, with_plain_numbers
 from forage.core.types import AGENT, BONUS, GONE, NOBODY, OPPONENT, OUTCOME, Clock, Experience, Spec
 from forage.loop.compatible import (
     check_asked,
     check_ends,
     check_group,
     check_judge,
+    check_names,
     check_paid,
     check_primed,
     check_signatures,
@@ -55,7 +56,8 @@ class Learner(Part):
 
     def check(self, environment: Environment | None = None) -> None:
         """Raise `ForageError` if parts and environment do not fit together. `None`: it is on the host."""
-        plain = settled(self)
+        plain = with_plain_numbers(self)
+        check_names(plain.agent, plain.behaviour, plain.rewards, plain.memory)
         plain.rewards.check(plain.spec)
         plain.agent.check(plain.spec)
         check_asked(plain.agent, plain.rewards, plain.spec)
@@ -86,11 +88,11 @@ class Learner(Part):
         self, key: Key[Array, ""], environment: Environment | None = None, mark: PyTree[Array] = ()
     ) -> LearnerState:
         """Make the first state. `environment`: as in `check`. `mark`: an example of `Experience.mark`."""
-        now = held(self, 0.0)
+        now = at_fraction(self, 0.0)
         keys = jax.random.split(key, 3)
         agent_state = now.agent.init(keys[0], now.spec)
         if isinstance(data := now.memory.transitions, Experience):
-            agent_state = now.agent.primed(agent_state, data)
+            agent_state = now.agent.init_from_dataset(agent_state, data)
         behaviour_state = now.behaviour.init(keys[1], now.agent, now.spec)
         streams = now.agent.num_envs * now.spec.num_agents
         example = now.example(agent_state, behaviour_state, mark, environment)
@@ -115,12 +117,12 @@ class Learner(Part):
         environment: Environment | None = None,
     ) -> Experience:
         """Return a zero transition of one agent, with the shapes and dtypes of a rollout."""
-        now = held(self, 0.0)
+        now = at_fraction(self, 0.0)
         observation = spaces.example(now.spec.observation_space)
 
         def decide() -> Decision:
-            hidden = Hidden(now.agent.hidden(now.spec), now.behaviour.hidden(now.agent, now.spec))
-            moment = Moment(now.agent, agent_state, now.spec, Clock(jnp.int32(0), jnp.float32(1)), prng.key(0))
+            hidden = HiddenState(now.agent.hidden(now.spec), now.behaviour.hidden(now.agent, now.spec))
+            moment = ActContext(now.agent, agent_state, now.spec, Clock(jnp.int32(0), jnp.float32(1)), prng.key(0))
             if now.agent.looks_ahead and environment is not None:
                 moment = moment._replace(world=World(environment, environment.reset(prng.key(0))[0]))
             return now.behaviour.act(behaviour_state, hidden, observation, moment)
@@ -151,7 +153,7 @@ class Learner(Part):
     def act(
         self,
         state: LearnerState,
-        hidden: Hidden,
+        hidden: HiddenState,
         observation: PyTree[Array],
         clock: Clock,
         key: Key[Array, ""],
@@ -163,12 +165,14 @@ class Learner(Part):
         Where the behaviour intervenes on the host, the host tells them. `world`: that environment as it stands, where
         it is native.
         """
-        now = held(self, clock.fraction)
+        now = at_fraction(self, clock.fraction)
 
-        def one(hidden: Hidden, observation: PyTree[Array], key: Key[Array, ""], agent: Int[Array, ""]) -> Decision:
+        def one(
+            hidden: HiddenState, observation: PyTree[Array], key: Key[Array, ""], agent: Int[Array, ""]
+        ) -> Decision:
             who = env * now.spec.num_agents + agent
             ahead = world if now.agent.looks_ahead else None
-            moment = Moment(now.agent, state.agent, now.spec, clock, key, who, ahead)
+            moment = ActContext(now.agent, state.agent, now.spec, clock, key, who, ahead)
             decision = now.behaviour.act(state.behaviour, hidden, observation, moment)
             source = decision.source
             if (present := spaces.present(observation)) is not None:
@@ -181,17 +185,17 @@ class Learner(Part):
 
         return now.by_agent(one)(hidden, observation, key)
 
-    def acted(self, state: LearnerState, hidden: Hidden, action: PyTree[Array]) -> Hidden:
+    def acted(self, state: LearnerState, hidden: HiddenState, action: PyTree[Array]) -> HiddenState:
         """Tell the memory of one agent which action was taken."""
         return hidden._replace(agent=self.agent.acted(state.agent, hidden.agent, action))
 
     def paid(self, state: LearnerState, hidden: PyTree[Array], reward: Float[Array, " env"]) -> PyTree[Array]:
         """Update the memories of agents (leaves `env ...`) with the rewards of their steps, for an agent that
-        `hears_rewards`.
+        `return_conditioned`.
         """
-        if not self.agent.hears_rewards:
+        if not self.agent.return_conditioned:
             return hidden
-        return jax.vmap(held(self, 1.0).agent.paid, in_axes=(None, 0, 0))(state.agent, hidden, reward)
+        return jax.vmap(at_fraction(self, 1.0).agent.paid, in_axes=(None, 0, 0))(state.agent, hidden, reward)
 
     def by_agent(self, act: Callable[..., Any]) -> Callable[..., Any]:
         """Map `act(hidden, observation, key, agent)` of one agent over all agents of one environment."""
@@ -207,7 +211,7 @@ class Learner(Part):
         memory = team.memory(self.agent, self.spec)
         if not explore:
             return memory
-        return Hidden(memory, team.repeat(self.behaviour.hidden(self.agent, self.spec), self.spec.num_agents))
+        return HiddenState(memory, team.repeat(self.behaviour.hidden(self.agent, self.spec), self.spec.num_agents))
 
     def play(
         self,
@@ -222,7 +226,7 @@ class Learner(Part):
 
         `world`: as in `act`. Schedules count as they end.
         """
-        now = held(self, 1.0)
+        now = at_fraction(self, 1.0)
         ahead: dict[str, Any] = {"world": world} if now.agent.looks_ahead else {}
 
         def one(hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], _: Int[Array, ""]):
@@ -230,7 +234,7 @@ class Learner(Part):
                 return now.agent.act(state.agent, hidden, observation, key, explore, **ahead)[:2]
 
             # Where a program serves both ways, XLA computes once what they share, which is the network.
-            chosen = act(sampled) if isinstance(sampled, bool) else either(sampled, act(True), act(False))
+            chosen = act(sampled) if isinstance(sampled, bool) else choose_tree(sampled, act(True), act(False))
             action, after = chosen
             return action, now.agent.acted(state.agent, after, action)
 
@@ -243,15 +247,15 @@ class Learner(Part):
 
         Metrics are means over the updates made; all are zero, and `updates` too, before `learning_starts`.
         """
-        now = held(self, clock.fraction)
+        now = at_fraction(self, clock.fraction)
         reward_key, sample_key, learn_key = jax.random.split(key, 3)
         behaviour_key = jax.random.fold_in(key, prng.BEHAVIOUR)
         agents = now.spec.num_agents
         rollout = team.as_streams(rollout, agents)
-        moment = Moment(now.agent, state.agent, now.spec, clock, behaviour_key)
+        moment = ActContext(now.agent, state.agent, now.spec, clock, behaviour_key)
         behaviour_state = now.behaviour.report(state.behaviour, rollout, moment)
         rollout = rollout._replace(memo=())
-        heard = named(rollout, now.spec)
+        heard = name_rewards(rollout, now.spec)
         rewards_state, note, reward_metrics = now.reward(state, heard, clock, reward_key)
         rollout = now.by_team(rollout._replace(note=note))
         if now.memory.tells_returns:
@@ -317,7 +321,7 @@ class Learner(Part):
     ) -> tuple[tuple[State, State], Metrics]:
         """Learn from one batch. Carries the states of agent and memory; `clock` reads as after the newest rollout."""
         agent_state, memory_state = carry
-        moment = Moment(self.agent, agent_state, self.spec, self.rows(clock), sample_key, upcoming=upcoming)
+        moment = ActContext(self.agent, agent_state, self.spec, self.rows(clock), sample_key, upcoming=upcoming)
         size, length = self.agent.batch_size, self.agent.segment
         memory_state = self.memory.turn(memory_state, size, length, moment)
         batch = self.memory.sample(memory_state, size, length, moment)
@@ -325,14 +329,14 @@ class Learner(Part):
         batch = batch._replace(experience=mesh.split(experience, 1))
         agent_state, metrics, errors = self.agent.learn(agent_state, batch, clock, learn_key)
         renew_key = jax.random.fold_in(learn_key, prng.RENEWAL)
-        agent_state, more = self.agent.renew(agent_state, batch, renew_key, self.spec)
+        agent_state, more = self.agent.reset_networks(agent_state, batch, renew_key, self.spec)
         return (agent_state, self.memory.report(memory_state, batch, errors)), metrics | more
 
     def study(
         self, state: LearnerState, clock: Clock, key: Key[Array, ""], next_key: Key[Array, ""]
     ) -> tuple[LearnerState, Metrics]:
         """Learn from one batch of an `offline` memory, which is never added to. `next_key`: that of the next call."""
-        now = held(self, clock.fraction)
+        now = at_fraction(self, clock.fraction)
         sample_key, learn_key = jax.random.split(key)
         upcoming = jax.random.split(next_key)[0]
         carry, metrics = now.update((state.agent, state.memory), state.rewards, clock, sample_key, learn_key, upcoming)
@@ -343,7 +347,9 @@ class Learner(Part):
         if self.joint:
             experience = team.as_streams(experience, self.spec.num_agents)
         outcome = experience.reward
-        experience = taken(self.rewards.relabel(rewards_state, named(experience, self.spec)), self.agent.streams)
+        experience = take_streams(
+            self.rewards.relabel(rewards_state, name_rewards(experience, self.spec)), self.agent.streams
+        )
         if self.agent.outcomes:
             experience = experience._replace(rewards={**experience.rewards, OUTCOME: outcome})
         return self.by_team(experience)
@@ -357,20 +363,20 @@ class Learner(Part):
         agents = 1 if self.joint else self.spec.num_agents
         return clock if agents == 1 else Clock(clock.steps * agents, clock.total * agents)
 
-    def judgement(self, agent_state: State, rewards_state: State, rollout: Experience) -> Judgement:
+    def judgement(self, agent_state: State, rewards_state: State, rollout: Experience) -> ValueEstimates:
         """Return the agent's judgement of a rollout, leaves `time stream`."""
         return self.agent.judge(agent_state, self.relabelled(rewards_state, rollout))
 
-    def judge(self, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> Judgement:
+    def judge(self, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> ValueEstimates:
         """Return the agent's judgement of a rollout (leaves `time env *agent ...`), its mean over many agents.
 
         State, clock and key are those that `learn` gets. Rewards are as `learn` will see them, once their part has
         learned from the rollout; in one program XLA computes once what both share.
         """
-        now = held(self, clock.fraction)
+        now = at_fraction(self, clock.fraction)
         agents = now.spec.num_agents
         rollout = team.as_streams(rollout, agents)._replace(memo=())
-        heard, reward_key = named(rollout, now.spec), jax.random.split(key, 3)[0]
+        heard, reward_key = name_rewards(rollout, now.spec), jax.random.split(key, 3)[0]
         rewards_state, note, _ = now.reward(state, heard, clock, reward_key)
         judgement = now.judgement(state.agent, rewards_state, now.by_team(rollout._replace(note=note)))
         if agents == 1 or now.joint:
@@ -379,7 +385,7 @@ class Learner(Part):
 
     def truncate(self, state: LearnerState, clock: Clock) -> LearnerState:
         """Truncate the unfinished episodes, which were lost. `clock` reads as it does after the newest rollout."""
-        now = held(self, clock.fraction)
+        now = at_fraction(self, clock.fraction)
         return state._replace(
             agent=now.agent.truncate(state.agent),
             behaviour=now.behaviour.truncate(state.behaviour, now.agent, clock),
@@ -388,13 +394,13 @@ class Learner(Part):
         )
 
 
-def named(experience: Experience, spec: Spec) -> Experience:
+def name_rewards(experience: Experience, spec: Spec) -> Experience:
     """Add each of the environment's several rewards by name to their vector."""
     each = {name: experience.reward[..., i] for i, name in enumerate(spec.reward_names)}
     return experience._replace(rewards=each)
 
 
-def taken(experience: Experience, streams: tuple[str, ...]) -> Experience:
+def take_streams(experience: Experience, streams: tuple[str, ...]) -> Experience:
     """Keep the streams that an agent takes, and add a bonus that it does not take to the reward."""
     rewards = experience.rewards
     if BONUS in rewards and BONUS not in streams:
@@ -417,7 +423,7 @@ class Episodes(NamedTuple):
     length: Float[Array, ""]
 
 
-class Tally(NamedTuple):
+class ChunkStats(NamedTuple):
     """The contribution of one turn of the loop to a report; of many turns, their sum."""
 
     episodes: Episodes
@@ -437,15 +443,15 @@ class Report(NamedTuple):
     infos: dict[str, tuple[Array, Array]] = {}  # of episodes' last steps: sums of what the environment says, and counts
 
 
-def either(first: Bool[Array, ""], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:
+def choose_tree(first: Bool[Array, ""], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:
     """Return one of two trees, leaf by leaf."""
     return jax.tree.map(lambda yes, no: jnp.where(first, yes, no), yes, no)
 
 
-def select(ended: Bool[Array, "env *agent"], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:
+def where_tree(ended: Bool[Array, "env *agent"], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:
     """`where`, leaf by leaf, over the leading axes. Zero may stand for either tree."""
     if isinstance(yes, int):
-        return select(~ended, no, yes)
+        return where_tree(~ended, no, yes)
     if isinstance(no, int):
         no = jax.tree.map(jnp.zeros_like, yes)
 

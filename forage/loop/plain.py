@@ -140,7 +140,7 @@ class PlainPolicy:
         found = self._program(number, [*self._memory, *given])
         self._memory = [np.array(x) for x in found[: len(self._start)]]
         actions = found[len(self._start) :]
-        return _shaped(self._action, [_first(x) for x in actions] if one else actions)
+        return _unflatten(self._action, [_first(x) for x in actions] if one else actions)
 
 
 def _first(rows: np.ndarray) -> Any:
@@ -158,11 +158,11 @@ def _flat(structure: Any, value: Any) -> list[Any]:
     return [leaf for name in sorted(structure) for leaf in _flat(structure[name], value[name])]
 
 
-def _shaped(structure: Any, leaves: list[Any]) -> Any:
+def _unflatten(structure: Any, leaves: list[Any]) -> Any:
     """Return the inverse of `_flat`: `structure` has the number of each leaf in its place."""
     if not isinstance(structure, dict):
         return leaves[structure]
-    return {name: _shaped(inner, leaves) for name, inner in structure.items()}
+    return {name: _unflatten(inner, leaves) for name, inner in structure.items()}
 
 
 def _dot_general(x: Any, y: Any, axes: Any) -> Any:

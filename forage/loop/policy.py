@@ -16,8 +16,8 @@ from forage.core import checkpoint, prng, spaces, team
 from forage.core.compiling import Flat, on_host
 from forage.core.loading import FILE, load_file
 from forage.core.ports import Agent, World
-from forage.core.schedule import held
-from forage.core.sweep import told
+from forage.core.schedule import at_fraction
+from forage.core.sweep import member_words
 from forage.core.types import ForageError, Spec
 from forage.loop.plain import PlainProgram
 
@@ -65,7 +65,7 @@ class Policy:
     members, settings, evaluated = 1, 1, False  # among how many, of how many settings, it was chosen by evaluation
 
     def __init__(self, agent: Agent, state: Any, spec: Spec, sampled: bool = False):
-        agent = held(agent, 1.0)
+        agent = at_fraction(agent, 1.0)
         self.agent, self.state, self.spec, self.sampled = agent, state, spec, sampled
         self._flat = Flat.of(state)
 
@@ -108,7 +108,7 @@ class Policy:
         self.reset()
 
     def __repr__(self) -> str:
-        which = f", {told(self.member)}" if self.member else ""
+        which = f", {member_words(self.member)}" if self.member else ""
         remembers = ", remembers within an episode" if self.remembers else ""
         how = "sampled" if self.sampled else "greedy"
         return f"<Policy: {type(self.agent).__name__} on {self.spec.name}{which}, {how} actions{remembers}>"
@@ -128,7 +128,8 @@ class Policy:
             why = f"the best seed of the best of {self.settings} settings in evaluation,"
         names = " and ".join(["seed", *(name for name in self.member if name != "seed")])
         return (
-            f"Took {told(self.member)}: {why} of {self.members} trained agents; {names} can be named to take another."
+            f"Took {member_words(self.member)}: {why} of {self.members} trained agents; "
+            f"{names} can be named to take another."
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -142,7 +143,7 @@ class Policy:
                 f"it is to act: forage.load({where})."
             ) from error
         own = [m.__file__ for name, m in list(sys.modules.items()) if name.startswith(FILE) and name.encode() in kept]
-        return unpickled, (own, kept)
+        return unpickle_policy, (own, kept)
 
     def reset(self, seed: int = 0, only: Any = None) -> None:
         """Forget the episode, and draw from `seed` again.
@@ -193,11 +194,11 @@ class Policy:
         else:
             found = self._steps(self._flat, hidden, observation, self._key, explore)
         action, self._hidden, self._key = found
-        self._unpaid = self.agent.hears_rewards
+        self._unpaid = self.agent.return_conditioned
         return as_number(on_host(action))
 
     def paid(self, reward: Any) -> None:
-        """Give an agent that `hears_rewards` the reward of the step after its last action, or of a batch of steps."""
+        """Give a return-conditioned agent the reward of the step after its last action, or of a batch of steps."""
         if not self._unpaid:
             return
         batch = self._batch or ()
@@ -285,7 +286,7 @@ class Policy:
                 return observation, observation.shape[:1]
         try:
             observation = jax.tree.map(
-                lambda like, x: spaces.fitted(np.asarray(x), like.dtype), self._like, observation
+                lambda like, x: spaces.fit_dtype(np.asarray(x), like.dtype), self._like, observation
             )
         except (TypeError, ValueError) as error:
             raise ForageError(
@@ -345,7 +346,7 @@ def structure_of(agent: Agent, spec: Spec) -> Any:
     return jax.tree.structure(jax.eval_shape(lambda key: agent.init(key, spec), prng.key(0)))
 
 
-def unpickled(own: list[str], kept: bytes) -> Policy:
+def unpickle_policy(own: list[str], kept: bytes) -> Policy:
     """Return the policy that another process pickled, after the user's own files that it needs are imported."""
     if own:
         for file in own:

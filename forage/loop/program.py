@@ -56,13 +56,13 @@ class Program:
         return [read(value) for value in self.outputs]
 
 
-def traced(function: Callable[..., Any], *examples: Any) -> Program:
+def trace(function: Callable[..., Any], *examples: Any) -> Program:
     """Trace a function of arrays, flattened as JAX does. Inputs that its result does not depend on stay inputs."""
     closed = jax.make_jaxpr(function)(*examples)
     inputs = [Slot(number) for number in range(len(closed.jaxpr.invars))]
     operations: list[Operation] = []
     outputs = inline(closed.jaxpr, closed.consts, inputs, operations, len(inputs))
-    return Program(needed(operations, outputs), inputs, outputs)
+    return Program(needed_operations(operations, outputs), inputs, outputs)
 
 
 def inline(jaxpr: Any, consts: Sequence[Any], inputs: Sequence[Any], operations: list[Operation], count: int) -> list:
@@ -104,7 +104,7 @@ def bound(primitive: Any, params: dict[str, Any], inputs: Sequence[Any]) -> Sequ
     return found if primitive.multiple_results else [found]
 
 
-def needed(operations: Sequence[Operation], outputs: Sequence[Any]) -> list[Operation]:
+def needed_operations(operations: Sequence[Operation], outputs: Sequence[Any]) -> list[Operation]:
     """Return the operations that outputs depend on."""
     wanted = {value for value in outputs if isinstance(value, Slot)}
     kept = []

@@ -22,7 +22,7 @@ Numbers = Mapping[str, Sequence[float]]
 """Each member's own number, by its path in the loop, such as `learner.agent.discount`."""
 
 
-class Played(NamedTuple):
+class EvaluationEpisodes(NamedTuple):
     """Evaluation episodes, leaves `member episode ...`; of `evaluate_points`, `member point episode ...`."""
 
     returns: np.ndarray | Array
@@ -73,13 +73,13 @@ class Runner(Protocol):
     def prepare(self, episodes: int, max_steps: int) -> None:
         """Begin to compile such an evaluation, so that it is there when training ends."""
 
-    def evaluate(self, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> Played:
+    def evaluate(self, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> EvaluationEpisodes:
         """Play episodes apart from training, with greedy or `sampled` actions."""
         ...
 
     def evaluate_points(
         self, points: PyTree[Array | None], episodes: int, max_steps: int, seed: int, sampled: bool = False
-    ) -> Played:
+    ) -> EvaluationEpisodes:
         """Play as `evaluate` does in each of many environments. Raise `ForageError` on the host."""
         ...
 

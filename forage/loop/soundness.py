@@ -71,7 +71,7 @@ def first_bad(array: np.ndarray, infinity: bool = True) -> tuple[int, ...] | Non
     return None
 
 
-def described(name: str, array: np.ndarray, index: tuple[int, ...], skip: int) -> Bad:
+def name_leaf(name: str, array: np.ndarray, index: tuple[int, ...], skip: int) -> Bad:
     """Name a number by its leaf and its place there, without the leading `skip` axes."""
     where = f"[{', '.join(map(str, index[skip:]))}]" if index[skip:] else ""
     return Bad(f"{name.lstrip('.')}{where}", "NaN" if np.isnan(array[index]) else "infinity")
@@ -94,7 +94,7 @@ def check_leaf(name: str, array: np.ndarray) -> None:
     host = re.match(r"\[(\d+)\]", name)
     member = int(host[1]) if host else index[0]
     shown = own[2] if own else f"{seen[1]}{seen[2]}"  # type: ignore[index]
-    raise NotFinite(part, described(shown, array, index, 0 if host else 1), member)
+    raise NotFinite(part, name_leaf(shown, array, index, 0 if host else 1), member)
 
 
 def search(learner: LearnerState, member: int | None) -> tuple[str, Bad] | None:
@@ -105,11 +105,11 @@ def search(learner: LearnerState, member: int | None) -> tuple[str, Bad] | None:
                 continue
             array = np.asarray(leaf if member is None else leaf[member])
             if (index := first_bad(array, infinity=part != "behaviour")) is not None:
-                return part, described(jax.tree_util.keystr(path), array, index, 0)
+                return part, name_leaf(jax.tree_util.keystr(path), array, index, 0)
     return None
 
 
-class Lived(NamedTuple):
+class FirstBadStep(NamedTuple):
     """The first number of a rollout that is not finite, in order of time."""
 
     bad: Bad
@@ -118,19 +118,19 @@ class Lived(NamedTuple):
     ours: bool  # it is an action, so the agent's and not the environment's
 
 
-def search_rollout(rollout: Experience, num_agents: int) -> Lived | None:
+def search_rollout(rollout: Experience, num_agents: int) -> FirstBadStep | None:
     """Find the first number that is not finite in one seed's rollout (leaves `time env *agent ...`)."""
-    found: list[tuple[int, int, Lived]] = []
+    found: list[tuple[int, int, FirstBadStep]] = []
     for order, field in enumerate(("observation", "action", "reward", "next_observation")):
         for path, leaf in jax.tree_util.tree_flatten_with_path(getattr(rollout, field))[0]:
             array = np.asarray(leaf)
             if (index := first_bad(array)) is None:
                 continue
             name = field.removeprefix("next_") + jax.tree_util.keystr(path)
-            bad = described(name, array, index, 2 if num_agents == 1 else 3)
+            bad = name_leaf(name, array, index, 2 if num_agents == 1 else 3)
             if num_agents > 1:
                 bad = bad._replace(entry=f"{bad.entry} of agent {index[2]}")
-            found.append((index[0], order, Lived(bad, index[0], index[1], field == "action")))
+            found.append((index[0], order, FirstBadStep(bad, index[0], index[1], field == "action")))
     return min(found, key=lambda one: one[:2])[2] if found else None
 
 
@@ -141,7 +141,7 @@ def learned_sentence(part: str, bad: Bad | None, where: str, seed: Any) -> str:
     return f"{what} became {bad.value if bad else 'NaN'} {where} with seed {seed}{which}; {advice}."
 
 
-def why_broken(name: str, seed: int, environment_finite: Any, agent_finite: Any) -> str:
+def reason_to_stop(name: str, seed: int, environment_finite: Any, agent_finite: Any) -> str:
     """Describe why a member cannot continue; empty if it can."""
     if not environment_finite:
         return f"{name} returned NaN or infinity with seed {seed}."

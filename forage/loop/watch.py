@@ -37,12 +37,12 @@ class Watch:
         self.since = now
 
 
-def together(spent: list[dict[str, float]]) -> dict[str, float]:
+def sum_counts(spent: list[dict[str, float]]) -> dict[str, float]:
     """Return the sum of several counts."""
     return {name: sum(one.get(name, 0.0) for one in spent) for name in MEANINGS if any(name in one for one in spent)}
 
 
-def said(spent: dict[str, float]) -> str:
+def time_shares(spent: dict[str, float]) -> str:
     """Return shares of the time in words, the largest first, without those below a hundredth."""
     total = sum(spent.values())
     shares = sorted(((seconds / total, name) for name, seconds in spent.items() if total), reverse=True)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from jaxtyping import Array, Float
 
-from forage.core.ports import Agent, Environment, Judgement, Memory, Moment
+from forage.core.ports import ActContext, Agent, Environment, Memory, ValueEstimates
 from forage.core.types import Batch, Clock, Experience, Spec
 
 
@@ -40,8 +40,8 @@ class Around(Memory):
         within: dict[str, Any] = {"inner": inner}
         return dataclasses.replace(self, **within)
 
-    def sealed(self) -> Self:
-        return self.around(self.inner.sealed())
+    def with_hashes(self) -> Self:
+        return self.around(self.inner.with_hashes())
 
     def moved(self, path: Any) -> Self:
         return self.around(self.inner.moved(path))
@@ -60,16 +60,16 @@ class Around(Memory):
     def add(self, state: Any, rollout: Experience, clock: Clock) -> Any:
         return self.inner.add(state, rollout, clock)
 
-    def rate(self, state: Any, judgement: Judgement, clock: Clock) -> Any:
+    def rate(self, state: Any, judgement: ValueEstimates, clock: Clock) -> Any:
         return self.inner.rate(state, judgement, clock)
 
     def truncate(self, state: Any, clock: Clock) -> Any:
         return self.inner.truncate(state, clock)
 
-    def turn(self, state: Any, size: int, length: int, moment: Moment) -> Any:
+    def turn(self, state: Any, size: int, length: int, moment: ActContext) -> Any:
         return self.inner.turn(state, size, length, moment)
 
-    def sample(self, state: Any, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: Any, size: int, length: int, moment: ActContext) -> Batch:
         return self.inner.sample(state, size, length, moment)
 
     def report(self, state: Any, batch: Batch, errors: Float[Array, " batch"]) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from forage.core.plain import dumps
-from forage.core.ports import Agent, Environment, Memory, Moment
+from forage.core.ports import ActContext, Agent, Environment, Memory
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.data import episodes, files, formats
 from forage.data.demonstrations import experience_of
@@ -51,7 +51,7 @@ class DataSet(Memory):
                 f"what others did; use bc, iql, or an agent that learns from replay, such as dqn or sac."
             )
 
-    def sealed(self) -> DataSet:
+    def with_hashes(self) -> DataSet:
         """Return the same with an absolute path and the file's hash, added if missing."""
         path = Path(self.file).expanduser().absolute()
         return dataclasses.replace(self, file=str(path), sha256=self.sha256 or formats.fingerprint(path))
@@ -113,7 +113,7 @@ class DataSet(Memory):
     def add(self, state: tuple[()], rollout: Experience, clock: Clock) -> tuple[()]:
         return state
 
-    def sample(self, state: tuple[()], size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: tuple[()], size: int, length: int, moment: ActContext) -> Batch:
         raise ForageError(f"{self.file} has not been read; DataSet.opened(spec) does it.")
 
 
@@ -167,7 +167,7 @@ class Opened(DataSet):
                 f"segments of {agent.segment}; record more."
             )
 
-    def sample(self, state: tuple[()], size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: tuple[()], size: int, length: int, moment: ActContext) -> Batch:
         first = jax.random.randint(moment.key, (size,), 0, len(self.data.reward) - length + 1)
         time = first + jnp.arange(length)[:, None]
         weight: Float[jax.Array, " batch"] = jnp.ones(size)

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from forage.core.ports import Environment, Memory, Moment
+from forage.core.ports import ActContext, Environment, Memory
 from forage.core.types import Batch, Clock, Experience, Spec
-from forage.ops.ring import Ring, empty_ring, extent, oldest, read, truncate, write
+from forage.ops.ring import Ring, empty_ring, extent, oldest, read_segments, truncate, write
 
 
 class EpisodesState(NamedTuple):
@@ -58,7 +58,7 @@ class Episodes(Memory):
     def truncate(self, state: EpisodesState, clock: Clock) -> EpisodesState:
         return EpisodesState(truncate(state.experience, clock), state.age, jnp.zeros_like(state.running))
 
-    def sample(self, state: EpisodesState, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: EpisodesState, size: int, length: int, moment: ActContext) -> Batch:
         capacity, num_envs = extent(state.experience)
         newest = moment.clock.steps // num_envs  # time steps since the run began
         first, _ = oldest(state.experience, newest)
@@ -73,4 +73,4 @@ class Episodes(Memory):
         env = drawn % num_envs
         index = begin.reshape(-1)[drawn] % capacity * num_envs + env
         weight = jnp.where(places[-1] > 0, jnp.ones(size), 0.0)
-        return Batch(read(state.experience, index, length), weight, index)
+        return Batch(read_segments(state.experience, index, length), weight, index)

@@ -12,10 +12,10 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from forage.core import spaces
 from forage.core.fields import layers
-from forage.core.ports import Agent, Environment, Memory, Moment, Part
+from forage.core.ports import ActContext, Agent, Environment, Memory, Part
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.memory.uniform import UniformReplay
-from forage.ops.ring import Ring, kept, oldest, read, truncate, write
+from forage.ops.ring import Ring, oldest, read_segments, stored_transitions, truncate, write
 
 STRATEGIES = ("future", "final", "episode")
 GOALS = {"observation", "achieved_goal", "desired_goal"}
@@ -81,7 +81,7 @@ class Hindsight(Memory):
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
     ) -> HindsightState:
         ring = self.uniform.init(example, num_envs, rollout_length, spec, environment)
-        shape = kept(ring).terminated.shape
+        shape = stored_transitions(ring).terminated.shape
         goal_reward = jax.tree.map(jnp.asarray, getattr(environment, "goal_reward"))  # noqa: B009
         zeros = jnp.zeros(shape, jnp.int32)
         return HindsightState(ring, zeros, zeros - 1, jnp.zeros(num_envs, jnp.int32), goal_reward)
@@ -92,7 +92,7 @@ class Hindsight(Memory):
         return UniformReplay(self.capacity)
 
     def add(self, state: HindsightState, rollout: Experience, clock: Clock) -> HindsightState:
-        steps, num_envs = kept(state.experience).terminated.shape
+        steps, num_envs = stored_transitions(state.experience).terminated.shape
         length, newest = len(rollout.terminated), clock.steps // num_envs
         over = jnp.cumsum(rollout.ended, axis=0, dtype=jnp.int32)
         number = state.running + over - rollout.ended
@@ -106,9 +106,9 @@ class Hindsight(Memory):
         )
 
     def truncate(self, state: HindsightState, clock: Clock) -> HindsightState:
-        steps, num_envs = kept(state.experience).terminated.shape
+        steps, num_envs = stored_transitions(state.experience).terminated.shape
         newest = clock.steps // num_envs - 1
-        goes_on = ~kept(state.experience).ended[newest % steps]
+        goes_on = ~stored_transitions(state.experience).ended[newest % steps]
         row = jnp.where(goes_on, state.running % steps, steps)
         return state._replace(
             experience=truncate(state.experience, clock),
@@ -116,7 +116,7 @@ class Hindsight(Memory):
             running=state.running + goes_on,
         )
 
-    def sample(self, state: HindsightState, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: HindsightState, size: int, length: int, moment: ActContext) -> Batch:
         draw_key, share_key, goal_key = jax.random.split(moment.key, 3)
         batch = self.uniform.sample(state.experience, size, length, moment._replace(key=draw_key))
         steps, num_envs = state.number.shape
@@ -133,7 +133,7 @@ class Hindsight(Memory):
         goal_time, replaced = (jnp.take_along_axis(x, leader, axis=0) for x in (goal_time, replaced))
 
         index = goal_time % steps * num_envs + env
-        goals = read(state.experience, index.reshape(-1), 1).next_observation
+        goals = read_segments(state.experience, index.reshape(-1), 1).next_observation
         goal = jax.tree.map(lambda x: x[0].reshape(*time.shape, *x.shape[2:]), seen_of(goals)["achieved_goal"])
         return batch._replace(experience=relabelled(batch.experience, goal, replaced, state.goal_reward))
 
@@ -152,7 +152,7 @@ class Hindsight(Memory):
 
 def check_goals(who: str, instead: str, spec: Spec, environment: Environment | None) -> None:
     """Raise `ForageError` if there are no goals, or no reward that can be computed for another goal."""
-    seen = spaces.seen(spec.observation_space)
+    seen = spaces.observation_part(spec.observation_space)
     if not (isinstance(seen, gymnasium_spaces.Dict) and set(seen.spaces) >= GOALS) or spec.reward_names:
         what = "several rewards" if spec.reward_names else f"observations in {spaces.describe(seen)}"
         raise ForageError(

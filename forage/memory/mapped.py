@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core import spaces
-from forage.core.ports import Agent, Environment, Moment
+from forage.core.ports import ActContext, Agent, Environment
 from forage.core.types import DATASET, Batch, Experience, ForageError, Spec
 from forage.data import files
 from forage.data.formats import folder
@@ -104,7 +104,7 @@ class Mapped(DataSet):
                 f"{agent.segment}; record more."
             )
 
-    def sample(self, state: tuple[()], size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: tuple[()], size: int, length: int, moment: ActContext) -> Batch:
         def drawn(key: Key[Array, ""]) -> tuple[Int[Array, " batch"], Int[Array, "time batch"]]:
             first = jax.random.randint(key, (size,), 0, self.transitions - length + 1)
             return first, first + jnp.arange(length)[:, None]

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from forage.core.ports import Agent, Environment, Memory, Moment
+from forage.core.ports import ActContext, Agent, Environment, Memory
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.data import episodes, files
@@ -88,9 +88,9 @@ class Mixed(Memory):
         super().check(agent, spec, environment)
         files.check_recordable(spec)
 
-    def sealed(self) -> Mixed:
+    def with_hashes(self) -> Mixed:
         """Return the same with absolute paths and the files' hashes, added if missing."""
-        found = [one.sealed() for one in self.sets]
+        found = [one.with_hashes() for one in self.sets]
         return dataclasses.replace(self, data=[one.file for one in found], sha256=[one.sha256 for one in found])
 
     def moved(self, path: str | os.PathLike[str]) -> Mixed:
@@ -129,7 +129,7 @@ class Mixed(Memory):
     def truncate(self, state: Any, clock: Clock) -> Any:
         return self.own.truncate(state, clock)
 
-    def sample(self, state: Any, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: Any, size: int, length: int, moment: ActContext) -> Batch:
         raise ForageError(f"{', '.join(self.data)} has not been read; Mixed.opened(spec) does it.")
 
 
@@ -172,7 +172,7 @@ class OpenedMixed(Mixed):
                 f"{agent.segment}; record more."
             )
 
-    def sample(self, state: Any, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: Any, size: int, length: int, moment: ActContext) -> Batch:
         own_key, place_key, number_key = jax.random.split(moment.key, 3)
         lived = self.own.sample(state, size, length, moment._replace(key=own_key))
 

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from forage.core.ports import Environment, Memory, Moment
+from forage.core.ports import ActContext, Environment, Memory
 from forage.core.types import Batch, Clock, Experience, Spec
-from forage.ops.ring import Ring, empty_ring, extent, oldest, read, truncate, write
+from forage.ops.ring import Ring, empty_ring, extent, oldest, read_segments, truncate, write
 
 BRANCHES = 32  # children of a node: a million transitions make four levels, each one gather and one small product
 BEYOND = 2**30  # a leaf of no tree, and so are all its parents
@@ -53,7 +53,7 @@ class Prioritised(Memory):
     def truncate(self, state: PrioritisedState, clock: Clock) -> PrioritisedState:
         return state._replace(experience=truncate(state.experience, clock))
 
-    def sample(self, state: PrioritisedState, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: PrioritisedState, size: int, length: int, moment: ActContext) -> Batch:
         left_out = incomplete(state.experience, length, moment.clock)
         index, priority = draw(state.tree, left_out, size, moment.key)
         return self.weighed(state, index, priority, length, moment.clock)
@@ -67,7 +67,7 @@ class Prioritised(Memory):
         clock: Clock,
     ) -> Batch:
         """Return the segments at these places, with the weights that their priorities give them."""
-        return Batch(read(state.experience, index, length), self.weight(priority, clock), index)
+        return Batch(read_segments(state.experience, index, length), self.weight(priority, clock), index)
 
     def report(self, state: PrioritisedState, batch: Batch, errors: Float[Array, " batch"]) -> PrioritisedState:
         known = ~jnp.isnan(errors)

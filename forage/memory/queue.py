@@ -8,7 +8,7 @@ import equinox
 import jax
 import jax.numpy as jnp
 
-from forage.core.ports import Agent, Environment, Memory, Moment
+from forage.core.ports import ActContext, Agent, Environment, Memory
 from forage.core.types import Batch, Clock, Experience, Spec
 
 
@@ -76,7 +76,7 @@ class Queue(Memory):
         ends = state.waiting.truncated.at[newest, -1].set(~state.waiting.terminated[newest, -1])
         return state._replace(waiting=state.waiting._replace(truncated=ends))
 
-    def sample(self, state: Queued, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: Queued, size: int, length: int, moment: ActContext) -> Batch:
         assert isinstance(state.due, Experience)
         num_envs = state.due.reward.shape[1]
         return Batch(state.due, jnp.ones(num_envs), jnp.arange(num_envs))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 from jaxtyping import Array, Float
 
-from forage.core.ports import Agent, Environment, Judgement, Moment
+from forage.core.ports import ActContext, Agent, Environment, ValueEstimates
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.memory.around import Around
 from forage.ops.ring import Ring, empty_ring, truncate, write
@@ -52,16 +52,16 @@ class Recorded(Around):
     def add(self, state: Recording, rollout: Experience, clock: Clock) -> Recording:
         return Recording(super().add(state.inner, rollout, clock), write(state.ring, bare(rollout), clock))
 
-    def rate(self, state: Recording, judgement: Judgement, clock: Clock) -> Recording:
+    def rate(self, state: Recording, judgement: ValueEstimates, clock: Clock) -> Recording:
         return state._replace(inner=super().rate(state.inner, judgement, clock))
 
     def truncate(self, state: Recording, clock: Clock) -> Recording:
         return Recording(super().truncate(state.inner, clock), truncate(state.ring, clock))
 
-    def turn(self, state: Recording, size: int, length: int, moment: Moment) -> Recording:
+    def turn(self, state: Recording, size: int, length: int, moment: ActContext) -> Recording:
         return state._replace(inner=super().turn(state.inner, size, length, moment))
 
-    def sample(self, state: Recording, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: Recording, size: int, length: int, moment: ActContext) -> Batch:
         return super().sample(state.inner, size, length, moment)
 
     def report(self, state: Recording, batch: Batch, errors: Float[Array, " batch"]) -> Recording:

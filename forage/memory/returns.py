@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from forage.core.ports import Environment, Moment
+from forage.core.ports import ActContext, Environment
 from forage.core.types import Batch, Clock, Experience, ReturnRule, Spec
 from forage.memory.uniform import UniformReplay
-from forage.ops.ring import FrameRing, Ring, extent, kept, oldest, read, truncate, write
+from forage.ops.ring import FrameRing, Ring, extent, oldest, read_segments, stored_transitions, truncate, write
 
 
 class ReturnsState(NamedTuple):
@@ -115,7 +115,7 @@ class ReplayOfReturns(UniformReplay):
         `most`: rows that may be written. `failed`: episodes that are over and only failed.
         """
         most = most if self.longest is None else min(most, self.longest)
-        experience = kept(ring)
+        experience = stored_transitions(ring)
         capacity, _ = extent(ring)
         distance = jnp.arange(1, most + 1)
         theirs, row = distance[:, None] <= steps, (last + 1 - distance) % capacity
@@ -129,20 +129,22 @@ class ReplayOfReturns(UniformReplay):
     def truncate(self, state: ReturnsState, clock: Clock) -> ReturnsState:
         capacity, num_envs = extent(state.ring)
         newest = (clock.steps // num_envs - 1) % capacity
-        last = jnp.asarray(kept(state.ring).return_to_go)[newest]  # of an episode under way this is one reward
+        last = jnp.asarray(stored_transitions(state.ring).return_to_go)[
+            newest
+        ]  # of an episode under way this is one reward
         beyond = last / (1 - self.discount) if self.rule.endless else jnp.zeros_like(last)
         ring = truncate(state.ring, clock)
         ring = self.credited(ring, newest, state.running, beyond, capacity, state.failing)
         failing = None if state.failing is None else jnp.ones_like(state.failing)
         return ReturnsState(ring, jnp.zeros_like(state.running), failing)
 
-    def ready(self, state: ReturnsState, length: int, moment: Moment) -> tuple[Int[Array, " env"], Int[Array, ""]]:
+    def ready(self, state: ReturnsState, length: int, moment: ActContext) -> tuple[Int[Array, " env"], Int[Array, ""]]:
         """Return the number of segments of finished episodes, and the first step that can be read."""
         newest = moment.clock.steps // len(state.running)
         first, _ = oldest(state.ring, newest)
         return jnp.maximum(newest - first - state.running - length + 1, 0), first
 
-    def sample(self, state: ReturnsState, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: ReturnsState, size: int, length: int, moment: ActContext) -> Batch:
         capacity, num_envs = extent(state.ring)
         there, first = self.ready(state, length, moment)
         until = jnp.cumsum(there)
@@ -150,4 +152,4 @@ class ReplayOfReturns(UniformReplay):
         env = jnp.minimum(jnp.searchsorted(until, draw, side="right"), num_envs - 1)
         time = (first + draw - (until - there)[env]) % capacity
         index = time * num_envs + env
-        return Batch(read(state.ring, index, length), jnp.ones(size), index)
+        return Batch(read_segments(state.ring, index, length), jnp.ones(size), index)

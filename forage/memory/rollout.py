@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from forage.core.ports import Environment, Memory, Moment
+from forage.core.ports import ActContext, Environment, Memory
 from forage.core.types import Batch, Clock, Experience, Spec
 
 
@@ -29,7 +29,7 @@ class LastRollout(Memory):
     def add(self, state: tuple[()], rollout: Experience, clock: Clock) -> Experience:
         return rollout
 
-    def sample(self, state: Experience, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: Experience, size: int, length: int, moment: ActContext) -> Batch:
         num_envs = state.reward.shape[1]
         return Batch(state, jnp.ones(num_envs), jnp.arange(num_envs))
 

@@ -10,11 +10,11 @@ import jax
 from jaxtyping import Array, Key, PyTree
 
 from forage.core import spaces
-from forage.core.ports import Agent, Environment, Moment
+from forage.core.ports import ActContext, Agent, Environment
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, ForageError, Spec
 from forage.memory.around import Around
-from forage.ops.shift import shifted
+from forage.ops.shift import shift_picture
 
 
 class Shifted(Around):
@@ -38,7 +38,7 @@ class Shifted(Around):
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         """Raise `ForageError` if there are no pictures to shift, or for an agent that learns from latest rollouts."""
         super().check(agent, spec, environment)
-        seen = spaces.seen(spec.observation_space)
+        seen = spaces.observation_part(spec.observation_space)
         if all(spaces.picture(leaf) is None for leaf in spaces.leaves(seen).values()):
             raise ForageError(
                 f"Shifted replay moves pictures, and observations of {spec.name} are {spaces.describe(seen)}; leave it "
@@ -50,7 +50,7 @@ class Shifted(Around):
                 f"pictures as they were; use an agent that learns from a replay memory, such as dqn."
             )
 
-    def sample(self, state: Any, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: Any, size: int, length: int, moment: ActContext) -> Batch:
         batch = super().sample(state, size, length, moment)
         experience = batch.experience
         now_key, next_key = jax.random.split(jax.random.fold_in(moment.key, 1))
@@ -69,7 +69,7 @@ class Shifted(Around):
             found = spaces.picture(space)
             if found is None:
                 return values
-            one = lambda picture, by: shifted(picture, by, found.axes)  # noqa: E731
+            one = lambda picture, by: shift_picture(picture, by, found.axes)  # noqa: E731
             return jax.vmap(jax.vmap(one, (0, 0)), (0, None))(values, by)
 
         return move(spec.observation_space, observation)

@@ -8,9 +8,9 @@ import equinox
 import jax
 import jax.numpy as jnp
 
-from forage.core.ports import Environment, Memory, Moment
+from forage.core.ports import ActContext, Environment, Memory
 from forage.core.types import Batch, Clock, Experience, Spec
-from forage.ops.ring import Ring, empty_ring, extent, oldest, read, truncate, write
+from forage.ops.ring import Ring, empty_ring, extent, oldest, read_segments, truncate, write
 
 
 class UniformReplay(Memory):
@@ -50,7 +50,7 @@ class UniformReplay(Memory):
     def truncate(self, state: Ring, clock: Clock) -> Ring:
         return truncate(state, clock)
 
-    def sample(self, state: Ring, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: Ring, size: int, length: int, moment: ActContext) -> Batch:
         capacity, num_envs = extent(state)
         newest = moment.clock.steps // num_envs  # time steps since the run began
         first, _ = oldest(state, newest)
@@ -59,4 +59,4 @@ class UniformReplay(Memory):
         draw = jax.random.randint(moment.key, (size,), 0, starts * num_envs)
         time = (first + draw // num_envs) % capacity
         index = time * num_envs + draw % num_envs
-        return Batch(read(state, index, length), jnp.ones(size), index)
+        return Batch(read_segments(state, index, length), jnp.ones(size), index)

@@ -12,15 +12,15 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.spaces import STATE, central, split_mask
 from forage.nn.distributions import Actions, BangBang, Distribution, Gaussian
-from forage.nn.networks import GRU, Linear, Recall, Style, Torso
-from forage.nn.state_noise import log_deviation, standardised
+from forage.nn.networks import GRU, GRUState, Linear, NetworkConfig, Torso
+from forage.nn.state_noise import log_deviation, standardise_noise
 
 
 class Shape(NamedTuple):
     """The sizes and options that decide the shape of an `ActorCritic`."""
 
     hidden_sizes: tuple[int, ...]
-    style: Style | str | Any  # an activation stands for a style that has it
+    style: NetworkConfig | str | Any  # an activation stands for a style that has it
     memory_size: int = 0  # units of the GRU; 0: no memory
     central: bool = False  # the value sees the observation's "state" instead of what the policy sees
     streams: int = 1  # of reward, each with a value of its own
@@ -117,7 +117,7 @@ class ActorCritic(equinox.Module):
     ) -> Float[Array, " dimensions"]:
         """Return the standard normal numbers that noise of the shape of `log_std` stands for."""
         assert self.log_std is not None
-        return standardised(self.log_std, features, noise) if self.log_std.ndim == 2 else noise
+        return standardise_noise(self.log_std, features, noise) if self.log_std.ndim == 2 else noise
 
     def value(
         self, observation: PyTree[Array], features: Float[Array, " features"] | None = None
@@ -127,7 +127,7 @@ class ActorCritic(equinox.Module):
             return self.critic(self.state_torso(observation[STATE] if self.central else observation))
         return self.critic(self.torso(-1)(observation) if features is None else features)
 
-    def remember(self, hidden: Recall, observation: PyTree[Array]) -> Float[Array, " size"]:
+    def remember(self, hidden: GRUState, observation: PyTree[Array]) -> Float[Array, " size"]:
         """Return the GRU's new state, which is also the features of the policy, and of a value that is not central."""
         assert self.gru is not None
         return self.gru(hidden, self.torso(0)(observation))

@@ -58,8 +58,8 @@ class BatchNorm(equinox.Module):
         """Normalise by the batch's rows that count; also return the norm with its statistics moved."""
         number = counts.sum()
         share = counts / jnp.maximum(number, 1)
-        mean = averaged(share, x)
-        variance = averaged(share, (x - jax.lax.stop_gradient(mean)) ** 2)  # whose gradient by the mean is 0
+        mean = weighted_mean(share, x)
+        variance = weighted_mean(share, (x - jax.lax.stop_gradient(mean)) ** 2)  # whose gradient by the mean is 0
         deviation, running = jnp.sqrt(variance + EPSILON), jnp.sqrt(self.variance + EPSILON)
         stretch = jnp.clip(deviation / running, 1 / MOST_STRETCH, MOST_STRETCH)
         shift = jnp.clip((mean - self.mean) / running, -MOST_SHIFT, MOST_SHIFT)
@@ -92,14 +92,14 @@ def line_forward(x: Array, slope: Array, offset: Array) -> tuple[Array, tuple[Ar
 def line_backward(kept: tuple[Array, Array], gradient: Array) -> tuple[Array, Array, Array]:
     x, slope = kept
     ones = jnp.ones(len(x), x.dtype)
-    return gradient * slope, averaged(ones, gradient * x), averaged(ones, gradient)
+    return gradient * slope, weighted_mean(ones, gradient * x), weighted_mean(ones, gradient)
 
 
 line.defvjp(line_forward, line_backward)
 
 
 @jax.custom_vjp
-def averaged(share: Float[Array, " batch"], x: Float[Array, "batch size"]) -> Float[Array, " size"]:
+def weighted_mean(share: Float[Array, " batch"], x: Float[Array, "batch size"]) -> Float[Array, " size"]:
     """Compute the mean of rows by their shares, which get no gradient."""
     return product(share, x)
 
@@ -112,7 +112,7 @@ def averaged_backward(share: Array, gradient: Array) -> tuple[Array, Array]:
     return jnp.zeros_like(share), share[:, None] * gradient
 
 
-averaged.defvjp(averaged_forward, averaged_backward)
+weighted_mean.defvjp(averaged_forward, averaged_backward)
 
 
 @jax.custom_batching.custom_vmap

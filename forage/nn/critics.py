@@ -22,11 +22,11 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from forage.core.spaces import seen, split_mask
-from forage.nn.dormant import Follower, Units, units_of
+from forage.core.spaces import observation_part, split_mask
+from forage.nn.dormant import NextLayer, Units, units_of
 from forage.nn.encoders import Encoder
 from forage.nn.hypersphere import Hypersphere
-from forage.nn.networks import CNN, MLP, Residual, Style, Torso, body, input_size
+from forage.nn.networks import CNN, MLP, NetworkConfig, Residual, Torso, body, input_size
 from forage.ops.quantiles import quantile_error
 
 Module = TypeVar("Module")
@@ -127,7 +127,7 @@ class ActionValue(equinox.Module):
         space: spaces.Space[Any],
         dimensions: int,
         sizes: Sequence[int],
-        style: Style = Style(),  # noqa: B008
+        style: NetworkConfig = NetworkConfig(),  # noqa: B008
         outputs: int = 1,
         bins: Bins | Quantiles | Atoms | None = None,
     ):
@@ -136,7 +136,7 @@ class ActionValue(equinox.Module):
         torso = Torso(encoder_key, space, sizes, style)
         self.encoder = torso.body if isinstance(torso.body, CNN) else torso.encoder
         self.categories = torso.categories
-        inputs = input_size(seen(space)) if self.encoder is None else self.encoder.size
+        inputs = input_size(observation_part(space)) if self.encoder is None else self.encoder.size
         self.bins = bins
         self.body = body(body_key, inputs + dimensions, sizes, bins.number if bins else outputs, style)
 
@@ -194,13 +194,13 @@ class ActionValue(equinox.Module):
         found = []
         if isinstance(self.encoder, CNN):
             outputs = jax.vmap(self.encoder.activations)(split_mask(observation)[0])
-            after = (Follower(lambda n: n.body.layers[0], self.encoder.size),)
+            after = (NextLayer(lambda n: n.body.layers[0], self.encoder.size),)
             found = units_of(self.encoder, outputs, lambda n: n.encoder, after)
         outputs = self.body.activations(self.inputs(observation, action))
         return found + units_of(self.body, outputs, lambda n: n.body)
 
 
-def several(make: Callable[[Key[Array, ""]], Module], key: Key[Array, ""], number: int = 2) -> Module:
+def stack_modules(make: Callable[[Key[Array, ""]], Module], key: Key[Array, ""], number: int = 2) -> Module:
     """Return networks with independent weights, as one module whose leaves have a leading axis."""
     return jax.vmap(make)(jax.random.split(key, number))
 
@@ -226,17 +226,17 @@ def each_value(
     return jax.vmap(lambda critic, inputs, key: ask(critic, *inputs, key))(critics, repeated, keys)
 
 
-def least_of_some(
+def min_of_subset(
     values: Float[Array, "critic *batch"], number: int = 0, key: Key[Array, ""] | None = None
 ) -> Float[Array, "*batch"]:
     """Compute the least of `number` critics drawn with the key, the same ones for a whole batch; of all, without."""
     if number in (0, len(values)):
-        return least(values)
+        return min_of_critics(values)
     assert key is not None
-    return least(values[jax.random.choice(key, len(values), (number,), replace=False)])
+    return min_of_critics(values[jax.random.choice(key, len(values), (number,), replace=False)])
 
 
-def least(values: Float[Array, "critic *batch"]) -> Float[Array, "*batch"]:
+def min_of_critics(values: Float[Array, "critic *batch"]) -> Float[Array, "*batch"]:
     """Compute the least of all critics' values; its derivative is that of the one chosen, the first of equal ones.
 
     JAX's own asks which values equal the least, and divides by how many do: 0 / 0 where XLA computes values once more
@@ -257,7 +257,9 @@ def mean_least_pair(values: Float[Array, "critic *batch"]) -> Float[Array, "*bat
     return jnp.tensordot(weight, jnp.sort(values, axis=0), 1)
 
 
-def truncated(quantiles: Float[Array, "critic batch quantiles"], dropped: int) -> Float[Array, "samples batch"]:
+def truncate_quantiles(
+    quantiles: Float[Array, "critic batch quantiles"], dropped: int
+) -> Float[Array, "samples batch"]:
     """Pool and sort the quantiles of all critics, and drop the largest: `dropped` for each critic."""
     number, _, each = quantiles.shape
     pooled = jnp.sort(jnp.moveaxis(quantiles, 1, 2).reshape(number * each, -1), axis=0)

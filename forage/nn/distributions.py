@@ -145,7 +145,7 @@ class BangBang(NamedTuple):
         return jnp.sum(p * high + (1 - p) * low)
 
 
-def between(number: Float[Array, "*shape"], least: float, most: float) -> Float[Array, "*shape"]:
+def squash_to(number: Float[Array, "*shape"], least: float, most: float) -> Float[Array, "*shape"]:
     """Compute least + (most - least) (1 + tanh number) / 2, which any number may stand for."""
     return least + (most - least) * 0.5 * (1 + jnp.tanh(number))
 

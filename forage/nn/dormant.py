@@ -32,7 +32,7 @@ PER_UNIT = ("scale", "offset", "mean", "variance")
 """The fields of a layer's or a batch's normalisation that have an entry for each unit."""
 
 
-class Follower(NamedTuple):
+class NextLayer(NamedTuple):
     """A layer that takes units as input: its place in a network, and the number of its first inputs that are units."""
 
     where: Callable[[Any], Linear]
@@ -45,7 +45,7 @@ class Units(NamedTuple):
     output: Float[Array, "batch units"]
     where: Callable[[Any], Linear]
     norms: tuple[Callable[[Any], Norm | BatchNorm], ...]
-    followers: tuple[Follower, ...]
+    followers: tuple[NextLayer, ...]
 
 
 class Recycling(Protocol):
@@ -69,7 +69,7 @@ def units_of(
     body: CNN | MLP | Residual | Hypersphere | None,
     outputs: Sequence[Float[Array, "batch units"]],
     where: Callable[[Any], Any],
-    after: tuple[Follower, ...] = (),
+    after: tuple[NextLayer, ...] = (),
 ) -> list[Units]:
     """Return the units of a network's `body` at `where`, given the outputs of its layers.
 
@@ -87,7 +87,7 @@ def units_of(
         places = [lambda n, i=i: where(n).layers[i] for i in range(len(body.layers))]
     found = []
     for i, output in enumerate(outputs):
-        followers = (Follower(places[i + 1]),) if i + 1 < len(places) else after
+        followers = (NextLayer(places[i + 1]),) if i + 1 < len(places) else after
         norms: tuple[Callable[[Any], Any], ...] = ()
         if isinstance(body, MLP) and body.norms:
             norms = (lambda n, i=i: where(n).norms[i],)
@@ -102,9 +102,9 @@ def inside(
 ) -> Units:
     """Return the units inside one block, which are the input of the block's second layer."""
     if isinstance(body, Hypersphere) or body.torso == "simba":
-        return Units(output, lambda n: where(n).blocks[i].up, (), (Follower(lambda n: where(n).blocks[i].down),))
+        return Units(output, lambda n: where(n).blocks[i].up, (), (NextLayer(lambda n: where(n).blocks[i].down),))
     norm = lambda n: where(n).blocks[i].first_norm  # noqa: E731
-    return Units(output, lambda n: where(n).blocks[i].first, (norm,), (Follower(lambda n: where(n).blocks[i].second),))
+    return Units(output, lambda n: where(n).blocks[i].first, (norm,), (NextLayer(lambda n: where(n).blocks[i].second),))
 
 
 def dormant(output: Float[Array, "batch units"], threshold: Any) -> Bool[Array, " units"]:
@@ -119,7 +119,7 @@ def share_dormant(layers: Sequence[Units], threshold: Any) -> Float[Array, ""]:
     return jnp.concatenate(flags).mean() if flags else jnp.zeros(())
 
 
-def recycled(
+def recycle_units(
     network: Network, fresh: Network, layers: Sequence[Units], threshold: Any
 ) -> tuple[Network, PyTree[Array]]:
     """Return the network with its dormant units reset, and the mask of the numbers that changed.
@@ -130,15 +130,15 @@ def recycled(
     drawn, silenced = nothing, nothing
     for units in layers:
         flags = dormant(units.output, threshold)
-        drawn = marked(drawn, lambda n, units=units: units.where(n).weight, flags)
-        drawn = marked(drawn, lambda n, units=units: units.where(n).bias, flags)
+        drawn = mark_units(drawn, lambda n, units=units: units.where(n).weight, flags)
+        drawn = mark_units(drawn, lambda n, units=units: units.where(n).bias, flags)
         for norm in units.norms:
             for name in PER_UNIT:
                 if hasattr(norm(network), name):
-                    drawn = marked(drawn, lambda n, norm=norm, name=name: getattr(norm(n), name), flags)
+                    drawn = mark_units(drawn, lambda n, norm=norm, name=name: getattr(norm(n), name), flags)
         for follower in units.followers:
             weight = lambda n, follower=follower: follower.where(n).weight  # noqa: E731
-            silenced = marked(silenced, weight, heard(flags, len(weight(network)), follower.inputs))
+            silenced = mark_units(silenced, weight, heard(flags, len(weight(network)), follower.inputs))
     changed = jax.tree.map(jnp.logical_or, drawn, silenced)
 
     def leaf(old: Array, new: Array, drawn: Array, silenced: Array) -> Array:
@@ -147,7 +147,7 @@ def recycled(
     return jax.tree.map(leaf, network, fresh, drawn, silenced), changed
 
 
-def marked(masks: Network, where: Callable[[Any], Array], flags: Array) -> Network:
+def mark_units(masks: Network, where: Callable[[Any], Array], flags: Array) -> Network:
     """Return the masks with more marks in one of them."""
     return equinox.tree_at(where, masks, replace_fn=lambda mask: mask | flags)
 

@@ -33,7 +33,7 @@ from forage.core.spaces import (
     offset_of,
     picture,
     scale_of,
-    unknown,
+    unknown_space,
 )
 from forage.core.types import ForageError
 from forage.nn.layers import CNN, Linear
@@ -207,5 +207,5 @@ def input_size(space: spaces.Space[Any]) -> int:
     if isinstance(space, spaces.MultiDiscrete) and not isinstance(space, Tokens):
         return int(space.nvec.sum())
     if not isinstance(space, spaces.Box | spaces.MultiBinary | Tokens):
-        raise ForageError(f"Networks cannot read {describe(space)}. {unknown(space)}")
+        raise ForageError(f"Networks cannot read {describe(space)}. {unknown_space(space)}")
     return math.prod(space.shape)

@@ -27,7 +27,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from forage.nn.layers import Activation, activation, orthogonal
 from forage.ops.optimiser import Optimiser
-from forage.ops.rows import scaled
+from forage.ops.rows import scale_rows
 
 WIDENED = 4  # times as wide as the network is the inside of its blocks
 SHIFT = 3.0  # number beside the inputs, by which their length is not lost
@@ -36,7 +36,7 @@ LEAST = 1e-8  # least length that is divided by; and what is added inside blocks
 
 def unit(x: Float[Array, "*batch size"], axis: int = -1) -> Float[Array, "*batch size"]:
     """Scale vectors to length one."""
-    return scaled(x, jax.lax.rsqrt(jnp.maximum(jnp.sum(x**2, axis=axis, keepdims=True), LEAST**2)))
+    return scale_rows(x, jax.lax.rsqrt(jnp.maximum(jnp.sum(x**2, axis=axis, keepdims=True), LEAST**2)))
 
 
 class UnitLinear(equinox.Module):
@@ -61,7 +61,7 @@ class Scaler(equinox.Module):
         self.scaler, self.ratio = jnp.full(size, scale), first / scale
 
     def __call__(self, x: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
-        return scaled(x, self.scaler * self.ratio)
+        return scale_rows(x, self.scaler * self.ratio)
 
 
 class SphereBlock(equinox.Module):

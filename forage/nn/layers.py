@@ -22,8 +22,8 @@ from jaxtyping import Array, Bool, Float, Key, UInt32
 from forage.core.errors import ForageError, nearest
 from forage.core.spaces import Entries, Picture, picture, scale_of
 from forage.nn.batch_norm import BatchNorm, BatchStyle
-from forage.ops.convolution import convolved, rectified
-from forage.ops.rows import scaled, standardised
+from forage.ops.convolution import convolve_patches, convolve_relu
+from forage.ops.rows import scale_rows, standardise_rows
 
 Activation = Callable[[Any], Any]
 ACTIVATIONS: dict[str, Activation] = {
@@ -97,7 +97,7 @@ FIRST_WEIGHTS = ("uniform", "glorot", "lecun", "orthogonal")
 Network = TypeVar("Network")
 
 
-def redrawn(network: Network, how: str, key: Key[Array, ""]) -> Network:
+def redraw_weights(network: Network, how: str, key: Key[Array, ""]) -> Network:
     """Return a network whose linear layers begin in another way than uniform in +-1 / sqrt(inputs), biases at zero.
 
         glorot       uniform in +-sqrt(6 / (inputs + outputs)) (Glorot and Bengio, 2010), as PyTorch's Xavier
@@ -137,10 +137,10 @@ class Norm(equinox.Module):
         self.scale, self.offset = jnp.ones(size), jnp.zeros(size)
 
     def __call__(self, x: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
-        return scaled(standardised(x), self.scale) + self.offset
+        return scale_rows(standardise_rows(x), self.scale) + self.offset
 
 
-def dropped(x: Float[Array, "*shape"], rate: float, key: Key[Array, ""] | None) -> Float[Array, "*shape"]:
+def apply_dropout(x: Float[Array, "*shape"], rate: float, key: Key[Array, ""] | None) -> Float[Array, "*shape"]:
     """Return `x` with each number zero with probability `rate`, the others divided by 1 - rate (dropout).
 
     Without a key nothing is dropped, as when a network is asked rather than taught. Source: Srivastava, Hinton,
@@ -148,10 +148,10 @@ def dropped(x: Float[Array, "*shape"], rate: float, key: Key[Array, ""] | None) 
     """
     if not rate or key is None:
         return x
-    return jnp.where(scattered(key, x.shape) >= jnp.uint32(rate * 2**32), x / (1 - rate), 0.0)
+    return jnp.where(random_bits(key, x.shape) >= jnp.uint32(rate * 2**32), x / (1 - rate), 0.0)
 
 
-def scattered(key: Key[Array, ""], shape: tuple[int, ...]) -> UInt32[Array, "*shape"]:
+def random_bits(key: Key[Array, ""], shape: tuple[int, ...]) -> UInt32[Array, "*shape"]:
     """Return 32 random bits for each place, good enough to drop by: places are numbered, and numbers scrambled.
 
     On the CPU they take an eighth of the time of JAX's own, a tenth of an update with dropout. The scrambling, by two
@@ -236,7 +236,7 @@ class MLP(equinox.Module):
         x = batch_norms[0](x) if batch_norms else x
         for number, layer in enumerate(self.layers):
             x = layer(x)
-            x = dropped(x, self.dropout, keys[number]) if number < activated else x
+            x = apply_dropout(x, self.dropout, keys[number]) if number < activated else x
             x = self.norms[number](x) if self.norms and number < activated else x
             x = function(x) if number < activated else x
             x = batch_norms[number + 1](x) if batch_norms and number < activated else x
@@ -273,7 +273,7 @@ class Conv(equinox.Module):
     def __call__(self, image: Float[Array, "height width channels"]) -> Float[Array, "rows columns features"]:
         stride, across = self.stride, self.kernel // self.stride
         if jax.default_backend() == "cpu" and stride > 1:
-            return convolved(image[None], self.linear.weight, self.linear.bias, stride, self.kernel)[0]
+            return convolve_patches(image[None], self.linear.weight, self.linear.bias, stride, self.kernel)[0]
         rows, columns = self.size(*image.shape[:2])
         # A patch is `across` by `across` blocks of `stride` by `stride` pixels: far fewer slices than it has pixels.
         height, width = rows + across - 1, columns + across - 1
@@ -372,7 +372,7 @@ class CNN(equinox.Module):
         if isinstance(scale, Entries):
             x, scale = x * scale.values, 1.0
         for layer in self.convolutions:  # the first one's weights are scaled in place of the images, which are more
-            x = rectified(x, layer.linear.weight * scale, layer.linear.bias, layer.stride, layer.kernel)
+            x = convolve_relu(x, layer.linear.weight * scale, layer.linear.bias, layer.stride, layer.kernel)
             scale = 1.0
         return x.reshape(len(x), -1)
 

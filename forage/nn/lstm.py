@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.types import Spec
-from forage.nn.networks import Style, Torso
+from forage.nn.networks import NetworkConfig, Torso
 
 
 class Cell(equinox.Module):
@@ -79,7 +79,7 @@ class Summary(equinox.Module):
     torso: Torso
     lstm: LSTM
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, style: Style, size: int, layers: int):
+    def __init__(self, key: Key[Array, ""], spec: Spec, style: NetworkConfig, size: int, layers: int):
         torso_key, lstm_key = jax.random.split(key)
         self.torso = Torso(torso_key, spec.observation_space, (), style)
         self.lstm = LSTM(lstm_key, self.torso.size, size, layers)

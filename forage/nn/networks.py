@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from forage.core.spaces import seen, split_mask
+from forage.core.spaces import observation_part, split_mask
 from forage.nn.batch_norm import BatchStyle
 from forage.nn.encoders import Encoder, Own, encoder, is_image, is_plain
 from forage.nn.encoders import input_size as input_size
@@ -24,7 +24,7 @@ from forage.nn.layers import orthogonal as orthogonal
 from forage.nn.residual import GAINS, Residual
 
 
-class Style(NamedTuple):
+class NetworkConfig(NamedTuple):
     """The configuration of a torso, in addition to the sizes of its layers."""
 
     activation: str | Activation = "relu"
@@ -36,7 +36,7 @@ class Style(NamedTuple):
     batch_norm: BatchStyle | None = None  # batch normalisation, of an MLP alone
 
     @classmethod
-    def of(cls, agent: Any) -> Style:
+    def of(cls, agent: Any) -> NetworkConfig:
         """Return the options of an agent that has all of them, but perhaps no `torso`."""
         return cls(agent.activation, agent.layer_norm, agent.encoder, torso=getattr(agent, "torso", "mlp"))
 
@@ -47,7 +47,12 @@ class Style(NamedTuple):
 
 
 def body(
-    key: Key[Array, ""], inputs: int, sizes: Sequence[int], outputs: int | None, style: Style, gain: float | None = None
+    key: Key[Array, ""],
+    inputs: int,
+    sizes: Sequence[int],
+    outputs: int | None,
+    style: NetworkConfig,
+    gain: float | None = None,
 ) -> MLP | Residual | Hypersphere:
     """Return the layers of a style; `outputs` of the last one, `None`: the last hidden layer gives features.
 
@@ -79,7 +84,7 @@ class Torso(equinox.Module):
         key: Key[Array, ""],
         space: spaces.Space[Any],
         sizes: Sequence[int],
-        style: Style | str | Activation,
+        style: NetworkConfig | str | Activation,
         gain: float | None = None,
         dense: bool = True,
     ):
@@ -87,8 +92,8 @@ class Torso(equinox.Module):
 
         `style`: an activation stands for a style that has it.
         """
-        space = seen(space)
-        style = style if isinstance(style, Style) else Style(style)
+        space = observation_part(space)
+        style = style if isinstance(style, NetworkConfig) else NetworkConfig(style)
         self.categories = int(space.n) if isinstance(space, spaces.Discrete) and is_plain(space) else None
         self.encoder = None
         if is_image(space) and style.encoder is None:
@@ -149,14 +154,14 @@ class Torso(equinox.Module):
         return jax.vmap(self)(observations)
 
 
-class Recall(NamedTuple):
+class GRUState(NamedTuple):
     """The state that an agent with memory keeps from step to step."""
 
     features: Float[Array, " memory"]  # the GRU's state
     action: Float[Array, " actions"]  # the action before (`Actions.heard`), all zeros at an episode's start
 
     @classmethod
-    def nothing(cls, memory: int, actions: int) -> Recall:
+    def nothing(cls, memory: int, actions: int) -> GRUState:
         return cls(jnp.zeros(memory), jnp.zeros(actions))
 
 
@@ -173,7 +178,7 @@ class GRU(equinox.Module):
         self.inputs = Linear(input_key, inputs + actions, 3 * size, gain=1.0)
         self.hidden = Linear(hidden_key, size, 3 * size, gain=1.0)
 
-    def __call__(self, before: Recall, features: Float[Array, " inputs"]) -> Float[Array, " size"]:
+    def __call__(self, before: GRUState, features: Float[Array, " inputs"]) -> Float[Array, " size"]:
         return self.step(before.features, self.hear(features, before.action))
 
     def hear(self, features: Float[Array, " inputs"], action: Float[Array, " actions"]) -> Float[Array, " gates"]:

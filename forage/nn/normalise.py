@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, PyTree
 
-from forage.core.spaces import carries_more, is_open, is_read_raw, seen
+from forage.core.spaces import carries_more, is_open, is_read_raw, observation_part
 from forage.core.types import ForageError, Spec
 from forage.nn.encoders import is_image
 from forage.nn.layers import is_large
@@ -74,7 +74,7 @@ def norms_for(spec: Spec, wanted: bool) -> Norms:
 
     Raise `ForageError` if nothing that is seen can be normalised.
     """
-    norms = norms_of(seen(spec.observation_space), maps=True) if wanted else None
+    norms = norms_of(observation_part(spec.observation_space), maps=True) if wanted else None
     if wanted and norms is None:
         raise ForageError(
             f"Only numbers can be normalised, not bits, choices or whole numbers with bounds, and {spec.name} "
@@ -90,7 +90,7 @@ def is_map(space: spaces.Space[Any]) -> bool:
     return is_image(space) and space.dtype == np.uint8 and not is_large(space)
 
 
-def read_after(space: spaces.Space[Any], norm: Norms) -> spaces.Space[Any]:
+def input_space(space: spaces.Space[Any], norm: Norms) -> spaces.Space[Any]:
     """Return the space of a network's inputs from `space` after `norm`: floats without bounds if there is one.
 
     A map is a vector there: in MiniGrid's DoorKey-5x5, seen as 7 x 7 cells of three codes, PPO's mean return over three
@@ -100,14 +100,14 @@ def read_after(space: spaces.Space[Any], norm: Norms) -> spaces.Space[Any]:
         return space
     if isinstance(space, spaces.Dict):
         if carries_more(space.spaces):
-            return spaces.Dict(space.spaces | {"observation": read_after(space["observation"], norm)})
+            return spaces.Dict(space.spaces | {"observation": input_space(space["observation"], norm)})
         assert isinstance(norm, dict)
-        return spaces.Dict({name: read_after(part, norm[name]) for name, part in space.items()})
+        return spaces.Dict({name: input_space(part, norm[name]) for name, part in space.items()})
     assert isinstance(norm, RunningNorm)
     return spaces.Box(-np.inf, np.inf, norm.mean.shape, np.float32)
 
 
-def begun(norm: Norms, after: Norms) -> Norms:
+def first_statistics(norm: Norms, after: Norms) -> Norms:
     """Return `norm`, or `after` if `norm` is still empty, so that the first rollout is normalised by its own
     statistics.
     """
@@ -115,27 +115,27 @@ def begun(norm: Norms, after: Norms) -> Norms:
         return None
     if isinstance(norm, dict):
         assert isinstance(after, dict)
-        return {name: begun(part, after[name]) for name, part in norm.items()}
+        return {name: first_statistics(part, after[name]) for name, part in norm.items()}
     return jax.tree.map(lambda old, new: jnp.where(norm.count == 0, new, old), norm, after)
 
 
-def normalised(norm: Norms, observation: PyTree[Array]) -> PyTree[Array]:
+def apply_norm(norm: Norms, observation: PyTree[Array]) -> PyTree[Array]:
     """Return the observation, normalised if there is a `norm`; further entries, such as a mask, are unchanged."""
     if norm is None:
         return observation
     if isinstance(observation, dict) and carries_more(observation):
-        return observation | {"observation": normalised(norm, observation["observation"])}
+        return observation | {"observation": apply_norm(norm, observation["observation"])}
     if isinstance(norm, dict):
-        return {name: normalised(norm[name], part) for name, part in observation.items()}
+        return {name: apply_norm(norm[name], part) for name, part in observation.items()}
     return norm(jnp.asarray(observation).astype(jnp.float32).reshape(norm.mean.shape))
 
 
-def updated(norm: Norms, observation: PyTree[Array], counts: Bool[Array, "time env"]) -> Norms:
+def update_norms(norm: Norms, observation: PyTree[Array], counts: Bool[Array, "time env"]) -> Norms:
     """Return the norms after a rollout of observations (leaves `time env ...`, without the mask); only those with
     `counts` are included.
     """
     if norm is None:
         return None
     if isinstance(norm, dict):
-        return {name: updated(part, observation[name], counts) for name, part in norm.items()}
+        return {name: update_norms(part, observation[name], counts) for name, part in norm.items()}
     return norm.update(observation.reshape(-1, *norm.mean.shape).astype(jnp.float32), counts.reshape(-1))

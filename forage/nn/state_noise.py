@@ -24,7 +24,7 @@ def log_deviation(
     return 0.5 * jnp.log(features**2 @ jnp.exp(2 * log_std) + SMALLEST)
 
 
-def standardised(
+def standardise_noise(
     log_std: Float[Array, "features dimensions"],
     features: Float[Array, " features"],
     noise: Float[Array, "features dimensions"],

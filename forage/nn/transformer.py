@@ -36,8 +36,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.core.errors import ForageError
-from forage.nn.language.architecture import Architecture, turn_table, turned
-from forage.ops.rows import scaled
+from forage.nn.language.architecture import Architecture, rotate_pairs, turn_table
+from forage.ops.rows import scale_rows
 
 DEVIATION = 0.02
 NEVER = -1e9  # added to the logit of what is not seen; finite, so that a row that sees nothing has a gradient
@@ -64,11 +64,13 @@ class Projection(equinox.Module):
         return y.reshape(*batch, -1)
 
 
-def normed(x: Float[Array, "*batch size"], scale: Float[Array, " size"], epsilon: float) -> Float[Array, "*batch size"]:
+def rms_norm(
+    x: Float[Array, "*batch size"], scale: Float[Array, " size"], epsilon: float
+) -> Float[Array, "*batch size"]:
     """Divide by the root of the mean square, in float32, and scale."""
     wide = x.astype(jnp.float32)
-    wide = scaled(wide, jax.lax.rsqrt(jnp.mean(wide**2, -1, keepdims=True) + epsilon))
-    return scaled(wide.astype(x.dtype), scale)
+    wide = scale_rows(wide, jax.lax.rsqrt(jnp.mean(wide**2, -1, keepdims=True) + epsilon))
+    return scale_rows(wide.astype(x.dtype), scale)
 
 
 Turns = tuple[Float[Array, "*positions half"], Float[Array, "*positions half"]]
@@ -153,16 +155,16 @@ class Block(equinox.Module):
         """
         architecture = self.architecture
         batch = len(x)
-        h = normed(x, self.attention_norm, architecture.epsilon)
+        h = rms_norm(x, self.attention_norm, architecture.epsilon)
         k, v = (layer(h).reshape(*h.shape[:2], -1, architecture.size) for layer in (self.keys, self.values))
         x, unseen, own = x[:, -wanted:], unseen[:, -wanted:], tuple(table[:, -wanted:] for table in turns)
         time = x.shape[1]
         q = self.queries(h[:, -wanted:]).reshape(batch, time, -1, architecture.size)
         if self.query_norm is not None and self.key_norm is not None:
-            q = normed(q, self.query_norm, architecture.epsilon)
-            k = normed(k, self.key_norm, architecture.epsilon)
+            q = rms_norm(q, self.query_norm, architecture.epsilon)
+            k = rms_norm(k, self.key_norm, architecture.epsilon)
         if architecture.turns(self.layer):
-            q, k = turned(q, *own), turned(k, *turns)
+            q, k = rotate_pairs(q, *own), rotate_pairs(k, *turns)
         now = Past(k.swapaxes(1, 2), v.swapaxes(1, 2))
         if past is not None:
             now = Past(*(jax.lax.dynamic_update_slice(a, b, (0, 0, column, 0)) for a, b in zip(past, now, strict=True)))
@@ -177,7 +179,7 @@ class Block(equinox.Module):
         batch, time, _ = x.shape
         found = jnp.einsum("bkgtl,bkls->bkgts", weight.astype(x.dtype), now.values)
         x = x + self.out(found.transpose(0, 3, 1, 2, 4).reshape(batch, time, -1))
-        h = normed(x, self.mlp_norm, self.architecture.epsilon).reshape(-1, x.shape[-1])
+        h = rms_norm(x, self.mlp_norm, self.architecture.epsilon).reshape(-1, x.shape[-1])
         return x + self.down(jax.nn.silu(self.gate(h)) * self.up(h)).reshape(x.shape)
 
 
@@ -276,7 +278,7 @@ class Transformer(equinox.Module):
             apply = functools.partial(Block.__call__, wanted=wanted if block is self.blocks[-1] else 0)
             apply = jax.checkpoint(apply) if remat else apply
             x = apply(block, x, turns, unseen[self.architecture.window(block.layer)])[0]
-        return normed(x, self.norm, self.architecture.epsilon)
+        return rms_norm(x, self.norm, self.architecture.epsilon)
 
     def attention(
         self, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"] | None = None
@@ -361,7 +363,7 @@ class Transformer(equinox.Module):
             layers.append(now)
         following = cache.following + jnp.sum(mask, axis=1, dtype=jnp.int32)
         after = Cache(tuple(layers), cache.turns, there, cache.count + tokens.shape[1], following)
-        return normed(x, self.norm, self.architecture.epsilon), after
+        return rms_norm(x, self.norm, self.architecture.epsilon), after
 
     def _begin(
         self,

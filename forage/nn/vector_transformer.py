@@ -30,7 +30,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.core.errors import ForageError
-from forage.nn.layers import Activation, Linear, Norm, activation, dropped
+from forage.nn.layers import Activation, Linear, Norm, activation, apply_dropout
 
 POSITIONS = ("none", "learned", "rotary")
 DEVIATION = 0.02
@@ -59,14 +59,16 @@ class Shape(NamedTuple):
             raise ForageError(f"{self.heads} heads cannot share {self.key_heads} of keys; take a number that divides.")
 
 
-def drawn(key: Key[Array, ""], inputs: int, outputs: int, deviation: float = DEVIATION) -> Linear:
+def draw_linear(key: Key[Array, ""], inputs: int, outputs: int, deviation: float = DEVIATION) -> Linear:
     """Return a linear layer with normal weights and no bias yet."""
     like = Linear(key, inputs, outputs)
     weights = deviation * jax.random.normal(key, (inputs, outputs)), jnp.zeros(outputs)
     return equinox.tree_at(lambda layer: (layer.weight, layer.bias), like, weights)
 
 
-def rotated(x: Float[Array, "tokens heads size"], position: Int[Array, " tokens"]) -> Float[Array, "tokens heads size"]:
+def rotate_by_position(
+    x: Float[Array, "tokens heads size"], position: Int[Array, " tokens"]
+) -> Float[Array, "tokens heads size"]:
     """Turn each pair of numbers (i, i + size / 2) by the angle position / 10000^(2 i / size)."""
     half = x.shape[-1] // 2
     angle = position[:, None, None] * (1e4 ** (-jnp.arange(half) / half))
@@ -92,12 +94,12 @@ class Block(equinox.Module):
         shared, inner = self.key_size(shape), shape.inner or 4 * shape.width
         last = DEVIATION / math.sqrt(2 * shape.layers)
         self.norms = (Norm(shape.width), Norm(shape.width))
-        self.queries = drawn(keys[0], shape.width, shape.width)
-        self.keys = drawn(keys[1], shape.width, shared)
-        self.values = drawn(keys[2], shape.width, shared)
-        self.out = drawn(keys[3], shape.width, shape.width, last)
-        self.wide = drawn(keys[4], shape.width, inner)
-        self.narrow = drawn(keys[5], inner, shape.width, last)
+        self.queries = draw_linear(keys[0], shape.width, shape.width)
+        self.keys = draw_linear(keys[1], shape.width, shared)
+        self.values = draw_linear(keys[2], shape.width, shared)
+        self.out = draw_linear(keys[3], shape.width, shape.width, last)
+        self.wide = draw_linear(keys[4], shape.width, inner)
+        self.narrow = draw_linear(keys[5], inner, shape.width, last)
         self.shape, self.rotary = shape, rotary
 
     @staticmethod
@@ -111,7 +113,7 @@ class Block(equinox.Module):
         """Return queries, keys and values, by head."""
         size, x = self.shape.width // self.shape.heads, self.norms[0](x)
         q, k, v = (layer(x).reshape(len(x), -1, size) for layer in (self.queries, self.keys, self.values))
-        return (rotated(q, position), rotated(k, position), v) if self.rotary else (q, k, v)
+        return (rotate_by_position(q, position), rotate_by_position(k, position), v) if self.rotary else (q, k, v)
 
     def attend(
         self,
@@ -128,10 +130,10 @@ class Block(equinox.Module):
         q = q.reshape(len(q), shared, -1, q.shape[-1])
         logits = jnp.einsum("tkgs,pks->kgtp", q, k) / math.sqrt(q.shape[-1])
         weight = jax.nn.softmax(logits + jnp.where(sees, 0.0, NEVER), axis=-1)
-        found = jnp.einsum("kgtp,pks->tkgs", dropped(weight, rate, keys[0]), v)
-        x = x + dropped(self.out(found.reshape(x.shape)), rate, keys[1])
+        found = jnp.einsum("kgtp,pks->tkgs", apply_dropout(weight, rate, keys[0]), v)
+        x = x + apply_dropout(self.out(found.reshape(x.shape)), rate, keys[1])
         inner = activation(self.shape.activation)(self.wide(self.norms[1](x)))
-        return x + dropped(self.narrow(inner), rate, keys[2])
+        return x + apply_dropout(self.narrow(inner), rate, keys[2])
 
 
 class Cache(NamedTuple):
@@ -214,7 +216,7 @@ class VectorTransformer(equinox.Module):
         sees = jnp.tril(jnp.ones((tokens, tokens), bool))
         sees = sees if mask is None else sees & mask
         keys = [None] * (len(self.blocks) + 1) if key is None else jax.random.split(key, len(self.blocks) + 1)
-        x = dropped(self.placed(x, position), self.shape.dropout, keys[-1])
+        x = apply_dropout(self.placed(x, position), self.shape.dropout, keys[-1])
         kept = []
         for block, block_key in zip(self.blocks, keys[:-1], strict=True):
             q, k, v = block.heard(x, position)

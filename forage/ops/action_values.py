@@ -14,7 +14,7 @@ def best(q: Float[Array, "*batch actions"], mask: Bool[Array, "*batch actions"] 
     return jnp.argmax(q if mask is None else jnp.where(mask, q, -jnp.inf), axis=-1).astype(jnp.int32)
 
 
-def chosen(q: Float[Array, "*batch actions"], action: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
+def take_values(q: Float[Array, "*batch actions"], action: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
     """Return the values of these actions. A one-hot product rather than a gather: its gradient is a product too."""
     return jnp.sum(jnp.where(jnp.arange(q.shape[-1]) == action[..., None], q, 0.0), axis=-1)
 
@@ -24,7 +24,7 @@ def updates_in(agent: Any, steps: int) -> int:
     return max(1, round(steps * agent.updates_per_rollout / (agent.num_envs * agent.rollout_length)))
 
 
-def followed(agent: Any, target: PyTree[Array], network: PyTree[Array], count: Int[Array, ""]) -> PyTree[Array]:
+def update_target(agent: Any, target: PyTree[Array], network: PyTree[Array], count: Int[Array, ""]) -> PyTree[Array]:
     """Return the target after update number `count`: the network itself, once in `target_update_interval` steps of
     `agent`.
 

@@ -39,7 +39,7 @@ def flat(weight: Float[Array, "across across block features"]) -> Float[Array, "
     return weight.transpose(2, 0, 1, 3).reshape(weight.shape[2], -1)
 
 
-def summed(
+def sum_blocks(
     seen: Float[Array, "row h w block"], weight: Float[Array, "across across block features"]
 ) -> Float[Array, "row rows columns features"]:
     """Return each patch's sum of its blocks' products with their weights."""
@@ -53,7 +53,7 @@ def summed(
     )
 
 
-def convolved(
+def convolve_patches(
     images: Shaped[Array, "row height width channels"],
     weight: Float[Array, "inputs features"],
     bias: Float[Array, " features"],
@@ -61,26 +61,26 @@ def convolved(
     kernel: int,
 ) -> Float[Array, "row rows columns features"]:
     """Return a valid convolution. `weight` is in the order of a patch's pixels; `stride` divides `kernel`."""
-    return summed(blocks(images, kernel, stride).astype(weight.dtype), by_block(weight, kernel, stride)) + bias
+    return sum_blocks(blocks(images, kernel, stride).astype(weight.dtype), by_block(weight, kernel, stride)) + bias
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
-def rectified(
+def convolve_relu(
     images: Shaped[Array, "row height width channels"],
     weight: Float[Array, "inputs features"],
     bias: Float[Array, " features"],
     stride: int,
     kernel: int,
 ) -> Float[Array, "row rows columns features"]:
-    """Return max(0, `convolved`), whose gradient is two more products of matrices.
+    """Return max(0, `convolve_patches`), whose gradient is two more products of matrices.
 
     Of the images, which may be whole numbers, and of what comes out nothing more is kept for it.
     """
-    return jax.nn.relu(convolved(images, weight, bias, stride, kernel))
+    return jax.nn.relu(convolve_patches(images, weight, bias, stride, kernel))
 
 
 def _forward(images: Array, weight: Array, bias: Array, stride: int, kernel: int) -> tuple[Array, tuple[Array, ...]]:
-    y = rectified(images, weight, bias, stride, kernel)
+    y = convolve_relu(images, weight, bias, stride, kernel)
     return y, (images, weight, y)
 
 
@@ -107,4 +107,4 @@ def _backward(
     return dimages, dweight, dy.sum((0, 1, 2))
 
 
-rectified.defvjp(_forward, _backward)
+convolve_relu.defvjp(_forward, _backward)

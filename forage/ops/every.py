@@ -11,14 +11,14 @@ from jax.extend.core import jaxpr_as_fun
 from jaxtyping import Array
 
 
-def every(interval: int, count: Any, turn: Callable[[Any], Any], state: Any) -> Any:
+def run_every(interval: int, count: Any, turn: Callable[[Any], Any], state: Any) -> Any:
     """Return `turn(state)` where `count` is a multiple of the interval, else `state`."""
     if interval == 1:
         return turn(state)
-    return when(count % interval == 0, turn, state)
+    return run_if(count % interval == 0, turn, state)
 
 
-def when(due: Any, turn: Callable[[Any], Any], state: Any) -> Any:
+def run_if(due: Any, turn: Callable[[Any], Any], state: Any) -> Any:
     """Return `turn(state)` if it is due, else `state`, without computing the turn.
 
     A loop of at most one turn rather than `cond`: under `vmap` over seeds a loop runs only when some seed needs it,
@@ -37,7 +37,7 @@ def when(due: Any, turn: Callable[[Any], Any], state: Any) -> Any:
 
 
 @jax.custom_batching.custom_vmap
-def alike(number: Any) -> Any:
+def shared_by_seeds(number: Any) -> Any:
     """Return a number that is the same for all seeds, under `vmap` over them as one number: the first seed's.
 
     A loop or a condition that depends on it then serves all seeds together. On a number for each seed it would work on
@@ -46,7 +46,7 @@ def alike(number: Any) -> Any:
     return number
 
 
-@alike.def_vmap
+@shared_by_seeds.def_vmap
 def _first(size: int, batched: list[bool], number: Any) -> tuple[Any, bool]:
-    """Take the first of many numbers that are the same; `alike` again, as one `vmap` may be inside another."""
-    return alike(number[0] if batched[0] else number), False
+    """Take the first of many equal numbers; `shared_by_seeds` again, as one `vmap` may be inside another."""
+    return shared_by_seeds(number[0] if batched[0] else number), False

@@ -14,7 +14,7 @@ from forage.ops.optimiser import Optimiser
 Parameters = TypeVar("Parameters")
 
 
-def shuffled(bits: UInt32[Array, " count"]) -> Int[Array, " count"]:
+def shuffle(bits: UInt32[Array, " count"]) -> Int[Array, " count"]:
     """Return the numbers below `count` in random order: by random high bits, each number itself in the low ones.
 
     One array to sort, in place of keys and values. Numbers whose random bits agree stay in ascending order. With
@@ -34,7 +34,7 @@ def weighted_mean(
     return x.mean() if weight is None else jnp.sum(weight * x) / jnp.maximum(weight.sum(), 1.0)
 
 
-def standardised(
+def standardise(
     gain: Float[Array, "minibatch *rows"], weight: Float[Array, "minibatch *rows"] | None = None
 ) -> Float[Array, "minibatch *rows"]:
     """Mean zero and deviation one within each minibatch, of its rows of weight 1 (`None`: of all)."""
@@ -73,7 +73,7 @@ def fit(
         return optimiser.step(gradient, state, parameters), value
 
     def epoch(carry: tuple[Parameters, Any], key: Key[Array, ""]) -> tuple[tuple[Parameters, Any], Array]:
-        order = shuffled(jax.random.bits(key, (count,)))[:used]
+        order = shuffle(jax.random.bits(key, (count,)))[:used]
         return jax.lax.scan(
             minibatch, carry, jax.tree.map(lambda x: x[order].reshape(minibatches, -1, *x.shape[1:]), rows)
         )

@@ -43,7 +43,7 @@ def adam(
     return Optimiser(optax.flatten(steps) if flat else steps)
 
 
-def named(name: Any, learning_rate: Any, max_gradient_norm: Any = None, **of_adam: Any) -> Optimiser:
+def make_named_optimiser(name: Any, learning_rate: Any, max_gradient_norm: Any = None, **of_adam: Any) -> Optimiser:
     """Return the optimiser of this name in Optax, or a function's of the learning rate, with its own other settings.
 
     For `adam` that is `adam` above, `of_adam` its other arguments; `adan` is below.
@@ -67,7 +67,7 @@ def check_optimiser(name: Any) -> None:
 
     def step() -> Any:
         weights = {"weight": jnp.ones((2, 2)), "bias": jnp.ones(2)}
-        optimiser = named(name, jnp.float32(1e-3))
+        optimiser = make_named_optimiser(name, jnp.float32(1e-3))
         return optimiser.step(weights, optimiser.init(weights), weights)
 
     try:
@@ -88,7 +88,7 @@ def takes_rate(value: Any) -> bool:
     return first.name == "learning_rate" and all(one.default is not one.empty or one.kind > 1 for one in others)
 
 
-def forgotten(state: Any, fresh: Any, changed: Any) -> Any:
+def reset_entries(state: Any, fresh: Any, changed: Any) -> Any:
     """Return an optimiser's state with the entries of parameters that have `changed` reset to those of `fresh`.
 
     What it keeps lies in trees like that of the parameters, or in vectors of them all where the optimiser is flat.
@@ -159,7 +159,7 @@ def adan(
     return optax.GradientTransformation(init, update)
 
 
-class Bounded(NamedTuple):
+class BoundedState(NamedTuple):
     """The state of `obgd`."""
 
     trace: Any  # z, like the parameters
@@ -179,18 +179,18 @@ def obgd(learning_rate: Any, kappa: Any, decay: Any) -> optax.GradientTransforma
     `ObGD` in the authors' optim.py; the paper's own pages could not be looked up.
     """
 
-    def init(params: Any) -> Bounded:
-        return Bounded(jax.tree.map(jnp.zeros_like, params), jnp.zeros(()))
+    def init(params: Any) -> BoundedState:
+        return BoundedState(jax.tree.map(jnp.zeros_like, params), jnp.zeros(()))
 
     def update(
-        updates: Any, state: Bounded, params: Any = None, *, error: Array, cut: Any = False, **_: Any
-    ) -> tuple[Any, Bounded]:
+        updates: Any, state: BoundedState, params: Any = None, *, error: Array, cut: Any = False, **_: Any
+    ) -> tuple[Any, BoundedState]:
         trace = jax.tree.map(lambda z, g: decay * z + g, state.trace, updates)
         size = sum((jnp.abs(z).sum() for z in jax.tree.leaves(trace)), jnp.zeros(()))
         bound = learning_rate * kappa * jnp.maximum(1.0, jnp.abs(error)) * size
         step = learning_rate / jnp.maximum(1.0, bound)
         kept = jax.tree.map(lambda z: jnp.where(cut, 0.0, z), trace)
-        return jax.tree.map(lambda z: step * error * z, trace), Bounded(kept, step)
+        return jax.tree.map(lambda z: step * error * z, trace), BoundedState(kept, step)
 
     return optax.GradientTransformationExtraArgs(init, cast(Any, update))
 

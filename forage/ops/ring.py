@@ -109,7 +109,7 @@ def empty_ring(
 def empty_frames(leaf: Array, shape: tuple[int, int], rollout_length: int, space: Any) -> Frames:
     """No pictures yet. `leaf`: an observation; `shape`: the ring's steps and environments."""
     frames, axis = 1, 0
-    if isinstance(space, spaces.Stacked):
+    if isinstance(space, spaces.StackedBox):
         frames, axis = space.frames, space.axis + leaf.ndim - len(space.shape)  # behind an axis `agent`, of a team
     one = (*leaf.shape[:axis], leaf.shape[axis] // frames, *leaf.shape[axis + 1 :])
     length, num_envs = shape
@@ -138,14 +138,14 @@ def most_spare(frames: int, num_envs: int) -> int:
     return (2 * frames - 1) * num_envs
 
 
-def kept(ring: Ring) -> Experience:
+def stored_transitions(ring: Ring) -> Experience:
     """Return the transitions, in which of large observations there are places only."""
     return ring.experience if isinstance(ring, FrameRing) else ring
 
 
 def extent(ring: Ring) -> tuple[int, int]:
     """Return the capacity in steps, and the number of environments."""
-    steps, num_envs = kept(ring).terminated.shape[:2]
+    steps, num_envs = stored_transitions(ring).terminated.shape[:2]
     return steps, num_envs
 
 
@@ -155,7 +155,7 @@ def oldest(ring: Ring, newest: Int[Array, ""]) -> tuple[Int[Array, ""], Bool[Arr
     `newest`: steps since the run began. Where episodes are so short that spare pictures were overwritten, older steps
     are not read. `None`: that does not happen to this ring.
     """
-    first = newest - jnp.minimum(newest, len(kept(ring).terminated))
+    first = newest - jnp.minimum(newest, len(stored_transitions(ring).terminated))
     if not isinstance(ring, FrameRing):
         return first, None
     lost = jnp.stack([leaf.lost for leaf in all_frames(ring)]).max()
@@ -297,7 +297,7 @@ def equal(one: Array, other: Array, axes: int) -> Bool[Array, "*batch"]:
 
 def truncate(ring: Ring, clock: Clock) -> Ring:
     """Truncate the episodes of the newest step, which will not be continued. `clock` reads as after that step."""
-    experience = kept(ring)
+    experience = stored_transitions(ring)
     capacity, num_envs = extent(ring)
     newest = (clock.steps // num_envs - 1) % capacity
     truncated = experience.truncated.at[newest].set(~experience.terminated[newest])
@@ -319,9 +319,9 @@ def cut_before_lost(segments: Experience) -> Experience:
     return segments._replace(truncated=jnp.concatenate([cut, segments.truncated[-1:]]))
 
 
-def read(ring: Ring, index: Int[Array, " batch"], length: int) -> Experience:
+def read_segments(ring: Ring, index: Int[Array, " batch"], length: int) -> Experience:
     """Copy out the segments of `length` transitions that start at `index = time * num_envs + env`."""
-    experience = kept(ring)
+    experience = stored_transitions(ring)
     capacity, num_envs = extent(ring)
     if length > capacity:
         raise ForageError(

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
-def scaled(x: Float[Array, "*shape"], by: Float[Array, "*shared"]) -> Float[Array, "*shape"]:
+def scale_rows(x: Float[Array, "*shape"], by: Float[Array, "*shared"]) -> Float[Array, "*shape"]:
     """Multiply `x` by an array that is broadcast to its shape: x by.
 
     The derivative by what is shared is a sum of products. Those of arrays with four axes, one of them being seeds, take
@@ -17,7 +17,7 @@ def scaled(x: Float[Array, "*shape"], by: Float[Array, "*shared"]) -> Float[Arra
     return x * jnp.where(jnp.isnan(x), 0.0, by)
 
 
-def standardised(x: Float[Array, "*batch size"], epsilon: float = 1e-6) -> Float[Array, "*batch size"]:
+def standardise_rows(x: Float[Array, "*batch size"], epsilon: float = 1e-6) -> Float[Array, "*batch size"]:
     """Standardise each row to mean 0 and deviation 1: (x - mean) / sqrt(variance + epsilon)."""
     x = x - x.mean(-1, keepdims=True)
-    return scaled(x, jax.lax.rsqrt(jnp.mean(x**2, -1, keepdims=True) + epsilon))
+    return scale_rows(x, jax.lax.rsqrt(jnp.mean(x**2, -1, keepdims=True) + epsilon))

@@ -86,24 +86,24 @@ def log_distribution(
 def support(z: Float[Array, "*batch vocabulary"], sampling: Sampling) -> Bool[Array, "*batch vocabulary"]:
     """Return the mask of tokens that can be drawn. `z`: logits over temperature, with a maximum of 0."""
     kept = z > -jnp.inf
-    order = ordered(z)
+    order = ordered_integers(z)
     if sampling.top_k is not None:
-        kept &= order >= least(order, kept.astype(jnp.float32), sampling.top_k)
+        kept &= order >= least_value(order, kept.astype(jnp.float32), sampling.top_k)
     if sampling.top_p is not None:
         probability = jax.nn.softmax(jnp.where(kept, z, -jnp.inf), axis=-1)
-        kept &= (order >= least(order, probability, sampling.top_p)) | (jnp.asarray(sampling.top_p) >= 1)
+        kept &= (order >= least_value(order, probability, sampling.top_p)) | (jnp.asarray(sampling.top_p) >= 1)
     if sampling.min_p is not None:
         kept &= jnp.exp(z) >= sampling.min_p
     return kept
 
 
-def ordered(z: Float[Array, "*shape"]) -> Int[Array, "*shape"]:
+def ordered_integers(z: Float[Array, "*shape"]) -> Int[Array, "*shape"]:
     """Return whole numbers in the order of floating-point ones."""
     bits = jax.lax.bitcast_convert_type(jnp.where(z == 0, 0.0, z), jnp.int32)  # -0 is 0
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)
 
 
-def least(
+def least_value(
     order: Int[Array, "*batch vocabulary"],
     weight: Float[Array, "*batch vocabulary"],
     budget: float | int | Array,
@@ -129,7 +129,7 @@ def noise(key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "*shape"]
     return jax.random.gumbel(key, shape)
 
 
-def drawn(
+def draw_token(
     log_probability: Float[Array, "*batch vocabulary"], noise: Float[Array, "*batch vocabulary"]
 ) -> tuple[Int[Array, "*batch"], Float[Array, "*batch"]]:
     """Return a token drawn from its log-probabilities with Gumbel noise, and its log-probability."""

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 
-def shifted(picture: Array, by: Int[Array, "2"], axes: Sequence[int]) -> Array:
+def shift_picture(picture: Array, by: Int[Array, "2"], axes: Sequence[int]) -> Array:
     """Move one picture down and right by `by` pixels; the first two of `axes` are its height and width."""
     for step, axis in zip(by, axes[:2], strict=True):
         size = picture.shape[axis]

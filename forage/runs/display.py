@@ -107,7 +107,7 @@ def say(data: dict[str, Any]) -> None:
         raise
     except OSError as error:
         streams.silence(out)
-        raise streams.OutputLost(f"{streams.lost(error)}.") from error
+        raise streams.OutputLost(f"{streams.describe_loss(error)}.") from error
 
 
 @contextlib.contextmanager
@@ -225,7 +225,7 @@ class Steady(Progress):
             if isinstance(error, ValueError) and not getattr(sys.stdout, "closed", False):
                 raise
             self.over = True
-            why = str(error).rstrip(".") if isinstance(error, ForageError) else streams.lost(error)
+            why = str(error).rstrip(".") if isinstance(error, ForageError) else streams.describe_loss(error)
             streams.tell(f"{why}; the run goes on without its lines.")
 
     def start(self, title: str, lines: list[str], total: int) -> None:

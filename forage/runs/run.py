@@ -214,7 +214,7 @@ class Run:
             return next(filter(None, each), "")
 
         path = self.directory / file
-        return records.read(path, wrong) if path.exists() and path.stat().st_size else {}
+        return records.read_record(path, wrong) if path.exists() and path.stat().st_size else {}
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -458,7 +458,7 @@ def draw_sweep(run: Run) -> Path | None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read one of a run's own files."""
-    return records.read(path)
+    return records.read_record(path)
 
 
 def write_json(path: Path, data: Any) -> None:

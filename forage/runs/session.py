@@ -20,7 +20,7 @@ from forage.core.types import ForageError
 from forage.loop.learner import Report
 from forage.loop.runner import Runner
 from forage.loop.soundness import NotFinite, Unsound
-from forage.loop.watch import Watch, together
+from forage.loop.watch import Watch, sum_counts
 from forage.runs import capacity
 from forage.runs import display as progress
 from forage.runs.bounds import Bounds
@@ -135,7 +135,7 @@ class Session:
             self.runner.retire()
             evaluation = kept or self.score_agents()
             if not kept:
-                spent = together([spent, {"evaluate": self.scoring_took}])
+                spent = sum_counts([spent, {"evaluate": self.scoring_took}])
             self.keep_texts()
             took = (seconds, self.scoring_took)
             result, lines = conclude(self.directory, self.setup, self.runner, evaluation, took, spent, self.stopped)
@@ -265,7 +265,7 @@ class Session:
     def seconds_by_activity(self) -> dict[str, float]:
         """Return the seconds of this session by activity."""
         training = {name: seconds - self.before.get(name, 0.0) for name, seconds in self.runner.spent.items()}
-        found = together([self.watch.spent, training])
+        found = sum_counts([self.watch.spent, training])
         return found | {"rest": max(0.0, time.monotonic() - self.sat_down - sum(found.values()))}
 
     def evaluate(self, number: int) -> float:

@@ -17,7 +17,7 @@ from forage.config.setup import Setup, shortened
 from forage.core import checkpoint, spaces
 from forage.core.checkpoint import Leaf
 from forage.core.ports import Memory
-from forage.core.sweep import best, members_of, told
+from forage.core.sweep import best, member_words, members_of
 from forage.core.types import ForageError
 from forage.loop.runner import Runner
 from forage.runs.run import Run
@@ -97,7 +97,11 @@ class Inheritance:
     def lines(self) -> list[str]:
         """Describe the weights and the memory that a run starts with."""
         task = self.parent.config["spec"]["name"]
-        which = "seed by seed" if self.each else f"every seed with those of {told(members(self.parent)[self.rows[0]])}"
+        which = (
+            "seed by seed"
+            if self.each
+            else f"every seed with those of {member_words(members(self.parent)[self.rows[0]])}"
+        )
         without = f", without {', '.join(self.left)}" if self.left else ""
         lines = [f"begins with the weights of {self.parent.directory} on {task}, {which}{without}"]
         if self.memory is not None:

@@ -13,7 +13,7 @@ from forage.core.ports import Environment
 from forage.core.records import printable
 from forage.evaluation.maps import heat_map
 from forage.loop.runner import Runner
-from forage.loop.watch import said
+from forage.loop.watch import time_shares
 from forage.runs.changes import flatten_config, record, sentences
 from forage.runs.display import duration
 from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, range_in, score_data, write_json
@@ -56,7 +56,7 @@ def conclude(
         *([f"  stopped after {runner.steps:,} of {setup.steps:,} {unit}: {stopped}"] if stopped else []),
         f"  {runner.steps:,} {unit} a seed in {duration(seconds)} ({speed:,.0f} steps/s, compiling included)"
         + (f", then {duration(evaluating)} of evaluation" if evaluating >= 1 else ""),
-        *([f"  time: {said(spent)}"] if spent else []),
+        *([f"  time: {time_shares(spent)}"] if spent else []),
         f"  curve {picture}"
         + (f", score by value {settings}" if settings else "")
         + (f", visits {where}" if where else ""),

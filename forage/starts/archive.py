@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
-from forage.core.ports import Environment, Review, Starts, Tasks
+from forage.core.ports import Environment, RolloutReport, Starts, Tasks
 from forage.core.types import Experience, ForageError, Spec
 
 
@@ -72,7 +72,7 @@ class Archive(Starts):
         place = jax.tree.map(lambda places, fresh: jnp.where(again, places[index], fresh), state.places, fresh)
         return *place, ()
 
-    def report(self, state: ArchiveState, rollout: Experience, review: Review) -> ArchiveState:
+    def report(self, state: ArchiveState, rollout: Experience, review: RolloutReport) -> ArchiveState:
         environment, visited = review.environment, review.visited
         # If the episode continues, the current observation is the last next_observation.
         observation = environment.kept(jax.tree.map(lambda x: x[-1], rollout.next_observation))

@@ -83,7 +83,7 @@ class Cells(Part):
     def bounds(self, space: gymnasium.spaces.Space[Any]) -> Scale:
         """Return the scale that the observation space gives."""
         low, high = [np.zeros(0)], [np.zeros(0)]
-        for _, leaf in sorted(spaces.leaves(spaces.seen(space)).items()):  # in the order of JAX
+        for _, leaf in sorted(spaces.leaves(spaces.observation_part(space)).items()):  # in the order of JAX
             example = spaces.example(leaf)
             if self.kind == "image":
                 low.append(np.full(math.prod(self.size), np.min(leaf.low)))  # pyrefly: ignore[missing-attribute]

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
-from forage.core.ports import Environment, Review, Starts, Tasks
+from forage.core.ports import Environment, RolloutReport, Starts, Tasks
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
 from forage.starts.backward import Best, Lesson, compare, judge, prepare, unlearned
@@ -211,7 +211,7 @@ class GoExplore(Starts):
     def cut(self, mark: Mark, length: Int[Array, ""]) -> Bool[Array, ""]:
         return (mark.link.slot >= 0) & (mark.stage < 0) & (length >= self.burst)
 
-    def report(self, state: GoExploreState, rollout: Experience, review: Review) -> GoExploreState:
+    def report(self, state: GoExploreState, rollout: Experience, review: RolloutReport) -> GoExploreState:
         environment, visited, clock = review.environment, review.visited, review.clock
         marks, ended = visited.marks, rollout.ended
         begins = visited.begins(ended)

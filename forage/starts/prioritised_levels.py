@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import prng
-from forage.core.ports import Environment, Judgement, Review, Starts
+from forage.core.ports import Environment, RolloutReport, Starts, ValueEstimates
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
 from forage.starts.weighted import drawn, reached
@@ -104,7 +104,7 @@ class PrioritisedLevels(Starts):
         key = jax.random.fold_in(prng.key(prng.LEVELS), self.first + level)
         return *environment.reset(key), level
 
-    def report(self, state: LevelsState, rollout: Experience, review: Review) -> LevelsState:
+    def report(self, state: LevelsState, rollout: Experience, review: RolloutReport) -> LevelsState:
         assert review.judgement is not None
         level, begins = review.visited.marks.ravel(), review.visited.begins(rollout.ended)
         running, score = self.scores(state, review.judgement, begins)
@@ -120,7 +120,7 @@ class PrioritisedLevels(Starts):
         )
 
     def scores(
-        self, state: LevelsState, judgement: Judgement, begins: Bool[Array, "time env"]
+        self, state: LevelsState, judgement: ValueEstimates, begins: Bool[Array, "time env"]
     ) -> tuple[tuple[Float[Array, " env"], Int[Array, " env"]], Float[Array, "time env"]]:
         """Return the sums of the running episodes, and the mean score of each episode up to each step."""
 

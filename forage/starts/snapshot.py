@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Agent, Environment, Review, Starts, Tasks
+from forage.core.ports import Agent, Environment, RolloutReport, Starts, Tasks
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
 from forage.starts.cell_archive import flattened
@@ -166,7 +166,7 @@ class Snapshot(Starts):
     def cut(self, mark: Bool[Array, ""], length: Int[Array, ""]) -> Bool[Array, ""]:
         return mark & (length >= self.truncate)
 
-    def report(self, state: SnapshotState, rollout: Experience, review: Review) -> SnapshotState:
+    def report(self, state: SnapshotState, rollout: Experience, review: RolloutReport) -> SnapshotState:
         done = (review.clock.steps + rollout.ended.size) / review.clock.total
         return state._replace(early=done < self.share)
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from forage.config.setup import Setup, from_config
 from forage.core import prng
 from forage.core.ports import Agent
-from forage.core.schedule import held
+from forage.core.schedule import at_fraction
 from forage.core.spaces import Tokens
 from forage.core.types import ForageError
 from forage.environments import HostFactory
@@ -68,7 +68,7 @@ class LoadedRun:
             if not (isinstance(runner, HostRunner) and isinstance(runner.loops[0].environment, TextEnvironment)):
                 raise ForageError(f"{title}, which writes no text; name one of text:addition or the like.")
             load_agents(run, runner)
-            agents, agent = runner.agent_states(), held(runner.learner.agent, 1.0)
+            agents, agent = runner.agent_states(), at_fraction(runner.learner.agent, 1.0)
             first = agent.init(prng.key(0), runner.learner.spec)
             states = [jax.tree.map(lambda leaf, n=n: leaf[n], agents) for n in range(len(setup.seeds))]
         finally:

@@ -29,7 +29,7 @@ from forage.environments.text.environment import TextEnvironment
 from forage.environments.text.form import Form
 from forage.loop.policy import Policy
 from forage.nn.language.directory import ends
-from forage.nn.language.generate import generate, left_padded
+from forage.nn.language.generate import generate, pad_left
 from forage.nn.transformer import Transformer
 from forage.ops.sampling import Sampling
 from forage.runs.run import Run
@@ -79,7 +79,7 @@ class Talk:
                 f"What was said takes {len(tokens)} tokens, and the model reads {most} before an answer; say less, or "
                 f"begin a new conversation."
             )
-        prompts, mask = left_padded([tokens], min(-(-len(tokens) // ROOM) * ROOM, most))
+        prompts, mask = pad_left([tokens], min(-(-len(tokens) // ROOM) * ROOM, most))
         key = jax.random.fold_in(prng.key(self.seed), self.drawn)
         self.drawn += 1
         read = jnp.asarray(prompts), jnp.asarray(mask)

@@ -35,7 +35,7 @@ from forage.core.host import HostEnvironment
 from forage.loop.cluster.pool import Pool, check_sent
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.runner import HostRunner
-from forage.loop.watch import said
+from forage.loop.watch import time_shares
 
 TURNS = 400  # that are drawn for each prediction
 SECONDS = 2.0  # that each piece is measured for
@@ -358,7 +358,7 @@ def lines(found: list[Prediction]) -> list[str]:
     native = not any(one.num_envs for one in found)
     rows = [("cores", "steps/s") if native else ("cores", "workers", "environments", "steps/s", "a turn's time")]
     for one in found:
-        told, speed = said(one.shares), f"{one.speed:,.0f}"
+        told, speed = time_shares(one.shares), f"{one.speed:,.0f}"
         rows.append((f"{one.cores:,}", speed) if native else
                     (f"{one.cores:,}", f"{one.workers:,}", f"{one.num_envs:,}", speed, told))  # fmt: skip
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

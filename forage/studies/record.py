@@ -190,7 +190,7 @@ def first_returns(
 
 def observe_rewards(policy: Policy, hidden: Any, reward: Any) -> Any:
     """Return the hidden states of a batch's agents after they observe the rewards of their steps."""
-    if not policy.agent.hears_rewards:
+    if not policy.agent.return_conditioned:
         return hidden
     return jax.vmap(policy.agent.paid, in_axes=(None, 0, 0))(policy.state, hidden, jnp.asarray(reward))
 

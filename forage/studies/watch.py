@@ -20,7 +20,7 @@ from forage.core import prng
 from forage.core.errors import ForageError
 from forage.core.host import Conversation, HostEnvironment
 from forage.core.ports import Environment, World
-from forage.core.sweep import told
+from forage.core.sweep import member_words
 from forage.core.team import as_one
 from forage.loop.policy import Policy
 from forage.runs.display import Notes
@@ -75,7 +75,7 @@ def watch(
             text = "\n\n".join(str(one) for one in found) + "\n"
             checkpoints.write_atomically(path, lambda file: file.write(text.encode()))
             return path, [one.reward for one in found]
-        film = Film(path, USUAL, told(policy.member), progress)
+        film = Film(path, USUAL, member_words(policy.member), progress)
         if host is not None:
             film.per_second = host.frames_per_second or USUAL
             returns = [play_host(policy, host, steps, episode, film) for episode in range(episodes)]

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core.fields import check_value, replace, value_of
-from forage.core.ports import Environment, Review, Tasks
+from forage.core.ports import Environment, RolloutReport, Tasks
 from forage.core.types import Experience, ForageError
 from forage.tasks.distributions import Distribution, distribution
 
@@ -66,7 +66,7 @@ class Draws(Tasks):
             task = replace(task, environment, one.field, drawn)
         return task
 
-    def report(self, state: Int[Array, ""], rollout: Experience, review: Review) -> Int[Array, ""]:
+    def report(self, state: Int[Array, ""], rollout: Experience, review: RolloutReport) -> Int[Array, ""]:
         """Count the steps that a seed has taken."""
         time, env = rollout.reward.shape[:2]
         return state + time * env
@@ -146,7 +146,7 @@ class Contexts(Tasks):
     def next(self, state: Any, environment: Environment, key: Key[Array, ""]) -> PyTree[Array | None]:
         return self.training.next(state, environment, key)
 
-    def report(self, state: Any, rollout: Experience, review: Review) -> Any:
+    def report(self, state: Any, rollout: Experience, review: RolloutReport) -> Any:
         return self.training.report(state, rollout, review)
 
 

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 
 from forage.core.errors import nearest
 from forage.core.ports import Part
-from forage.core.schedule import Schedule, settled
+from forage.core.schedule import Schedule, with_plain_numbers
 from forage.core.types import ForageError
 
 
@@ -44,7 +44,7 @@ class Distribution(Part):
 
     def last(self) -> Distribution:
         """Return the distribution at the end of the run."""
-        return settled(self, -1)
+        return with_plain_numbers(self, -1)
 
     def check(self, whole: bool) -> None:
         """Raise `ForageError` if the distribution cannot fill a field of this kind."""

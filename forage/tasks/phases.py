@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key, PyTree
 
 from forage.core.fields import replace, value_of
-from forage.core.ports import Environment, Review, Tasks
+from forage.core.ports import Environment, RolloutReport, Tasks
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError
 
@@ -89,5 +89,5 @@ class Phases(Tasks):
         task: Any = jax.tree.map(lambda _: None, environment)
         return replace(task, environment, self.field, values[self.phase(state)])
 
-    def report(self, state: Int[Array, ""], rollout: Experience, review: Review) -> Int[Array, ""]:
+    def report(self, state: Int[Array, ""], rollout: Experience, review: RolloutReport) -> Int[Array, ""]:
         return state + rollout.terminated.size

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.types import Clock, Experience, ForageError, Spec
@@ -69,10 +69,10 @@ class AdaptiveTemperature(Behaviour):
         temperature: Any = getattr(agent, "temperature", 1.0)
         return Held(jnp.asarray(temperature, jnp.float32), jnp.zeros(()), jnp.int32(0))
 
-    def act(self, state: Held, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(self, state: Held, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         return written_at(state.temperature, hidden, observation, moment)
 
-    def report(self, state: Held, rollout: Experience, moment: Moment) -> Held:
+    def report(self, state: Held, rollout: Experience, moment: ActContext) -> Held:
         assert isinstance(moment.spec.action_space, Tokens)
         wrote = rollout.action != Tokens.PAD
         entropy = -jnp.sum(rollout.aux.log_probability * wrote) / jnp.maximum(wrote.sum(), 1)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 from forage_papers.behaviours.temperature import check_temperature, written_at
@@ -72,7 +72,7 @@ class AnnealedDecoding(Behaviour):
         falling = jnp.maximum(1 + self.highest - jnp.exp(jnp.minimum(token / decay, STEEPEST)), self.lowest)
         return jnp.where(token < self.head, 1.0, falling)
 
-    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         agent = moment.agent
         update = moment.clock.steps // (agent.num_envs * agent.rollout_length)
         new = observation["reference"].shape[-1]

@@ -26,14 +26,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.behaviours.checks import check_replay
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_bounded
 from forage.core.types import Experience, ForageError, Spec
 from forage.data.demonstrations import Demonstrations, as_demonstrations
 from forage.nn.distributions import Actions
-from forage.nn.networks import Linear, Style, Torso
-from forage.ops.optimiser import Optimiser, named
+from forage.nn.networks import Linear, NetworkConfig, Torso
+from forage.ops.optimiser import Optimiser, make_named_optimiser
 
 LEAST = 1e-3  # of the deviation in each direction, in the unit box: what is demonstrated may be what the policy does
 
@@ -48,7 +48,7 @@ class Spread(equinox.Module):
     def __init__(self, key: Key[Array, ""], spec: Spec, sizes: tuple[int, ...]):
         torso_key, head_key = jax.random.split(key)
         self.actions = Actions.of(spec.action_space)
-        self.torso = Torso(torso_key, spec.observation_space, sizes, Style())
+        self.torso = Torso(torso_key, spec.observation_space, sizes, NetworkConfig())
         self.head = Linear(head_key, self.torso.size, self.actions.outputs**2)
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, "dimensions dimensions"]:
@@ -108,13 +108,13 @@ class DataGuided(Behaviour):
             )
 
     def descent(self) -> Optimiser:
-        return named("adam", self.learning_rate)
+        return make_named_optimiser("adam", self.learning_rate)
 
     def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> Guidance:
         spread = Spread(key, spec, self.hidden_sizes)
         return Guidance(spread, self.descent().init(spread))
 
-    def act(self, state: Guidance, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(self, state: Guidance, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         act_key, noise_key = jax.random.split(moment.key)
         action, memory, aux = moment.own(hidden.agent, observation, act_key)
         factor, actions = state.spread(observation), state.spread.actions
@@ -124,7 +124,7 @@ class DataGuided(Behaviour):
         moved = jnp.where(share > 0, actions.to_box(unit), action).astype(action.dtype)
         return Decision(moved, hidden._replace(agent=memory), aux)
 
-    def report(self, state: Guidance, rollout: Experience, moment: Moment) -> Guidance:
+    def report(self, state: Guidance, rollout: Experience, moment: ActContext) -> Guidance:
         def step(state: Guidance, key: Key[Array, ""]) -> tuple[Guidance, None]:
             shown = self.shown.draw(key, self.rows)
             gradient = jax.grad(self.loss)(state.spread, shown, self.apart(state.spread.actions, shown, moment))
@@ -132,7 +132,7 @@ class DataGuided(Behaviour):
 
         return jax.lax.scan(step, state, jax.random.split(moment.key, self.updates))[0]
 
-    def apart(self, actions: Actions, shown: Experience, moment: Moment) -> Float[Array, "row dimensions"]:
+    def apart(self, actions: Actions, shown: Experience, moment: ActContext) -> Float[Array, "row dimensions"]:
         """Compute the differences between demonstrated actions and the policy's own, in the unit box."""
 
         def own(observation: PyTree[Array]) -> PyTree[Array]:

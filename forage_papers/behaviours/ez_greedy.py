@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.behaviours.checks import check_choices
 from forage.core import spaces
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, ForageError, Spec
 from forage.nn.distributions import Actions
@@ -88,7 +88,7 @@ class EZGreedy(Behaviour):
         return 1 + jnp.searchsorted(-longer, -u).astype(jnp.int32)
 
     def act(
-        self, state: Float[Array, " longest"], hidden: Hidden, observation: PyTree[Array], moment: Moment
+        self, state: Float[Array, " longest"], hidden: HiddenState, observation: PyTree[Array], moment: ActContext
     ) -> Decision:
         act_key, coin_key, random_key, duration_key = jax.random.split(moment.key, 4)
         own, memory, aux = moment.own(hidden.agent, observation, act_key)
@@ -99,7 +99,7 @@ class EZGreedy(Behaviour):
         uniform = spaces.sample(moment.spec.action_space, random_key, mask)
         action = jnp.where(repeats, repeating.action, jnp.where(begins, uniform, own)).astype(own.dtype)
         left = jnp.where(repeats, repeating.left - 1, jnp.where(begins, self.duration(state, duration_key) - 1, 0))
-        return Decision(action, Hidden(memory, Repeating(action, left)), aux)
+        return Decision(action, HiddenState(memory, Repeating(action, left)), aux)
 
 
 def allowed(spec: Spec, action: PyTree[Array], mask: Bool[Array, " actions"] | None) -> Bool[Array, ""]:

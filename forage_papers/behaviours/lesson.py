@@ -13,15 +13,15 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.behaviours.checks import check_replay
 from forage.core import spaces
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.networks import MLP, Torso, input_size
 from forage.nn.normalise import RunningNorm
-from forage.ops.action_values import best, chosen
+from forage.ops.action_values import best, take_values
 from forage.ops.optimiser import Optimiser, adam
-from forage.ops.ring import Ring, empty_ring, kept, oldest, read, truncate, write
+from forage.ops.ring import Ring, empty_ring, oldest, read_segments, stored_transitions, truncate, write
 
 OPTIONS = ("agent", "random", "repeat", "novelty")
 
@@ -123,7 +123,7 @@ class Lesson(Behaviour):
                 f"{spec.name} gives several rewards ({', '.join(spec.reward_names)}) and LESSON weighs its options by "
                 f"one; use epsilon-greedy."
             )
-        input_size(spaces.seen(spec.observation_space))
+        input_size(spaces.observation_part(spec.observation_space))
 
     def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> LessonState:
         actions = Actions.of(spec.action_space).outputs
@@ -165,7 +165,7 @@ class Lesson(Behaviour):
         upto = jnp.minimum(jnp.cumsum(jnp.clip(drawn[1:], 0.05, 0.95)), 1.0)
         return jnp.concatenate([1 - upto[-1:], jnp.diff(upto, prepend=0.0)])
 
-    def act(self, state: LessonState, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(self, state: LessonState, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         keys = jax.random.split(moment.key, 5)
         followed: Followed = hidden.behaviour
         mask = spaces.split_mask(observation)[1]
@@ -180,12 +180,12 @@ class Lesson(Behaviour):
         again = repeated if mask is None else jnp.where(mask[repeated] > 0, repeated, uniform)
         action = jnp.stack([own, uniform, again, best(networks.explorer(observation), mask)])[option]
         followed = Followed(jnp.bool_(True), option, repeated.astype(jnp.int32))
-        return Decision(action.astype(own.dtype), Hidden(memory, followed), aux, memo=option)
+        return Decision(action.astype(own.dtype), HiddenState(memory, followed), aux, memo=option)
 
-    def report(self, state: LessonState, rollout: Experience, moment: Moment) -> LessonState:
+    def report(self, state: LessonState, rollout: Experience, moment: ActContext) -> LessonState:
         surprise = lambda o: error(state.networks.predictor, state.fixed, o)  # noqa: E731
         novelty = jax.vmap(jax.vmap(surprise))(rollout.next_observation)
-        capacity, width = kept(state.ring).terminated.shape
+        capacity, width = stored_transitions(state.ring).terminated.shape
         clock = written(state.ring, moment.agent, moment.clock)
         ring = write(state.ring, rollout._replace(aux=(), memo=(), note=(rollout.memo, novelty), info={}), clock)
         state = state._replace(ring=ring, novelty=state.novelty.update(novelty.reshape(-1), rollout.counts.reshape(-1)))
@@ -195,7 +195,7 @@ class Lesson(Behaviour):
         index = jax.random.randint(moment.key, (self.batch_size,), 0, (newest - first) * width)
         if later is not None:
             index = (index + jnp.where(later, first, 0) * width) % (capacity * width)
-        batch = read(ring, index, 1)
+        batch = read_segments(ring, index, 1)
         gradient = jax.grad(self.loss)(state.networks, state, jax.tree.map(lambda x: x[0], batch))
         networks, optimiser = self.optimiser().step(gradient, state.optimiser, state.networks)
         count = state.updates + 1
@@ -216,22 +216,22 @@ class Lesson(Behaviour):
             return jax.vmap(head)(observation)
 
         later = of(state.target.options, batch.next_observation)
-        ends = chosen(ending(of(networks.terminations, batch.next_observation)), option)
-        value = (1 - ends) * chosen(later, option) + ends * later.max(-1)
+        ends = take_values(ending(of(networks.terminations, batch.next_observation)), option)
+        value = (1 - ends) * take_values(later, option) + ends * later.max(-1)
         paid = self.reward_scale * batch.reward + self.novelty_scale * intrinsic
         goal = paid + self.discount * jnp.where(batch.terminated, 0.0, value)
-        choice = 0.5 * (chosen(of(networks.options, batch.observation), option) - fixed(goal)) ** 2
+        choice = 0.5 * (take_values(of(networks.options, batch.observation), option) - fixed(goal)) ** 2
 
         now = of(state.target.options, batch.observation)
-        behind = chosen(now, option) - now.max(-1)
-        ended = chosen(jax.nn.sigmoid(of(networks.terminations, batch.observation)), option)
+        behind = take_values(now, option) - now.max(-1)
+        ended = take_values(jax.nn.sigmoid(of(networks.terminations, batch.observation)), option)
         average = jnp.sum(batch.counts * behind) / jnp.maximum(batch.counts.sum(), 1)
         termination = jnp.where(batch.terminated, 0.0, ended * fixed(behind - average))
 
         mask = spaces.split_mask(batch.next_observation)[1]
         later = of(state.target.explorer, batch.next_observation)
-        goal = intrinsic + self.discount * jnp.where(batch.terminated, 0.0, chosen(later, best(later, mask)))
-        exploring = optax.huber_loss(chosen(of(networks.explorer, batch.observation), batch.action), fixed(goal))
+        goal = intrinsic + self.discount * jnp.where(batch.terminated, 0.0, take_values(later, best(later, mask)))
+        exploring = optax.huber_loss(take_values(of(networks.explorer, batch.observation), batch.action), fixed(goal))
 
         predicting = jax.vmap(lambda o: error(networks.predictor, state.fixed, o))(batch.next_observation)
         return jnp.mean(batch.counts * (choice + termination + exploring + predicting))
@@ -239,7 +239,7 @@ class Lesson(Behaviour):
 
 def written(ring: Ring, agent: Agent, clock: Clock) -> Clock:
     """Return the clock as the ring reads it: of many agents each step has a transition each."""
-    return clock._replace(steps=clock.steps // agent.num_envs * kept(ring).terminated.shape[1])
+    return clock._replace(steps=clock.steps // agent.num_envs * stored_transitions(ring).terminated.shape[1])
 
 
 def error(predictor: Head, fixed: Head, observation: PyTree[Array]) -> Float[Array, ""]:

@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.behaviours.checks import check_noise
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
-from forage.ops.every import when
+from forage.ops.every import run_if
 
 
 class Signal(NamedTuple):
@@ -68,16 +68,16 @@ class Pink(Behaviour):
         assert shape is not None
         return Signal(jnp.zeros((self.steps(spec), *shape)), jnp.int32(0))
 
-    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         act_key, signal_key = jax.random.split(moment.key)
         signal: Signal = hidden.behaviour
         length, *shape = signal.noise.shape
         place = signal.time % length
-        noise = when(place == 0, lambda _: self.signal(signal_key, length, *shape), signal.noise)
+        noise = run_if(place == 0, lambda _: self.signal(signal_key, length, *shape), signal.noise)
         action, memory, aux = moment.agent.act(
             moment.agent_state, hidden.agent, observation, act_key, explore=True, noise=noise[place]
         )
-        return Decision(action, Hidden(memory, Signal(noise, signal.time + 1)), aux)
+        return Decision(action, HiddenState(memory, Signal(noise, signal.time + 1)), aux)
 
     def signal(self, key: Key[Array, ""], length: int, *shape: int) -> Float[Array, "length *noise"]:
         """Gaussian noise of unit variance with the spectrum, independent for each entry of `shape`.

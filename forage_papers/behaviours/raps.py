@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
-from forage.core.ports import Agent, Behaviour, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, GUIDE, ForageError, Spec
 
@@ -61,7 +61,7 @@ class RAPS(Behaviour):
     def hidden(self, agent: Agent, spec: Spec) -> Rolled:
         return Rolled(jnp.int32(0), jnp.bool_(False), jnp.int32(0), jnp.int32(0))
 
-    def act(self, state: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         agent: Any = moment.agent
         own_key, share_key, switch_key, oracle_key = jax.random.split(moment.key, 4)
         rolled: Rolled = hidden.behaviour
@@ -89,4 +89,4 @@ class RAPS(Behaviour):
         action = jax.tree.map(lambda led, own: jnp.where(leads, led, own).astype(own.dtype), led, own)
         source = jnp.where(leads, GUIDE, AGENT).astype(jnp.int32)
         after = Rolled(rolled.time + 1, hands_over, switch, chosen)
-        return Decision(action, Hidden(memory, after), policy, source)
+        return Decision(action, HiddenState(memory, after), policy, source)

@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxtyping import Array, PyTree
 
-from forage.core.ports import Agent, Decision, Hidden, Moment
+from forage.core.ports import ActContext, Agent, Decision, HiddenState
 from forage.core.spaces import Tokens
 from forage.core.types import ForageError, Spec
 
@@ -21,7 +21,7 @@ def check_temperature(what: str, agent: Agent, spec: Spec) -> None:
         )
 
 
-def written_at(temperature: Any, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+def written_at(temperature: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
     """Return the agent's own answer at a temperature, of the whole answer or of each of its tokens.
 
     The agent keeps the temperature with the answer, and scores the answer with it when it learns.

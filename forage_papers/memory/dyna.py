@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from gymnasium.spaces import Discrete, Space
 from jaxtyping import Array, Int, Key
 
-from forage.core.ports import Agent, Environment, Memory, Moment
+from forage.core.ports import ActContext, Agent, Environment, Memory
 from forage.core.spaces import OneHot, describe
 from forage.core.types import GONE, MODEL, NOBODY, Batch, Clock, Experience, ForageError, Spec
 from forage.memory.uniform import UniformReplay
@@ -105,7 +105,7 @@ class Dyna(Memory):
     def truncate(self, state: DynaState, clock: Clock) -> DynaState:
         return state._replace(experience=truncate(state.experience, clock))
 
-    def sample(self, state: DynaState, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: DynaState, size: int, length: int, moment: ActContext) -> Batch:
         replayed = self.uniform.sample(state.experience, size, length, moment)
         share_key, imagine_key = jax.random.split(jax.random.fold_in(moment.key, 1))
         # The number imagined is rounded at random, so that the share is right in the mean for batches of any size.

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from forage.core.ports import Environment, Moment
+from forage.core.ports import ActContext, Environment
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.memory.prioritised import PrioritisedReplay, PrioritisedState, incomplete
 from forage.ops.ring import extent
@@ -61,13 +61,13 @@ class PrioritisedReshuffled(PrioritisedReplay):
     def truncate(self, state: ReshuffledState, clock: Clock) -> ReshuffledState:
         return state._replace(inner=super().truncate(state.inner, clock))
 
-    def turn(self, state: ReshuffledState, size: int, length: int, moment: Moment) -> ReshuffledState:
+    def turn(self, state: ReshuffledState, size: int, length: int, moment: ActContext) -> ReshuffledState:
         state = state._replace(waits=state.actual > state.expected)
         index, priority = self.taken(state, size, length, moment)
         expected = state.expected + size * priority / jnp.maximum(priority.sum(), 1e-30)
         return state._replace(expected=expected, actual=state.actual.at[index].add(1.0))
 
-    def sample(self, state: ReshuffledState, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: ReshuffledState, size: int, length: int, moment: ActContext) -> Batch:
         index, priority = self.taken(state, size, length, moment)
         return self.weighed(state.inner, index, priority[index], length, moment.clock)
 
@@ -75,7 +75,7 @@ class PrioritisedReshuffled(PrioritisedReplay):
         return state._replace(inner=super().report(state.inner, batch, errors))
 
     def taken(
-        self, state: ReshuffledState, size: int, length: int, moment: Moment
+        self, state: ReshuffledState, size: int, length: int, moment: ActContext
     ) -> tuple[Int[Array, " batch"], Float[Array, " places"]]:
         """Draw places without replacement; also return all priorities, zero for places without a segment."""
         places = state.actual.size

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from forage.core.ports import Environment, Moment
+from forage.core.ports import ActContext, Environment
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.memory.uniform import UniformReplay
-from forage.ops.ring import Ring, empty_ring, extent, oldest, read, truncate, write
+from forage.ops.ring import Ring, empty_ring, extent, oldest, read_segments, truncate, write
 
 
 class ReshuffledState(NamedTuple):
@@ -48,7 +48,7 @@ class ReshuffledReplay(UniformReplay):
     def truncate(self, state: ReshuffledState, clock: Clock) -> ReshuffledState:
         return state._replace(ring=truncate(state.ring, clock))
 
-    def turn(self, state: ReshuffledState, size: int, length: int, moment: Moment) -> ReshuffledState:
+    def turn(self, state: ReshuffledState, size: int, length: int, moment: ActContext) -> ReshuffledState:
         places = state.order.size // 2
 
         def shuffle(i: Int[Array, ""], order: Int[Array, " places"]) -> Int[Array, " places"]:
@@ -59,12 +59,12 @@ class ReshuffledReplay(UniformReplay):
         state = state._replace(order=order, begin=state.end % places)
         return state._replace(end=self.taken(state, size, length, moment)[1])
 
-    def sample(self, state: ReshuffledState, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: ReshuffledState, size: int, length: int, moment: ActContext) -> Batch:
         index, _ = self.taken(state, size, length, moment)
-        return Batch(read(state.ring, index, length), jnp.ones(size), index)
+        return Batch(read_segments(state.ring, index, length), jnp.ones(size), index)
 
     def taken(
-        self, state: ReshuffledState, size: int, length: int, moment: Moment
+        self, state: ReshuffledState, size: int, length: int, moment: ActContext
     ) -> tuple[Int[Array, " batch"], Int[Array, ""]]:
         """Return the next `size` places with a complete segment, and the place in the order for the next batch."""
         capacity, num_envs = extent(state.ring)

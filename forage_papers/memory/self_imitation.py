@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from forage.core.ports import Agent, Environment, Memory, Moment
+from forage.core.ports import ActContext, Agent, Environment, Memory
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Replay, Spec
 from forage_papers.memory.successes import blank, check_replays
@@ -118,14 +118,14 @@ class SelfImitation(Memory):
         """Return the reward of each episode (leaves `episode time ...`)."""
         return episodes.reward.sum(1)
 
-    def turn(self, state: Kept, size: int, length: int, moment: Moment) -> Kept:
+    def turn(self, state: Kept, size: int, length: int, moment: ActContext) -> Kept:
         """Draw the episodes to replay together with this rollout."""
         better = self.returns(state.episodes) > jnp.nanmedian(state.means)
         good = (state.born >= 0) & (state.rollouts - 1 - state.born <= self.age) & better
         order = jnp.argsort(jnp.where(good, jax.random.uniform(moment.key, good.shape), 2.0))
         return state._replace(drawn=order[: self.size].astype(jnp.int32), used=good.sum() >= self.size)
 
-    def sample(self, state: Kept, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: Kept, size: int, length: int, moment: ActContext) -> Batch:
         rollout = state.last
         assert isinstance(rollout, Experience)
         num_envs = rollout.reward.shape[1]

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from forage.core.ports import Agent, Environment, Moment
+from forage.core.ports import ActContext, Agent, Environment
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, ForageError, Spec
 from forage.data.demonstrations import Demonstrations, as_demonstrations
@@ -60,7 +60,7 @@ class SQIL(UniformReplay):
                 f"notes; use an agent without memory."
             )
 
-    def sample(self, state: Ring, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: Ring, size: int, length: int, moment: ActContext) -> Batch:
         key, shown_key = jax.random.split(moment.key)
         batch = super().sample(state, size, length, moment._replace(key=key))
         assert isinstance(self.demonstrations, Demonstrations)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from forage.core.ports import Agent, Environment, Moment, Part
+from forage.core.ports import ActContext, Agent, Environment, Part
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Experience, ForageError, Spec
 from forage.memory.dataset import DataSet, Opened
@@ -134,7 +134,7 @@ class OpenedStitched(Stitched, Opened):
     first: Int[Array, " cluster"] = None  # type: ignore[assignment]  # where a cluster begins in that order
     size: Int[Array, " cluster"] = None  # type: ignore[assignment]  # its states
 
-    def sample(self, state: Part, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: Part, size: int, length: int, moment: ActContext) -> Batch:
         draw_key, share_key, goal_key = jax.random.split(moment.key, 3)
         batch = Opened.sample(self, (), size, length, moment._replace(key=draw_key))
         now = self.state[batch.index + jnp.arange(length)[:, None]]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Int
 
-from forage.core.ports import Agent, Environment, Memory, Moment
+from forage.core.ports import ActContext, Agent, Environment, Memory
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Replay, Spec
 
@@ -81,7 +81,7 @@ class Successes(Memory):
     def add(self, state: Kept, rollout: Experience, clock: Clock) -> Kept:
         return state._replace(last=rollout)
 
-    def sample(self, state: Kept, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: Kept, size: int, length: int, moment: ActContext) -> Batch:
         rollout = state.last
         assert isinstance(rollout, Experience)
         num_envs = rollout.reward.shape[1]

@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int
 
-from forage.core.ports import Agent, Environment, Moment
+from forage.core.ports import ActContext, Agent, Environment
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.text import named
@@ -107,9 +107,9 @@ class Teachers(LastRollout):
         if not (isinstance(reads, spaces.Dict) and "context" in reads.spaces and isinstance(writes, Tokens)):
             raise ForageError(f"Teachers are of text, and {spec.name} takes something else; use text:countdown.")
 
-    def sealed(self) -> Teachers:
+    def with_hashes(self) -> Teachers:
         """Return the same with absolute paths and the files' hashes, added if missing."""
-        found = [one.sealed() for one in self.sets]
+        found = [one.with_hashes() for one in self.sets]
         return dataclasses.replace(self, data=[one.file for one in found], sha256=[one.sha256 for one in found])
 
     def moved(self, path: str | os.PathLike[str]) -> Teachers:
@@ -149,7 +149,7 @@ class Teachers(LastRollout):
             )
         return ()
 
-    def sample(self, state: Experience, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: Experience, size: int, length: int, moment: ActContext) -> Batch:
         raise ForageError(f"{', '.join(self.data)} has not been read; Teachers.opened(spec) does it.")
 
 
@@ -160,7 +160,7 @@ class OpenedTeachers(Teachers):
     answer: Bool[Array, "episode time new"] = None  # type: ignore[assignment]  # tokens between the tags
     most: int = equinox.field(static=True, default=1)  # episodes with one beginning
 
-    def sample(self, state: Experience, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: Experience, size: int, length: int, moment: ActContext) -> Batch:
         rollout, num_envs = state, state.reward.shape[1]
         failed = (rollout.reward.sum(0).reshape(-1, self.group_size) < self.right).all(1)
 
@@ -196,7 +196,7 @@ class OpenedTeachers(Teachers):
         replay = Replay(jnp.zeros(num_envs, bool), jnp.full(num_envs, jnp.nan))
         return Batch(rollout._replace(**mixed), jnp.ones(num_envs), jnp.arange(num_envs), replay)
 
-    def scores(self, candidates: Int[Array, "group most"], moment: Moment) -> Float[Array, "group most"]:
+    def scores(self, candidates: Int[Array, "group most"], moment: ActContext) -> Float[Array, "group most"]:
         """Return the student's comprehension of episodes, from 0 to 1, or random numbers."""
         if self.chosen == "random":
             return jax.random.uniform(moment.key, candidates.shape)

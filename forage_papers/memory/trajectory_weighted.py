@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from forage.core.ports import Moment
+from forage.core.ports import ActContext
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, ForageError, Spec
 from forage.data.demonstrations import experience_of
@@ -78,7 +78,7 @@ class OpenedWeighted(TrajectoryWeighted, Opened):
     first: Int[Array, " episode"] = None  # type: ignore[assignment]  # where each episode begins
     length: Int[Array, " episode"] = None  # type: ignore[assignment]  # its transitions
 
-    def sample(self, state: tuple[()], size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: tuple[()], size: int, length: int, moment: ActContext) -> Batch:
         episode_key, place_key = jax.random.split(moment.key)
         chance = jax.random.uniform(episode_key, (size,))
         episode = jnp.clip(jnp.searchsorted(self.reached, chance, side="right"), 0, len(self.reached) - 1)

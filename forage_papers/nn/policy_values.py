@@ -23,9 +23,9 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import spaces
 from forage.core.types import Experience, Spec
-from forage.nn.critics import ActionValue, each_value, several
-from forage.nn.networks import Style
-from forage.nn.normalise import Norms, normalised
+from forage.nn.critics import ActionValue, each_value, stack_modules
+from forage.nn.networks import NetworkConfig
+from forage.nn.normalise import Norms, apply_norm
 from forage.ops.returns import lambda_returns
 
 
@@ -90,11 +90,11 @@ class PolicyValues(equinox.Module):
     members: int = equinox.field(static=True)
 
     def __init__(
-        self, key: Key[Array, ""], spec: Spec, sizes: tuple[int, ...], style: Style, policies: int, members: int
+        self, key: Key[Array, ""], spec: Spec, sizes: tuple[int, ...], style: NetworkConfig, policies: int, members: int
     ):
         """`spec`: as the networks know it."""
         make = lambda key: ActionValue(key, spec.observation_space, 0, sizes, style)  # noqa: E731
-        self.networks, self.members = several(make, key, policies * members), members
+        self.networks, self.members = stack_modules(make, key, policies * members), members
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, "policy member batch"]:
         """Return all values of a batch (leaves `batch ...`)."""
@@ -114,7 +114,7 @@ class PolicyValues(equinox.Module):
     ) -> tuple[Float[Array, ""], Float[Array, " policy"]]:
         """Compute the sum of all members' losses, and each policy's mean squared error."""
         shape = drawn.reward.shape
-        read = jax.vmap(jax.vmap(lambda o: normalised(norm, o)))
+        read = jax.vmap(jax.vmap(lambda o: apply_norm(norm, o)))
         now, later = (
             jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), read(o))
             for o in (drawn.observation, drawn.next_observation)

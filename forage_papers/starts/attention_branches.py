@@ -70,7 +70,7 @@ class AttentionBranches(Starts):
     )
     on_host: ClassVar[bool] = True
     repeats: ClassVar[bool] = True
-    heeds: ClassVar[bool] = True
+    follows_steps: ClassVar[bool] = True
     ranges: ClassVar[Ranges] = {
         "size": Range(2),
         "places": Range(1),
@@ -140,7 +140,7 @@ class AttentionBranches(Starts):
         kept = jnp.where(jnp.arange(state.answer.shape[1]) < length, state.answer[jnp.maximum(stem, 0)], 0)
         return ticket._replace(prefix=kept), seen, Mark(state.rollout, prompt, stem, length)
 
-    def heed(
+    def on_step(
         self, state: AttentionState, action: Int[Array, "env time"], aux: Any, reward: Float[Array, " env"]
     ) -> AttentionState:
         """Keep the answers of a rollout, and choose the beginnings of the next."""

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Branching, Environment, Review, Starts, Tasks
+from forage.core.ports import Branching, Environment, RolloutReport, Starts, Tasks
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
 
@@ -59,7 +59,7 @@ class Branches(Starts):
     adapts: ClassVar[bool] = True
     on_host: ClassVar[bool] = True
     repeats: ClassVar[bool] = True
-    heeds: ClassVar[bool] = True
+    follows_steps: ClassVar[bool] = True
     ranges: ClassVar[Ranges] = {"size": Range(1), "prefixes": Range(1), "times": Range(1), "after": Range(0)}
 
     size: int = equinox.field(static=True, default=8)  # answers that share a prompt, and then a prefix
@@ -116,7 +116,7 @@ class Branches(Starts):
         kept = jnp.where(jnp.arange(state.answer.shape[1]) < length, state.answer[stem], 0)
         return ticket._replace(prefix=kept), seen, Mark(prompt, state.depth, length)
 
-    def heed(
+    def on_step(
         self, state: BranchesState, action: Int[Array, "env time"], aux: Any, reward: Float[Array, " env"]
     ) -> BranchesState:
         """Keep the answers that began with a prompt, and cut them."""
@@ -167,7 +167,7 @@ class Branches(Starts):
         wanted = jnp.where(count <= number, jnp.arange(number), wanted)
         return jnp.isin(rank, wanted).astype(jnp.float32) + jnp.where(jnp.isin(rank, wanted), 0.0, -jnp.inf)
 
-    def report(self, state: BranchesState, rollout: Experience, review: Review) -> BranchesState:
+    def report(self, state: BranchesState, rollout: Experience, review: RolloutReport) -> BranchesState:
         """Begin the next tree. After a failure the last one is incomplete; agents then skip it."""
         whole = rollout.reward.shape[0] == self.prefixes + 1
         return state._replace(depth=jnp.int32(0)) if whole else state

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.core.spaces import seen
+from forage.core.spaces import observation_part
 from forage.core.types import Spec
 from forage.nn.distributions import Actions
 from forage.nn.layers import Linear
@@ -38,7 +38,7 @@ class Latent(equinox.Module):
 
     def __init__(self, key: Key[Array, ""], spec: Spec, model: str, latent_size: int, hidden_sizes: tuple[int, ...]):
         keys = jax.random.split(key, 3)
-        space = seen(spec.observation_space)
+        space = observation_part(spec.observation_space)
         self.torso = Torso(keys[0], space, hidden_sizes, "relu", gain=2**0.5)
         self.code = Linear(keys[1], self.torso.size, latent_size, gain=1.0)
         self.actions, self.model = Actions.of(spec.action_space), model

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Environment, Review, Starts, Tasks
+from forage.core.ports import Environment, RolloutReport, Starts, Tasks
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import describe, example, seen, split_mask
+from forage.core.spaces import describe, example, observation_part, split_mask
 from forage.core.types import Experience, ForageError, Spec
-from forage.nn.normalise import Norms, normalised, norms_of, updated
+from forage.nn.normalise import Norms, apply_norm, norms_of, update_norms
 from forage.ops.optimiser import Optimiser, adam
 from forage.starts.archive import Archive, ArchiveState
 from forage.starts.cell_archive import flattened
@@ -99,7 +99,7 @@ class LatentGoExplore(Starts):
     def check(self, environment: Environment, tasks: Tasks) -> None:
         if tasks.varies:
             raise ForageError("The states that are kept belong to the task they were seen in; use --tasks same.")
-        space = seen(environment.observation_space)
+        space = observation_part(environment.observation_space)
         if environment.num_agents > 1:
             raise ForageError("Latent Go-Explore encodes what one agent sees; it works where there is one.")
         if self.model != "inverse" and not isinstance(space, gymnasium.spaces.Box | gymnasium.spaces.Discrete):
@@ -113,7 +113,7 @@ class LatentGoExplore(Starts):
         first = env_state, Transition(observation, example(spec.action_space), observation)
         places = jax.tree.map(lambda x: jnp.broadcast_to(x, (self.capacity, *x.shape)), first)
         latent = Latent(network_key, spec, self.model, self.latent_size, self.hidden_sizes)
-        norms = norms_of(seen(spec.observation_space))
+        norms = norms_of(observation_part(spec.observation_space))
         order = jnp.arange(self.capacity, dtype=jnp.int32)
         reservoir = ArchiveState(places, jnp.int32(0))
         return LatentState(reservoir, latent, self.optimiser().init(latent), norms, order, jnp.int32(0))
@@ -138,14 +138,14 @@ class LatentGoExplore(Starts):
     def cut(self, mark: Bool[Array, ""], length: Int[Array, ""]) -> Bool[Array, ""]:
         return mark & (length >= self.burst)
 
-    def report(self, state: LatentState, rollout: Experience, review: Review) -> LatentState:
+    def report(self, state: LatentState, rollout: Experience, review: RolloutReport) -> LatentState:
         visited, clock = review.visited, review.clock
         offer_key, learn_key = jax.random.split(review.key)
         told = Transition(rollout.observation, rollout.action, rollout.next_observation)
         rows = flattened((visited.env_states, told))
         keeper = Archive(self.capacity)
         reservoir = keeper.offer(state.reservoir, rows, ~visited.gone.reshape(-1), offer_key)
-        norms = updated(state.norms, split_mask(rollout.next_observation)[0], rollout.counts)
+        norms = update_norms(state.norms, split_mask(rollout.next_observation)[0], rollout.counts)
         state = state._replace(reservoir=reservoir, norms=norms)
         # The clock is one for all seeds, so that `cond` runs one branch.
         due = clock.steps // self.period < (clock.steps + rollout.ended.size) // self.period
@@ -188,7 +188,7 @@ class LatentGoExplore(Starts):
 
 
 def normalised_rows(norms: Norms, rows: PyTree[Array]) -> PyTree[Array]:
-    return jax.vmap(lambda row: normalised(norms, row))(rows)
+    return jax.vmap(lambda row: apply_norm(norms, row))(rows)
 
 
 def drawn_rank(share: Float[Array, ""], p: Float[Array, ""], kept: Int[Array, ""]) -> Int[Array, ""]:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Environment, Review, Tasks
+from forage.core.ports import Environment, RolloutReport, Tasks
 from forage.core.types import Experience, ForageError
 
 EPSILON = 1e-6
@@ -123,7 +123,7 @@ class Numbered(Tasks):
         number = jnp.where(slot < total, jnp.minimum(again, environment.numbered - 1), fresh)
         return task(environment, number, self.hint(state.own, number))
 
-    def report(self, state: NumberedState, rollout: Experience, review: Review) -> NumberedState:
+    def report(self, state: NumberedState, rollout: Experience, review: RolloutReport) -> NumberedState:
         environment: Any = review.environment
         own = self.learned(state.own, heard(rollout, review, environment.numbered), environment)
         used = environment.slot  # groups that the rollout played
@@ -151,7 +151,7 @@ def task(environment: Any, number: Int[Array, ""], hint: Float[Array, ""] | None
     return equinox.tree_at(lambda tree: tree.hint, chosen, jnp.float32(hint), is_leaf=lambda x: x is None)
 
 
-def heard(rollout: Experience, review: Review, numbered: int) -> Heard:
+def heard(rollout: Experience, review: RolloutReport, numbered: int) -> Heard:
     """Return the outcome of a rollout. Of an episode that began before it only the rewards from then on are known.
 
     An episode that was lost, or was an opponent's, is no answer.

@@ -86,7 +86,10 @@ def test_adjustments_aim_at_the_divergence_and_resets_keep_the_count():
     @jax.jit
     def learned(state):
         state, metrics, _ = agent.learn(state, jax.device_put(batch), None, jax.random.key(1))
-        renewed = [AGENT.renew(state._replace(updates=jnp.int32(n)), batch, jax.random.key(2), SPEC)[0] for n in (5, 4)]
+        renewed = [
+            AGENT.reset_networks(state._replace(updates=jnp.int32(n)), batch, jax.random.key(2), SPEC)[0]
+            for n in (5, 4)
+        ]
         return state, metrics, renewed, AGENT.init(jax.random.key(2), SPEC)
 
     first = beginning()
@@ -109,7 +112,7 @@ def test_resets_come_with_the_first_update_after_their_steps(starts, reset):
     batch = Batch(jax.tree.map(lambda x: np.asarray(x)[None], now), np.ones(6), np.arange(6))
 
     def is_new(state, updates):
-        renewed = agent.renew(state._replace(updates=updates), batch, jax.random.key(2), SPEC)[0]
+        renewed = agent.reset_networks(state._replace(updates=updates), batch, jax.random.key(2), SPEC)[0]
         return (renewed.explorer.shift != state.explorer.shift).any()
 
     found = compute(lambda: jax.vmap(is_new, (None, 0))(AGENT.init(jax.random.key(0), SPEC), jnp.arange(30)))

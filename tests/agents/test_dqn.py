@@ -15,11 +15,11 @@ from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.core.ports import Environment
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec, Step
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.device.programs import advance, over_seeds, vary
+from forage.loop.device.programs import advance, batch_seeds, over_seeds
 from forage.loop.learner import Learner
 from forage.memory.prioritised import PrioritisedReplay
 from forage.memory.uniform import UniformReplay
-from forage.nn.networks import Recall
+from forage.nn.networks import GRUState
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
@@ -155,7 +155,7 @@ def remembered(network, hidden, observations, actions):
     """Q after each of these observations and the actions before them, one at a time."""
     values = []
     for observation, action in zip(observations, actions, strict=True):
-        before = Recall(hidden, jnp.asarray(action, jnp.float32))
+        before = GRUState(hidden, jnp.asarray(action, jnp.float32))
         hidden = network.gru(before, network.torso(jnp.int32(observation)))
         values.append(network.q(hidden))
     return values
@@ -168,7 +168,7 @@ def test_sequences_forget_at_ends_and_bootstrap_within_the_episode(ended):
     network, target = at_once(lambda: [agent.init(jax.random.key(i), SPEC).network for i in range(2)])
     start = np.array([0.3, -0.2, 0.5, 0.1])
     nothing, left, right = [0, 0], [1, 0], [0, 1]
-    before = Recall(
+    before = GRUState(
         jnp.broadcast_to(start, (5, 1, 4)) + jnp.arange(5)[:, None, None],  # only the first is to be used
         jnp.array([right, left, right, nothing, right], jnp.float32)[:, None],
     )
@@ -199,7 +199,7 @@ def test_sequences_forget_at_ends_and_bootstrap_within_the_episode(ended):
 @pytest.mark.thorough
 def test_the_surprise_of_a_sequence_is_that_of_its_steps_that_count():
     state = at_once(lambda: RECURRENT.init(jax.random.key(0), SPEC))
-    aux = Recall(jnp.zeros((5, 1, 4)), jnp.zeros((5, 1, 2)))
+    aux = GRUState(jnp.zeros((5, 1, 4)), jnp.zeros((5, 1, 2)))
     batch = segment([0, 1, 2, 3, 1], [0] * 5, [1.0, 2.0, 50.0, 70.0, 0.0], [1, 2, 3, 1, 3], [0] * 5, [0] * 5, aux=aux)
     _, (error, _) = compute(RECURRENT.loss, state.network, state.target, batch)
     source = np.array([0, 0, 0, GONE, GONE])[:, None]  # the first warms up, the next three are learned from
@@ -215,7 +215,7 @@ def test_no_gradient_flows_through_the_burn_in():
     def gradient_of_first(burn_in):
         """Return the gradient of the weights that see state 0, which occurs at the first step only."""
         agent = dataclasses.replace(RECURRENT, burn_in=burn_in)
-        aux = Recall(jnp.zeros((5, 1, 4)), jnp.zeros((5, 1, 2)))
+        aux = GRUState(jnp.zeros((5, 1, 4)), jnp.zeros((5, 1, 2)))
         batch = segment([0, 1, 2, 3, 1], [0] * 5, [1.0] * 5, [1, 2, 4, 1, 3], [0] * 5, [0] * 5, aux=aux)
         gradient = compute(jax.grad(agent.loss, has_aux=True), network, network, batch)[0]
         return gradient.torso.body.layers[0].weight[0]
@@ -226,7 +226,7 @@ def test_no_gradient_flows_through_the_burn_in():
 
 def test_hidden_state_is_stored_as_it_was_before_the_step():
     state = at_once(lambda: RECURRENT.init(jax.random.key(0), SPEC))
-    hidden = Recall(np.array([0.3, -0.2, 0.5, 0.1]), np.array([0.0, 1.0]))
+    hidden = GRUState(np.array([0.3, -0.2, 0.5, 0.1]), np.array([0.0, 1.0]))
     _, after, stored = RECURRENT.act(state, hidden, jnp.int32(2), jax.random.key(0), explore=True)
     jax.tree.map(np.testing.assert_array_equal, stored, hidden)
     heard = jnp.concatenate([state.network.torso(jnp.int32(2)), hidden.action])
@@ -274,7 +274,7 @@ def test_learns_one_step_in_place_with_two_seeds(Memory):
     spec = Spec("Match", environment.observation_space, environment.action_space)
     learner = Learner(agent, EpsilonGreedy(end=1.0), EnvironmentReward(), Memory(capacity=capacity), spec)
     learner.check()
-    loop = vary(DeviceLoop(learner, environment, Same(), Reset()), {})
+    loop = batch_seeds(DeviceLoop(learner, environment, Same(), Reset()), {})
     keys = jax.vmap(jax.random.key)(jnp.arange(seeds))
     state = over_seeds(loop, lambda e, key: e.init(key), keys)
     clock = Clock(jnp.int32(0), jnp.float32(600))

@@ -71,7 +71,7 @@ def traced(agent, spec):
         told = {"return_to_go": jnp.ones(shape)} if agent.returns else {}
         batch = Batch(Experience(*lived, **told), jnp.ones(4), jnp.arange(4))
         learned, metrics, error = agent.learn(state, batch, Clock(jnp.int32(5), jnp.float32(100)), key)
-        renewed, more = agent.renew(learned, batch, key, spec)
+        renewed, more = agent.reset_networks(learned, batch, key, spec)
         return state, learned, renewed, error, metrics | more
 
     state, learned, renewed, error, _ = jax.eval_shape(one, prng.key(0))

@@ -376,7 +376,7 @@ def test_observations_are_normalised_by_the_whole_data_set():
     agent = TD3BC(hidden_sizes=(4,))
     seen = np.random.default_rng(0).normal(3.0, [1.0, 2.0, 0.0], (50, 3)).astype(np.float32)
     data = transitions(np.zeros(50), np.zeros(50), np.zeros(50, bool), np.zeros(50, bool))._replace(observation=seen)
-    norm = small.compute(lambda: agent.primed(agent.init(KEY, SPEC), data)).norm
+    norm = small.compute(lambda: agent.init_from_dataset(agent.init(KEY, SPEC), data)).norm
     found = small.compute(jax.vmap(norm), seen)
     np.testing.assert_allclose(found, (seen - seen.mean(0)) / (seen.std(0) + 1e-3), rtol=1e-3, atol=1e-3)
 

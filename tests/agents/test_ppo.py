@@ -15,8 +15,8 @@ from forage.agents.policy_gradient.ppo import PPO, Targets
 from forage.agents.policy_gradient.rollouts import Sequence, cut_minibatches, next_values, score_actions
 from forage.core.types import AGENT, GONE, GUIDE, MODEL, NOBODY, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import BangBang
-from forage.nn.networks import Recall
-from forage.ops.minibatches import shuffled, standardised
+from forage.nn.networks import GRUState
+from forage.ops.minibatches import shuffle, standardise
 
 SPEC = Spec("Table", spaces.Discrete(2), spaces.Discrete(2))
 CLOCK = Clock(jnp.int32(0), jnp.float32(100))
@@ -266,22 +266,22 @@ def test_only_the_agents_own_actions_move_the_policy():
 
 @pytest.mark.parametrize("count", [1, 2, 7, 64])
 def test_shuffled_is_a_permutation_and_depends_on_its_bits(count):
-    orders = [np.asarray(shuffled(jax.random.bits(jax.random.key(i), (count,)))) for i in range(4)]
+    orders = [np.asarray(shuffle(jax.random.bits(jax.random.key(i), (count,)))) for i in range(4)]
     for order in orders:
         assert sorted(order) == list(range(count))
     assert count < 7 or len({tuple(order) for order in orders}) == 4
 
 
 def test_standardised_within_each_minibatch():
-    gain = standardised(np.array([[1.0, 3.0], [10.0, 40.0]]))
+    gain = standardise(np.array([[1.0, 3.0], [10.0, 40.0]]))
     np.testing.assert_allclose(gain, [[-1, 1], [-1, 1]], rtol=1e-5)
     gain, weight = np.array([[1.0, 900.0, 3.0], [10.0, 40.0, 50.0]]), np.array([[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
-    np.testing.assert_allclose(standardised(gain, weight)[0, ::2], [-1, 1], rtol=1e-5)
-    assert np.isfinite(standardised(gain, weight)).all()
+    np.testing.assert_allclose(standardise(gain, weight)[0, ::2], [-1, 1], rtol=1e-5)
+    assert np.isfinite(standardise(gain, weight)).all()
     for given in (gain, gain[..., None] * np.arange(2)):  # transitions, or steps of segments
         rows = given.reshape(2, -1)
         plain = (rows - rows.mean(1, keepdims=True)) / rows.std(1, keepdims=True)
-        for found in (standardised(given), standardised(given, np.ones_like(given))):
+        for found in (standardise(given), standardise(given, np.ones_like(given))):
             np.testing.assert_allclose(found.reshape(2, -1), plain, rtol=1e-5)
 
 
@@ -334,7 +334,7 @@ def test_minibatches_of_segments_keep_each_segment_together():
     given = Targets(number, *[number.astype(jnp.float32)] * 4, None)
     sequence = Sequence(np.arange(4.0)[:, None], number > 0, number[..., None].astype(jnp.float32))
     bits = jax.random.bits(jax.random.key(0), (4,))
-    observation, cut, threads = cut_minibatches(shuffled(bits), REMEMBERING.minibatches, number, given, sequence)
+    observation, cut, threads = cut_minibatches(shuffle(bits), REMEMBERING.minibatches, number, given, sequence)
     assert observation.shape == (2, 5, 2) and sorted(np.asarray(observation).ravel()) == list(range(20))
     np.testing.assert_array_equal(observation, cut.action)
     np.testing.assert_array_equal(observation, cut.value_target)
@@ -348,7 +348,7 @@ def test_minibatches_of_transitions_keep_each_transition_together():
     agent = dataclasses.replace(REMEMBERING, memory_size=0, minibatches=4)
     number = np.arange(20).reshape(5, 4)
     given = Targets(number, *[number.astype(jnp.float32)] * 4, None)
-    order = shuffled(jax.random.bits(jax.random.key(0), (20,)))
+    order = shuffle(jax.random.bits(jax.random.key(0), (20,)))
     observation, cut, sequence = cut_minibatches(order, agent.minibatches, number, given, None)
     assert sequence is None and observation.shape == (4, 5)
     assert sorted(np.asarray(observation).ravel()) == list(range(20))
@@ -357,14 +357,14 @@ def test_minibatches_of_transitions_keep_each_transition_together():
 
 def test_memory_at_the_next_observation_goes_on_from_the_action():
     state = small.at_once(lambda: REMEMBERING.init(jax.random.key(3), SPEC))
-    hidden = Recall(np.array([0.1, -0.4, 0.2]), np.array([0.0, 1.0]))
+    hidden = GRUState(np.array([0.1, -0.4, 0.2]), np.array([0.0, 1.0]))
     one = lambda x, dtype=jnp.int32: jnp.full((1, 1), x, dtype)  # noqa: E731
     aux = jax.tree.map(lambda x: x[None, None], hidden)
     experience = Experience(one(0), one(0), one(0.0, float), one(1), one(0, bool), one(1, bool), one(AGENT), aux)
     value = jax.jit(next_values)(state.network, experience, one(0), one(1))
 
     def by_hand():
-        after = Recall(state.network.remember(hidden, jnp.int32(0)), jnp.array([1.0, 0.0]))
+        after = GRUState(state.network.remember(hidden, jnp.int32(0)), jnp.array([1.0, 0.0]))
         return state.network.value(jnp.int32(1), state.network.remember(after, jnp.int32(1)))
 
     np.testing.assert_allclose(value[0, 0], jax.jit(by_hand)(), rtol=1e-5)

@@ -70,7 +70,7 @@ from forage.environments.tabular.probes import ACTIONS, HIGH, LOW, PROBES, STATE
 from forage.environments.wrappers.together import Together
 from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.device.programs import vary
+from forage.loop.device.programs import batch_seeds
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
@@ -81,7 +81,7 @@ from forage.memory.lap import LAP
 from forage.memory.queue import Queue
 from forage.memory.uniform import UniformReplay
 from forage.nn.critics import each_value
-from forage.nn.normalise import normalised
+from forage.nn.normalise import apply_norm
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
@@ -468,7 +468,7 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
         q, mask = agent.action_values(state, hidden, observation), spaces.split_mask(observation)[1]
         return jnp.max(q if mask is None else jnp.where(mask, q, -jnp.inf))
     if isinstance(agent, StreamAC):
-        return state.critic(normalised(state.statistics.norm, observation))[0]
+        return state.critic(apply_norm(state.statistics.norm, observation))[0]
     if isinstance(agent, GumbelSearch):
         return agent.read(state, observation)[1]
     if isinstance(agent, PPO | IMPALA):
@@ -501,7 +501,7 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, SAC | TD3 | FQL):
         if isinstance(agent, RRS):
             state = state._replace(critics=jax.tree.map(lambda x: x[agent.shifts.index(0.0)], state.critics))
-        observation = normalised(state.norm, observation)
+        observation = apply_norm(state.norm, observation)
         if isinstance(agent, Residual):
             observation = agent.look(state, observation)
         actions = state.base.actions if isinstance(agent, DSRL) else state.actor.actions
@@ -619,7 +619,7 @@ def train_on_device(trial: Trial, form: str, names: Sequence[str]) -> dict[str, 
     loop = kind(learner(trial, spec(form, "device"), probes[0]), probes[0], Same(), Reset())
     fields = ("start", "seen", "pay", "to", "final", "cut", "allowed", "target", "curvature")
     values = {f"environment.{name}": jnp.stack([getattr(probe, name) for probe in probes]) for name in fields}
-    runner = DeviceRunner(vary(loop, values), list(range(len(probes))), trial.steps)
+    runner = DeviceRunner(batch_seeds(loop, values), list(range(len(probes))), trial.steps)
     runner.begin()
     report = runner.advance(trial.steps // runner.steps_per_iteration)
     states = jax.device_get(runner.agent_states())
@@ -654,7 +654,7 @@ def train_together(trial: Trial, form: str, names: Sequence[str]) -> dict[str, l
     many = learner(trial, spec_of(team, f"Probes together with {form} actions"))
     # A step is one of every agent, but those that have left wait: half of what they see teaches nothing.
     steps = trial.steps * len(names) // 2
-    runner = DeviceRunner(vary(DeviceLoop(many, team, Same(), Reset()), {}), [0], steps)
+    runner = DeviceRunner(batch_seeds(DeviceLoop(many, team, Same(), Reset()), {}), [0], steps)
     runner.begin()
     report = runner.advance(steps // runner.steps_per_iteration)
     assert report.environment_finite[0] and report.agent_finite[0]
@@ -703,7 +703,7 @@ def train_from_data(trial: Trial, form: str, names: Sequence[str]) -> dict[str, 
     one = Learner(trial.agent, default_behaviour(trial.agent), EnvironmentReward(), memory, at)
     loop = OfflineLoop(one, probe, Same(), Reset())
     loop.check()
-    runner = DeviceRunner(vary(loop, {}), [0], trial.steps)
+    runner = DeviceRunner(batch_seeds(loop, {}), [0], trial.steps)
     runner.begin()
     assert runner.advance(trial.steps).agent_finite.all()
     found: dict[str, list[Found]] = {name: [] for name in names}
@@ -733,7 +733,7 @@ def train_from_episodes(trial: Trial, form: str, names: Sequence[str]) -> dict[s
     data = jax.tree.map(lambda *x: jnp.stack(x), *(one.data for one in opened))
     fields = {name: leaf for name, leaf in data._asdict().items() if isinstance(leaf, jax.Array)}
     values = {f"learner.memory.data.{name}": leaf for name, leaf in fields.items()}
-    runner = DeviceRunner(vary(loop, values), list(range(len(probes))), trial.steps)
+    runner = DeviceRunner(batch_seeds(loop, values), list(range(len(probes))), trial.steps)
     runner.begin()
     assert runner.advance(trial.steps).agent_finite.all()
     states = jax.device_get(runner.agent_states())
@@ -749,7 +749,7 @@ def look(learner: Learner, state: Any, probe: Probe) -> list[Found]:
         world = World(probe, jnp.int32(expected.state))
         for number, observation in zip(expected.states, expected.history, strict=True):
             value, action, hidden = ask(learner, state, hidden, observation, world)
-            if learner.agent.hears_rewards:
+            if learner.agent.return_conditioned:
                 paid = probe.step(jnp.int32(number), action, jax.random.key(0))[1].reward
                 hidden = learner.agent.paid(state, hidden, paid)
         if isinstance(learner.agent, Recurrent):
@@ -766,7 +766,9 @@ def worth(state: Any, seen: list[Any], action: Any) -> Any:
     return each_value(state.critics, seen, actions).mean(0)[-1]
 
 
-@functools.partial(jax.jit, compiler_options=compiling.known(compiling.QUICK))  # a few times each: quickly compiled
+@functools.partial(
+    jax.jit, compiler_options=compiling.known_options(compiling.QUICK)
+)  # a few times each: quickly compiled
 def ask(learner: Learner, state: Any, hidden: Any, observation: Any, world: World) -> Any:
     ahead = {"world": world} if learner.agent.looks_ahead else {}
     action, later, _ = learner.agent.act(state, hidden, observation, jax.random.key(0), explore=False, **ahead)

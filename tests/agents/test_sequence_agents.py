@@ -19,7 +19,7 @@ from forage.core.types import DATASET, Batch, Clock, Experience, ForageError, Sp
 from forage.data import episodes
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
-from forage.loop.device.programs import vary
+from forage.loop.device.programs import batch_seeds
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.runner import HostRunner, play_once
 from forage.loop.learner import Learner, LearnerState
@@ -75,7 +75,7 @@ def loop_of(agent):
 
 @functools.cache
 def trained(agent, updates):
-    runner = DeviceRunner(vary(loop_of(agent), {}), [0], updates)
+    runner = DeviceRunner(batch_seeds(loop_of(agent), {}), [0], updates)
     runner.begin()
     runner.advance(updates)
     return jax.tree.map(lambda x: x[0], jax.device_get(runner.agent_states()))
@@ -182,7 +182,7 @@ def test_the_best_return_is_of_a_whole_episode():
     data = recorded(2)._replace(reward=jnp.array([-5.0, 6.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0]))
     data = Opened("chain", "", data).prepared(ASKED, np.asarray(data.reward, float)).data
     np.testing.assert_array_equal(data.time, [0, 1, 2, 3] * 2)
-    state = small.compute(lambda: ASKED.primed(ASKED.init(KEY, SPEC), data))
+    state = small.compute(lambda: ASKED.init_from_dataset(ASKED.init(KEY, SPEC), data))
     assert (state.best, state.scale) == (3, 6)
 
 
@@ -213,7 +213,7 @@ def test_what_it_reads_while_it_acts():
 def test_returns_and_observations_are_scaled_by_the_data():
     data = recorded(8)._replace(observation=np.random.default_rng(0).normal(3, 2, (32, 2)).astype(np.float32))
     data = Opened("chain", "", data).prepared(ASKED, 2 * np.asarray(data.reward, float)).data
-    state: DecisionTransformerState = small.compute(lambda: ASKED.primed(ASKED.init(KEY, SPEC), data))
+    state: DecisionTransformerState = small.compute(lambda: ASKED.init_from_dataset(ASKED.init(KEY, SPEC), data))
     assert state.best == state.scale == np.asarray(data.return_to_go).max() > 2
     np.testing.assert_allclose(state.norm.mean, np.asarray(data.observation).mean(0), rtol=1e-4)
 
@@ -250,7 +250,7 @@ def test_numbers_become_tokens_and_tokens_numbers():
     data = Opened("chain", "", recorded(64)).prepared(PLANNER, np.asarray(recorded(64).reward, float)).data
 
     def worked():
-        state = PLANNER.primed(PLANNER.init(KEY, SPEC), data)
+        state = PLANNER.init_from_dataset(PLANNER.init(KEY, SPEC), data)
         rows = jax.vmap(lambda one: PLANNER.row(state, one))(data)
         tokens = PLANNER.tokens(state, rows)
         return rows, tokens, jax.vmap(lambda row: jnp.take_along_axis(state.centres, row[:, None], 1)[:, 0])(tokens)
@@ -272,7 +272,7 @@ def test_tokens_of_actions_weigh_more_by_hand():
     weight = np.array([1.0, 0.5], np.float32)
 
     def worked():
-        state = agent.primed(agent.init(KEY, SPEC), data)
+        state = agent.init_from_dataset(agent.init(KEY, SPEC), data)
         network = jax.tree.map(lambda x: 20 * x if x.ndim >= 2 else x, state.network)
         state = state._replace(network=network)
         tokens = jax.vmap(jax.vmap(lambda one: agent.tokens(state, agent.row(state, one))))(rows)

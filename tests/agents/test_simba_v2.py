@@ -135,6 +135,6 @@ def test_what_is_refused():
         SimBaV2(bins=11)
     with pytest.raises(ForageError, match="leave recycle_interval out"):
         SAC(torso="simba-v2", recycle_interval=100)
-    assert SimBaV2(normalise_observation=False).looks_at_data  # so that a folder of arrays is refused as well
+    assert SimBaV2(normalise_observation=False).needs_whole_dataset  # so that a folder of arrays is refused as well
     with pytest.raises(ForageError, match="--scale-reward false"):
-        SimBaV2(**SMALL).primed(None, batch().experience)
+        SimBaV2(**SMALL).init_from_dataset(None, batch().experience)

@@ -17,7 +17,7 @@ from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.environments import spec_of
 from forage.environments.tabular.mdp import Tabular
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.device.programs import vary
+from forage.loop.device.programs import batch_seeds
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
@@ -51,7 +51,7 @@ def trained(last, depth):
     environment, agent = two_ways(last), dataclasses.replace(AGENT, planning_depth=depth)
     learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec_of(environment, "TwoWays"))
     learner.check()
-    runner = DeviceRunner(vary(DeviceLoop(learner, environment, Same(), Reset()), {}), [0], 4 * 16 * 24)
+    runner = DeviceRunner(batch_seeds(DeviceLoop(learner, environment, Same(), Reset()), {}), [0], 4 * 16 * 24)
     runner.begin()
     runner.advance(4)
     return agent, jax.tree.map(lambda x: x[0], runner.agent_states())

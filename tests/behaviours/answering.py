@@ -11,7 +11,7 @@ import numpy as np
 
 from forage.core.text import named
 from forage.nn.language.architecture import Architecture
-from forage.nn.language.generate import generate, left_padded
+from forage.nn.language.generate import generate, pad_left
 from forage.nn.transformer import Transformer
 from forage.ops.sampling import Sampling
 
@@ -51,7 +51,7 @@ class Served(ThreadingHTTPServer):
     def completion(self, body: dict) -> dict:
         prompt = body["prompt"] if isinstance(body["prompt"], list) else TOKENIZER.encode(body["prompt"])
         with self.busy:
-            tokens, mask = left_padded([prompt], PROMPT)
+            tokens, mask = pad_left([prompt], PROMPT)
             written = self.write(self.network, tokens, mask, jax.random.key(body["seed"]))
         there = np.asarray(written.mask[0])
         tokens = np.asarray(written.tokens[0])[there].tolist()

@@ -12,7 +12,7 @@ from tiers import first
 from forage.agents.offline.bc import BC
 from forage.behaviours.dagger import DAgger
 from forage.config.setup import from_config, make_setup
-from forage.core.ports import Hidden, Moment
+from forage.core.ports import ActContext, HiddenState
 from forage.core.types import AGENT, GUIDE, Batch, Clock, Experience, ForageError, Label
 
 SMALL = {"hidden_sizes": (8,), "batch_size": 4}
@@ -37,8 +37,8 @@ def test_the_expert_acts_ever_less_and_labels_everything(at, share):
     @jax.vmap
     def decide(key):
         seen = jax.random.normal(key, (4,))
-        moment = Moment(learner.agent, state, setup.spec, Clock(jnp.int32(at), jnp.float32(400)), key)
-        return seen, learner.behaviour.act((), Hidden(()), seen, moment)
+        moment = ActContext(learner.agent, state, setup.spec, Clock(jnp.int32(at), jnp.float32(400)), key)
+        return seen, learner.behaviour.act((), HiddenState(()), seen, moment)
 
     seen, decision = jax.device_get(decide(jax.random.split(jax.random.key(1), 500)))
     np.testing.assert_array_equal(decision.aux.action, seen[:, 2] > 0)

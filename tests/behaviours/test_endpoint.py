@@ -13,10 +13,10 @@ import forage
 from forage.behaviours.endpoint import Endpoint
 from forage.config.setup import make_setup
 from forage.core.text import server
-from forage.core.text.completions import Asked, Reader, complete, read
-from forage.core.text.server import Lost, Server, each
+from forage.core.text.completions import AnswerRequest, Reader, complete, read_answer
+from forage.core.text.server import LostAnswer, Server, map_threads
 from forage.core.types import AGENT, GONE, ForageError
-from forage.nn.language.generate import left_padded, log_probabilities
+from forage.nn.language.generate import log_probabilities, pad_left
 
 END = TOKENIZER.end
 ENVIRONMENT = {"context": answering.PROMPT, "response": LONGEST}
@@ -92,7 +92,7 @@ def test_a_server_with_other_weights_has_the_mismatch_that_both_say(served):
     metrics = loop_of(served.url).advance(1).metrics
     texts = [(*prompt, *tokens) for (prompt, _), (tokens, _) in served.said.items()]
     length = [len(tokens) for tokens, _ in served.said.values()]
-    tokens, there = left_padded(texts, answering.PROMPT + LONGEST)
+    tokens, there = pad_left(texts, answering.PROMPT + LONGEST)
     known = jnp.arange(512) < TOKENIZER.vocabulary
     both = [np.asarray(log_probabilities(one, tokens, mask=there, allowed=known)[0]) for one in (model(0), model(1))]
     ratio = np.concatenate([(ours - theirs)[-n:] for ours, theirs, n in zip(*both, length, strict=True)])
@@ -149,7 +149,7 @@ def test_where_every_sample_is_bad_the_run_stops_in_one_sentence(served):
         loop_of("http://127.0.0.1:9/v1")
 
 
-ASKED = Asked((70, 71), 4, 1.0, 0)
+ASKED = AnswerRequest((70, 71), 4, 1.0, 0)
 READER = Reader(TOKENIZER, TOKENIZER.vocabulary, END, False)
 WORD = TOKENIZER.encode("7")
 GOOD = {"token_ids": [*WORD, END], "logprobs": {"token_logprobs": [-0.5, -0.25]}, "text": "7"}
@@ -166,7 +166,7 @@ GOOD = {"token_ids": [*WORD, END], "logprobs": {"token_logprobs": [-0.5, -0.25]}
     ],
 )
 def test_tokens_are_found_as_each_server_names_them(choice):
-    assert read({"choices": [choice]}, ASKED, READER) == ([*WORD, END], [-0.5, -0.25])
+    assert read_answer({"choices": [choice]}, ASKED, READER) == ([*WORD, END], [-0.5, -0.25])
 
 
 def test_a_server_is_told_all_tokens_that_end_an_answer(monkeypatch):
@@ -202,8 +202,8 @@ def test_a_server_is_told_all_tokens_that_end_an_answer(monkeypatch):
 )
 def test_what_cannot_be_learned_from_is_lost(choice, words):
     said = {"choices": [GOOD | choice] if isinstance(choice, dict) else choice}
-    with pytest.raises(Lost, match=words):
-        read(said, ASKED, READER)
+    with pytest.raises(LostAnswer, match=words):
+        read_answer(said, ASKED, READER)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_what_may_pass_is_waited_for_and_nothing_without_end(served, mood, words
     monkeypatch.setattr(server, "LARGEST", 2**20)
     served.mood = lambda number: mood
     one = Server(served.url, "small", "NO_KEY", 0.1 if mood == "slow" else 20.0, 2)
-    with pytest.raises(Lost, match=words):
+    with pytest.raises(LostAnswer, match=words):
         complete(one, ASKED, READER)
     assert len(served.asked) == times
 
@@ -228,12 +228,12 @@ def test_what_may_pass_is_waited_for_and_nothing_without_end(served, mood, words
 def test_prompts_go_as_text_where_they_are_read_alike(served):
     reader, one = READER._replace(in_text=True), Server(served.url, "small", "NO_KEY", 60.0, 0)
     prompt = tuple(TOKENIZER.encode("Compute 12 + 30.\n"))
-    asked = Asked(prompt, LONGEST, 1.0, 0)
+    asked = AnswerRequest(prompt, LONGEST, 1.0, 0)
     assert complete(one, asked, reader) == complete(one, asked, READER)
     assert [body["prompt"] for body in served.asked] == ["Compute 12 + 30.\n", list(prompt)]
     apart = next(word for word in map(chr, range(97, 123)) if len(TOKENIZER.encode(word + "e")) == 1)
     apart = (*TOKENIZER.encode(apart), *TOKENIZER.encode("e"))
-    with pytest.raises(Lost, match="would read a prompt as other tokens"):
+    with pytest.raises(LostAnswer, match="would read a prompt as other tokens"):
         complete(one, asked._replace(prompt=apart), reader)
 
 
@@ -257,15 +257,20 @@ def test_a_key_is_sent_and_never_said(served, monkeypatch):
 def test_items_are_shared_and_an_error_ends_them():
     def work(item):
         if item == 3:
-            raise Lost("away")
+            raise LostAnswer("away")
         if item < 0:
             raise ForageError("No more.")
         return 2 * item
 
-    found = each(work, list(range(6)), 4)
-    assert found[:3] == [0, 2, 4] and isinstance(found[3], Lost) and found[4:] == [8, 10] and each(work, [], 4) == []
+    found = map_threads(work, list(range(6)), 4)
+    assert (
+        found[:3] == [0, 2, 4]
+        and isinstance(found[3], LostAnswer)
+        and found[4:] == [8, 10]
+        and map_threads(work, [], 4) == []
+    )
     with pytest.raises(ForageError, match="No more"):
-        each(work, [1, -1, 2], 2)
+        map_threads(work, [1, -1, 2], 2)
 
 
 @pytest.mark.parametrize(

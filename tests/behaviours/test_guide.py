@@ -10,7 +10,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.guide import Curriculum, Guide
-from forage.core.ports import Hidden, Moment
+from forage.core.ports import ActContext, HiddenState
 from forage.core.types import AGENT, GONE, GUIDE, Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea_treasure import DeepSeaTreasure
@@ -18,7 +18,7 @@ from forage.environments.classic.pendulum import Pendulum
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.memory.uniform import UniformReplay
-from forage.nn.networks import Recall
+from forage.nn.networks import GRUState
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
@@ -35,7 +35,7 @@ def steady(observation, key):
 
 
 CLOCK = Clock(jnp.int32(0), jnp.float32(1e6))
-MOMENT = Moment(PPO(), (), spec_of(CartPole()), CLOCK, jax.random.key(0))
+MOMENT = ActContext(PPO(), (), spec_of(CartPole()), CLOCK, jax.random.key(0))
 # Without an entropy bonus, only the policy gradient moves the actor's last layer.
 PUPIL = PPO(
     num_envs=4, rollout_length=16, epochs=1, minibatches=1, hidden_sizes=(8,), memory_size=3, entropy_coefficient=0.0
@@ -63,7 +63,7 @@ def train(behaviour, stage):
 
         def remember(hidden, step):  # the agent's memory, followed from what was seen and done alone
             observation, action, ended = step
-            new = Recall(jax.vmap(network.remember)(hidden, observation), jax.nn.one_hot(action, 2))
+            new = GRUState(jax.vmap(network.remember)(hidden, observation), jax.nn.one_hot(action, 2))
             return jax.tree.map(lambda x: jnp.where(ended[:, None], 0.0, x), new), hidden
 
         steps = rollout.observation, rollout.action, rollout.ended
@@ -164,7 +164,7 @@ def test_a_trained_agent_can_guide_for_a_random_number_of_steps():
             hidden = hidden._replace(action=jax.nn.one_hot(taken, 2))
             return jax.tree.map(lambda x: jnp.where(ended[:, None], 0.0, x), hidden), action
 
-        start = Recall(jnp.zeros((4, 2)), jnp.zeros((4, 2)))
+        start = GRUState(jnp.zeros((4, 2)), jnp.zeros((4, 2)))
         return jax.lax.scan(step, start, (log.observation, log.action, log.ended))[1]
 
     by_guide = log.source == GUIDE
@@ -250,11 +250,11 @@ def test_an_episode_tells_the_stage_it_began_in_and_is_heard_in_no_other():
 
     @jax.jit
     def act(state, hidden):
-        moment = Moment(agent, agent_state, spec, CLOCK, jax.random.key(1))
+        moment = ActContext(agent, agent_state, spec, CLOCK, jax.random.key(1))
         decision = behaviour.act(state, hidden, observation, moment)
         return decision.hidden, decision.memo
 
-    fresh = Hidden(agent.hidden(spec), behaviour.hidden(agent, spec))
+    fresh = HiddenState(agent.hidden(spec), behaviour.hidden(agent, spec))
     begun, told = act(first, fresh)
     state = hear(first, [[5, 5]], [[1, 1]], 0)  # only now the stage is over
     begun, still = act(state, begun)

@@ -17,7 +17,7 @@ from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.held_noise import HeldNoise
 from forage.core import prng
 from forage.core.types import ForageError, Spec
-from forage.nn.state_noise import log_deviation, standardised
+from forage.nn.state_noise import log_deviation, standardise_noise
 
 SPEC = Spec("Two", BOX, spaces.Box(-1, 1, (2,)))
 GSDE = {"hidden_sizes": (5,), "state_dependent_noise": True}
@@ -42,7 +42,7 @@ def test_operators():
     variance = np.array([0.5**2 + (0.5 * 2) ** 2, 1.0 + (0.5 * 0.25) ** 2])
     np.testing.assert_allclose(log_deviation(log_std, jnp.array(features)), 0.5 * np.log(variance), rtol=1e-4)
     change = np.array([1 * 0.5 * 1 - 0.5 * 2 * 0.5, 1 * 1 * -2 - 0.5 * 0.25 * 4])
-    found = standardised(log_std, jnp.array(features), jnp.array(noise))
+    found = standardise_noise(log_std, jnp.array(features), jnp.array(noise))
     np.testing.assert_allclose(found, change / np.sqrt(variance), rtol=1e-4, atol=1e-6)
     gradient = jax.grad(lambda z: log_deviation(log_std, z).sum())(jnp.zeros(3))
     assert np.isfinite(gradient).all()  # features that are all zero

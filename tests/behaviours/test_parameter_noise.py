@@ -16,7 +16,7 @@ from forage.agents.actor_critic.td3 import TD3
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.parameter_noise import SCALES, ParameterNoise, ParameterNoiseState, log_policy, perturbed
 from forage.core import prng
-from forage.core.ports import Moment
+from forage.core.ports import ActContext
 from forage.core.types import AGENT, GONE, Experience, ForageError, Spec
 from forage.nn.layers import Conv, Linear
 
@@ -60,7 +60,7 @@ def test_each_episode_has_a_network_of_its_own_that_stays():
         def step(hidden, inputs):
             key, time = inputs
             line = Line(jnp.array([1.0, -1.0]) + time, jnp.ones(()))  # the agent goes on learning
-            moment = Moment(agent, line, CONTINUOUS, at(0.0), key)
+            moment = ActContext(agent, line, CONTINUOUS, at(0.0), key)
             action, hidden, aux, source, _ = behaviour.act(state, hidden, jnp.ones(2), moment)
             return hidden, (action, aux, source)
 
@@ -94,7 +94,7 @@ def test_the_scale_grows_until_the_distance_is_what_is_wanted(values, share):
     @jax.jit
     def run(key):
         def step(state, key):
-            state = behaviour.report(state, rollout_of(seen), Moment(agent, line, spec, at(share), key))
+            state = behaviour.report(state, rollout_of(seen), ActContext(agent, line, spec, at(share), key))
             return state, state.scale
 
         return jax.lax.scan(step, behaviour.init(key, agent, spec), jax.random.split(key, 1500))[1]
@@ -124,7 +124,7 @@ def test_what_who_has_left_sees_makes_no_distance(values):
     def grows(source):
         state = behaviour.init(prng.key(0), agent, spec)
         told = rollout._replace(source=source)
-        moment = Moment(agent, agent.init(None, spec), spec, at(0.0), prng.key(1))
+        moment = ActContext(agent, agent.init(None, spec), spec, at(0.0), prng.key(1))
         return behaviour.report(state, told, moment).scale > state.scale
 
     assert grows(jnp.array([[AGENT, GONE]])) and not grows(jnp.array([[AGENT, AGENT]]))
@@ -136,7 +136,7 @@ def test_a_scale_that_cannot_do_stays_within_bounds():
     agent, behaviour = Linearly(), ParameterNoise(initial_scale=9.9, adaptation=2.0)
     state = small.at_once(lambda: behaviour.init(prng.key(0), agent, CONTINUOUS))
     for _ in range(3):
-        moment = Moment(agent, agent.init(None, CONTINUOUS), CONTINUOUS, at(0.0), prng.key(0))
+        moment = ActContext(agent, agent.init(None, CONTINUOUS), CONTINUOUS, at(0.0), prng.key(0))
         state = behaviour.report(state, rollout_of(jnp.zeros((1, 1, 2))), moment)
     assert float(state.scale) == SCALES[1]
 

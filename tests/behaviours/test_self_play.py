@@ -17,7 +17,7 @@ from forage.behaviours.self_play import SelfPlay
 from forage.config.opponents import Random, Trained
 from forage.config.setup import from_config, make_setup
 from forage.core import spaces, team
-from forage.core.ports import Moment
+from forage.core.ports import ActContext
 from forage.core.types import AGENT, NOBODY, OPPONENT, Batch, Clock, ForageError
 from forage.environments import make, spec_of
 from forage.environments.boards.solve import Perfect, best_moves, free, lost, play_move
@@ -164,7 +164,7 @@ def test_the_pool_holds_the_agent_at_even_shares_of_the_run():
     for number in range(10):
         state = jax.tree.map(lambda x, n=number: jnp.full_like(x, n), agent.init(jax.random.key(0), SPEC))
         clock = Clock(jnp.int32(100 * number), jnp.float32(1000))
-        pool = behaviour.report(pool, None, Moment(agent, state, SPEC, clock, jax.random.key(0)))
+        pool = behaviour.report(pool, None, ActContext(agent, state, SPEC, clock, jax.random.key(0)))
         counts.append(int(pool.count))
     assert counts == [1, 1, 1, 2, 2, 3, 3, 3, 4, 4]  # at 0.25, 0.5 and 0.75 of the run, or just after
     bias = np.asarray(pool.selves.network.actor.bias)
@@ -180,7 +180,7 @@ def test_opponents_are_drawn_from_the_recent_part(recent, possible):
     pool = behaviour.init(jax.random.key(0), AGENT_OF_TEST, SPEC)._replace(count=jnp.int32(4))
 
     def draw(who, steps):
-        moment = Moment(AGENT_OF_TEST, (), SPEC, Clock(steps, jnp.float32(1e5)), jax.random.key(9), who)
+        moment = ActContext(AGENT_OF_TEST, (), SPEC, Clock(steps, jnp.float32(1e5)), jax.random.key(9), who)
         return behaviour.draw(pool, moment)
 
     streams, times = jnp.arange(200), jnp.arange(20)

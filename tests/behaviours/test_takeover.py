@@ -14,7 +14,7 @@ from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.own import Own
 from forage.behaviours.takeover import SCRIPTS, Person, Scripted, Takeover
 from forage.config.setup import make_setup
-from forage.core.ports import Scene
+from forage.core.ports import InterventionContext
 from forage.core.types import Clock, ForageError
 from forage.runs import training
 
@@ -40,7 +40,9 @@ class Tired(Person):
 
 def scene(observation, begins=False):
     spec = make_setup("dqn", "CartPole-v1", seeds=1).spec
-    return Scene(np.float32(observation), np.int32(0), np.bool_(begins), spec, Clock(np.int32(0), np.float32(1)), 0)
+    return InterventionContext(
+        np.float32(observation), np.int32(0), np.bool_(begins), spec, Clock(np.int32(0), np.float32(1)), 0
+    )
 
 
 def test_the_scripted_person_takes_over_in_danger_and_gives_back_afterwards():

@@ -140,8 +140,8 @@ def test_what_is_known_is_asked_once(config, evil, capsys, monkeypatch):
     from_config(found, where="runs/x")
     evil.write_text(evil.read_text() + "\n")
     trust.known_here.clear()
-    monkeypatch.setattr(trust, "imported", set)
-    with trust.stored("runs/x"), pytest.raises(ForageError, match="add --trust once"):
+    monkeypatch.setattr(trust, "imported_files", set)
+    with trust.guard_stored("runs/x"), pytest.raises(ForageError, match="add --trust once"):
         trust.check_source(str(evil))  # other code under the same name
 
 

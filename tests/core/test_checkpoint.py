@@ -90,7 +90,7 @@ def test_zeros_take_no_room(tmp_path, dtype):
 
 def test_files_of_the_first_format_are_read(path, tree, monkeypatch):
     monkeypatch.setattr(checkpoint, "FORMAT", "forage-checkpoint-1")
-    monkeypatch.setattr(checkpoint, "_packed", lambda leaf: {"leaf": leaf})
+    monkeypatch.setattr(checkpoint, "_pack_leaf", lambda leaf: {"leaf": leaf})
     checkpoint.save(path, tree, {"steps": 3})
     monkeypatch.undo()
     assert differing(checkpoint.load(path, tree)[0], tree) == []

@@ -21,7 +21,7 @@ from tiers import gated
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
 from forage.core import compiling
-from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known
+from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known_options
 from forage.core.errors import InterruptedCompiling
 from forage.core.types import Spec
 from forage.environments import spec_of
@@ -29,7 +29,7 @@ from forage.environments.adapters.on_host import OnHost
 from forage.environments.classic.cartpole import CartPole
 from forage.loop.device import programs as device
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.device.programs import vary
+from forage.loop.device.programs import batch_seeds
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
@@ -43,9 +43,9 @@ traced = []
 
 def test_options_of_one_program_do_not_reach_those_of_others(monkeypatch):
     asked, devices = [], jax.make_mesh((1, 1), ("seed", "env"))
-    monkeypatch.setattr(device, "known", lambda options: asked.append(dict(options)) or {})
+    monkeypatch.setattr(device, "known_options", lambda options: asked.append(dict(options)) or {})
     for once in (True, False):
-        device.jitted.__wrapped__("kind", devices, lambda *_: None, (), True, once=once)
+        device.jit_program.__wrapped__("kind", devices, lambda *_: None, (), True, once=once)
     assert asked == [{**IN_ORDER, **SUMS_IN_ONE_PIECE, **QUICK}, {**IN_ORDER, **SUMS_IN_ONE_PIECE}]
     assert not set(QUICK) & set(IN_ORDER)
 
@@ -65,7 +65,7 @@ def weights(runner, learning_rate=1e-3):
     )
     learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec_of(CartPole(), "CartPole-v1"))
     if runner == "device":
-        run = DeviceRunner(vary(DeviceLoop(learner, CartPole(), Same(), Reset()), {}), [0], 16)
+        run = DeviceRunner(batch_seeds(DeviceLoop(learner, CartPole(), Same(), Reset()), {}), [0], 16)
     else:
         run = HostRunner([learner], lambda num_envs: OnHost(CartPole(), num_envs), [0], 16)
     before = len(traced)
@@ -139,17 +139,17 @@ def test_specs_are_equal_when_they_say_the_same_to_the_bit():
 
 def built(function, *arguments, **options):
     """Compile a function with compiler options."""
-    return jax.jit(function).lower(*arguments).compile(compiler_options=known(options))
+    return jax.jit(function).lower(*arguments).compile(compiler_options=known_options(options))
 
 
 def test_an_option_that_xla_does_not_know_is_left_out(monkeypatch):
     options = QUICK | IN_ORDER | SUMS_IN_ONE_PIECE
-    assert known(options | {"xla_no_such_option": True}) == known(options)
+    assert known_options(options | {"xla_no_such_option": True}) == known_options(options)
     found = int(built(lambda x: x + 1, np.int32(1), **options, xla_no_such_option=True)(1))
     assert found == 2
     # Asked once: nothing is compiled for the same question.
     monkeypatch.setattr(compiling, "_nothing", lambda: pytest.fail("asked again"))
-    assert known(options)
+    assert known_options(options)
 
 
 def test_unoptimised_code_is_shorter():
@@ -173,7 +173,7 @@ def test_sums_in_one_piece_take_fewer_kernels():
         program = built(lambda x: jnp.sum(jnp.tanh(x)), np.ones(1000, np.float32), **options)
         return len(re.findall(r" fusion\(| reduce\(| reduce-window\(", program.as_text().split("ENTRY")[1]))
 
-    assert known(SUMS_IN_ONE_PIECE) == SUMS_IN_ONE_PIECE
+    assert known_options(SUMS_IN_ONE_PIECE) == SUMS_IN_ONE_PIECE
     assert kernels(SUMS_IN_ONE_PIECE) < kernels({})
 
 

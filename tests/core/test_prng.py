@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from forage.core import compiling, prng
-from forage.core.compiling import QUICK, Background, known
+from forage.core.compiling import QUICK, Background, known_options
 
 # Known answers of Threefry-2x32 with 20 rounds, from the authors' Random123 library: key, counter, words.
 KNOWN = [
@@ -91,7 +91,7 @@ def test_a_key_is_not_fused_with_what_is_drawn_from_it(monkeypatch):
 
     def most(fresh):
         program = jax.jit(lambda key: jax.vmap(lambda key: jax.random.normal(key, (1,)))(jax.random.split(key, fresh)))
-        compiled = program.lower(prng.key(7)).compile(compiler_options=known(QUICK))
+        compiled = program.lower(prng.key(7)).compile(compiler_options=known_options(QUICK))
         return max(len(re.findall(r" xor\(", part)) for part in compiled.as_text().split("\n\n")), compiled(prng.key(7))
 
     # JAX knows a split of as many keys again, and does not ask anew.

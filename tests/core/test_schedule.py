@@ -15,7 +15,7 @@ from forage.config import options, registry
 from forage.config.setup import from_config, make_setup
 from forage.config.values import takes_schedule
 from forage.core.ports import Starts
-from forage.core.schedule import Schedule, held
+from forage.core.schedule import Schedule, at_fraction
 from forage.core.types import Clock, ForageError
 from forage.tasks.contexts import Contexts
 from forage.tasks.distributions import Linear, Uniform
@@ -105,7 +105,7 @@ def test_a_sweep_is_over_another_number():
 
 def test_a_tree_without_schedules_stays_as_it_is():
     agent = forage.PPO()
-    assert held(agent, 0.5) is agent
+    assert at_fraction(agent, 0.5) is agent
 
 
 def test_the_command_line_takes_words():
@@ -212,7 +212,7 @@ def test_numbers_of_the_moment():
     """The loop has the number of its clock, and evaluation the last one."""
     setup = make_setup("td3", "Pendulum-v1", agent_options={"exploration_noise": "linear:1,0"}, steps=1000)
     learner = setup.learner()
-    assert float(held(learner, 0.25).agent.exploration_noise) == 0.75
+    assert float(at_fraction(learner, 0.25).agent.exploration_noise) == 0.75
     state = jax.eval_shape(lambda: learner.init(jax.random.key(0)))
     assert state.agent.updates.shape == ()
 
@@ -221,7 +221,7 @@ def test_numbers_of_the_moment():
 def test_epsilon_itself(name):
     part = registry.build("behaviour", name, {"schedule": "cosine:1,0"})
     clock = Clock(jnp.int32(500), jnp.float32(1000))
-    assert abs(float(held(part, clock.fraction).epsilon(clock)) - 0.5) < 1e-6
+    assert abs(float(at_fraction(part, clock.fraction).epsilon(clock)) - 0.5) < 1e-6
 
 
 class Told(Starts):

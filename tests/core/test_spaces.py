@@ -26,14 +26,14 @@ from forage.core.types import ForageError, Spec, Step
 from forage.environments import spec_of
 from forage.environments.checking import check_environment
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.device.programs import vary
+from forage.loop.device.programs import batch_seeds
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.learner import Learner
 from forage.loop.policy import Policy
 from forage.memory.uniform import UniformReplay
 from forage.nn.encoders import Reader, encoder
 from forage.nn.networks import Torso
-from forage.nn.normalise import begun, normalised, norms_of, read_after, updated
+from forage.nn.normalise import apply_norm, first_statistics, input_space, norms_of, update_norms
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
@@ -150,7 +150,7 @@ def test_what_stands_beside_an_observation_is_not_normalised():
     norm = norms_of(gym.Box(-np.inf, np.inf, (2,), np.float32))._replace(count=9.0, mean=np.array([1.0, 2.0]))
     beside = {STATE: np.ones(3), PRESENT: np.ones(2, bool), MASK: np.ones(4)}
     for names in ((STATE,), (STATE, PRESENT), (MASK, STATE, PRESENT)):
-        seen = normalised(norm, {"observation": np.array([2.0, 2.0])} | {name: beside[name] for name in names})
+        seen = apply_norm(norm, {"observation": np.array([2.0, 2.0])} | {name: beside[name] for name in names})
         np.testing.assert_allclose(seen["observation"], [1.0, 0.0], rtol=1e-5)
         assert all(seen[name] is beside[name] for name in names)
 
@@ -159,11 +159,11 @@ def test_boxes_of_floats_are_normalised_where_they_are():
     norm = norms_of(MIXED)
     assert norm["image"] is None and norm["inner"] is None
     rollout = jax.tree.map(lambda *x: np.stack(x).reshape(5, 4, *np.shape(x[0])), *(MIXED.sample() for _ in range(20)))
-    norm = updated(norm, rollout, jnp.ones((5, 4), bool))
+    norm = update_norms(norm, rollout, jnp.ones((5, 4), bool))
     np.testing.assert_allclose(norm["vector"].mean, rollout["vector"].mean((0, 1)), rtol=1e-4, atol=1e-5)
     for masked in (False, True):
         one = jax.tree.map(lambda x: x[2, 3], rollout)
-        seen = normalised(norm, {"observation": one, "action_mask": np.ones(2)} if masked else one)
+        seen = apply_norm(norm, {"observation": one, "action_mask": np.ones(2)} if masked else one)
         seen = seen["observation"] if masked else seen
         expected = (one["vector"] - norm["vector"].mean) / np.sqrt(norm["vector"].variance + 1e-8)
         np.testing.assert_allclose(seen["vector"], expected, rtol=1e-4)
@@ -181,16 +181,16 @@ def test_small_maps_of_bytes_are_read_by_what_was_seen():
     assert norms_of(screen, maps=True) is None
     space = gym.Dict({"map": grid, "screen": screen, "heading": gym.Discrete(4)})
     norm = norms_of(space, maps=True)
-    read = read_after(gym.Dict({"observation": space, "action_mask": gym.MultiBinary(2)}), norm)["observation"]
+    read = input_space(gym.Dict({"observation": space, "action_mask": gym.MultiBinary(2)}), norm)["observation"]
     assert (read["map"].shape, scale_of(read["map"])) == ((147,), 1)
     assert (read["screen"], read["heading"]) == (screen, space["heading"])
     codes = np.arange(2 * 147, dtype=np.uint8).reshape(1, 2, 7, 7, 3) % 11
     rollout = {"map": codes, "screen": np.zeros((1, 2, 84, 84, 4), np.uint8), "heading": np.zeros((1, 2), int)}
-    later = updated(norm, rollout, jnp.ones((1, 2), bool))
-    first = begun(norm, later)
+    later = update_norms(norm, rollout, jnp.ones((1, 2), bool))
+    first = first_statistics(norm, later)
     np.testing.assert_allclose(first["map"].mean, codes[0].mean(0).reshape(-1), rtol=1e-5)
-    np.testing.assert_allclose(begun(first, norm)["map"].mean, first["map"].mean)  # only at the beginning
-    seen = [normalised(first, jax.tree.map(lambda x, i=i: x[0, i], rollout))["map"] for i in (0, 1)]
+    np.testing.assert_allclose(first_statistics(first, norm)["map"].mean, first["map"].mean)  # only at the beginning
+    seen = [apply_norm(first, jax.tree.map(lambda x, i=i: x[0, i], rollout))["map"] for i in (0, 1)]
     differ = (codes[0, 0] != codes[0, 1]).reshape(-1)
     np.testing.assert_allclose(np.abs(np.array(seen))[:, differ], 1, rtol=1e-4)
 
@@ -282,7 +282,7 @@ def test_every_agent_learns_from_every_kind_of_leaf(name):
     memory = default_memory(agent) if agent.on_policy else UniformReplay(capacity=8192)
     learner = Learner(agent, behaviour, EnvironmentReward(), memory, spec)
     learner.check()
-    runner = DeviceRunner(vary(DeviceLoop(learner, environment, Same(), Reset()), {}), [0], steps)
+    runner = DeviceRunner(batch_seeds(DeviceLoop(learner, environment, Same(), Reset()), {}), [0], steps)
     runner.begin()
     report = runner.advance(steps // runner.steps_per_iteration)
     assert report.environment_finite.all() and report.agent_finite.all()

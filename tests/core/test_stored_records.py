@@ -37,11 +37,11 @@ EVALUATION = {"members": [{"seed": 0}, {"seed": 1}], "return": [1.5, None], "epi
 def test_a_file_that_is_no_record_is_a_sentence(tmp_path, text):
     (tmp_path / "a.json").write_bytes(text)
     with pytest.raises(ForageError, match=r"a\.json cannot be read: "):
-        records.read(tmp_path / "a.json")
+        records.read_record(tmp_path / "a.json")
     with pytest.raises(ForageError, match=r"is not a whole run: it has no b\.json"):
-        records.read(tmp_path / "b.json")
+        records.read_record(tmp_path / "b.json")
     with pytest.raises(ForageError, match="cannot be read"):
-        records.read(tmp_path)
+        records.read_record(tmp_path)
 
 
 @pytest.mark.parametrize(

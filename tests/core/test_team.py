@@ -12,7 +12,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
 from forage.config.defaults import default_behaviour
 from forage.core import spaces, team
-from forage.core.ports import Environment, Moment
+from forage.core.ports import ActContext, Environment
 from forage.core.types import AGENT, GONE, NOBODY, Clock, Experience, ForageError, Spec, Step
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
@@ -177,7 +177,9 @@ def learn_from(agent, spec, source, action_shift=0.0):
     no = np.zeros(shape, bool)
     gone = (source == GONE) | jnp.roll(source == GONE, -1, 0).at[-1].set(False)  # it ended on the step before
     experience = Experience(observation, action, reward, observation, gone, no, source, ())
-    batch = LastRollout().sample(experience, 1, 1, Moment(agent, state, spec, Clock(jnp.int32(0), jnp.float32(1)), key))
+    batch = LastRollout().sample(
+        experience, 1, 1, ActContext(agent, state, spec, Clock(jnp.int32(0), jnp.float32(1)), key)
+    )
     state, _, _ = jax.jit(agent.learn)(state, batch, Clock(jnp.int32(0), jnp.float32(1)), key)
     return state.network
 

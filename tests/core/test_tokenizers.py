@@ -42,7 +42,7 @@ def test_merging_one_by_one_is_counting_anew():
     for number, pair in enumerate(pairs):
         counts = own.Counter(p for word in words for p in itertools.pairwise(word))
         assert counts[pair] == max(counts.values()) and pair == min(p for p in counts if counts[p] == counts[pair])
-        words = [own.joined(word, pair, 256 + number) for word in words]
+        words = [own.join_pair(word, pair, 256 + number) for word in words]
 
 
 @pytest.mark.parametrize("size", [0, 300])

@@ -585,7 +585,7 @@ def test_a_memory_map_gives_the_run_that_memory_gives(agent, pendulum, tmp_path)
 def test_batches_are_gathered_ahead(pendulum, tmp_path):
     forage.data.convert(pendulum, tmp_path / "large")
     spec = make_setup("ppo", "Pendulum-v1", seeds=1).spec
-    memory = DataSet(str(tmp_path / "large")).sealed().opened(spec)
+    memory = DataSet(str(tmp_path / "large")).with_hashes().opened(spec)
     assert isinstance(memory, Mapped)
     keys = jax.random.split(jax.random.key(0), 4)
     draw = jax.jit(lambda key, then: memory.sample((), 8, 2, make_moment(IQL(), spec)._replace(key=key, upcoming=then)))

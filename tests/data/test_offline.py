@@ -58,7 +58,7 @@ def test_a_file_holds_what_was_written_and_numpy_reads_it(tmp_path):
 
 def test_batches_are_rows_of_the_file(tmp_path):
     spec = make_setup("ppo", "CartPole-v1", seeds=1).spec
-    memory = DataSet(written(tmp_path / "a.npz", "CartPole-v1")).sealed().opened(spec)
+    memory = DataSet(written(tmp_path / "a.npz", "CartPole-v1")).with_hashes().opened(spec)
     moment = make_moment(IQL(), spec)
     batch = jax.jit(lambda: memory.sample((), 500, 3, moment))()
     rows, wrote = np.asarray(batch.index), example("CartPole-v1")
@@ -84,9 +84,9 @@ def test_demonstrations_are_drawn_from_the_first_row_to_the_last():
 
 
 def make_moment(agent, spec):
-    from forage.core.ports import Moment
+    from forage.core.ports import ActContext
 
-    return Moment(agent, (), spec, Clock(np.int32(0), np.float32(1)), jax.random.key(0))
+    return ActContext(agent, (), spec, Clock(np.int32(0), np.float32(1)), jax.random.key(0))
 
 
 CASES = [(agent, environment) for agent in ("bc", "iql") for environment in ("CartPole-v1", "Pendulum-v1")]

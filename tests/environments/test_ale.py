@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from forage.core.host import seeds
-from forage.core.spaces import Stacked
+from forage.core.spaces import StackedBox
 from forage.core.types import ForageError
 from forage.environments import make
 from forage.environments.adapters.ale import ALEEnvironment
@@ -140,7 +140,7 @@ def test_rewards_are_the_games_unless_clipped():
 )
 def test_frames_stand_at_the_end_with_the_newest_last(options, shape, frames):
     host = opened(**options)
-    assert isinstance(host.observation_space, Stacked) and host.observation_space.frames == frames
+    assert isinstance(host.observation_space, StackedBox) and host.observation_space.frames == frames
     before, each = host.reset(0), shape[-1] // frames
     assert before.shape == (1, *shape) and before[..., -each:].any()
     after = host.step(np.array([1])).observation

@@ -13,7 +13,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.core import prng
 from forage.core.arrays import array_space, as_arrays
 from forage.core.host import array_dtype
-from forage.core.spaces import check, clip, fitted, picture, reading, sample, scale_of, seen, split_mask
+from forage.core.spaces import check, clip, fit_dtype, observation_part, picture, reading, sample, scale_of, split_mask
 from forage.core.types import ForageError, Spec
 from forage.environments.adapters.gymnasium.actions import Door
 from forage.environments.adapters.gymnasium.environment import GymnasiumEnvironment
@@ -154,10 +154,10 @@ def test_whole_numbers_travel_where_they_fit():
     for space in (spaces.Box(0, 2**40, (2,), np.int64), spaces.Box(0, 2**32 - 1, (2,), np.uint32)):
         assert array_dtype(space) == np.float32
     assert array_dtype(spaces.Box(-9, 9, (2,), np.int16)) == np.int16 and array_dtype(spaces.Discrete(3)) == np.int32
-    np.testing.assert_array_equal(fitted(np.array([255, 0]), np.dtype(np.uint8)), [255, 0])
+    np.testing.assert_array_equal(fit_dtype(np.array([255, 0]), np.dtype(np.uint8)), [255, 0])
     for value, dtype in ((np.array([0, -1]), np.uint8), (np.array(2**31), np.int32), (np.array([2]), np.bool_)):
         with pytest.raises(ValueError, match="does not fit"):
-            fitted(value, np.dtype(dtype))
+            fit_dtype(value, np.dtype(dtype))
 
 
 class Shows(gymnasium.Env):
@@ -211,7 +211,7 @@ def test_what_does_not_fit_is_refused_with_its_place(case, parallel, why):
 
 def test_keys_of_a_persons_own_are_seen_whatever_they_are_called():
     space = spaces.Dict({key: spaces.Box(-1, 1, (2,)) for key in ("observation", "state", "present")})
-    assert seen(space) is space and encoder(jax.random.key(0), space, None).size == 6
+    assert observation_part(space) is space and encoder(jax.random.key(0), space, None).size == 6
     value = {key: np.ones(2) for key in space}
     assert split_mask(value)[0] is value
 

@@ -6,7 +6,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from forage.config.environment import environment_spec, resolve_environment
-from forage.core.spaces import Stacked
+from forage.core.spaces import StackedBox
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.wrapping import BY_NAME
 
@@ -70,7 +70,7 @@ def test_steps_are_limited_repeated_and_delayed():
 
 def test_stacks_are_side_by_side_as_around_native_environments():
     batch = made(Counter, "frame-stack:3")
-    assert isinstance(batch.observation_space, Stacked) and batch.observation_space.shape == (6,)
+    assert isinstance(batch.observation_space, StackedBox) and batch.observation_space.shape == (6,)
     assert played(batch, [4, 3])[0].tolist() == [[0, 0] * 3, [0, 0, 0, 0, 1, 4], [0, 0, 1, 4, 2, 3]]
     batch = made(Picture, "grey", "resize:4:4", "frame-stack:2")
     assert batch.observation_space.shape == (4, 4, 2) and batch.observation_space.dtype == np.uint8

@@ -433,7 +433,7 @@ def test_an_evaluation_takes_as_many_environments_as_training_and_shares_no_epis
 
     def play_once(loop, environment, max_steps, start, chance, sampled):
         environment.reset(start)
-        return host.Played(np.zeros(environment.num_envs), np.ones(environment.num_envs, int), {})
+        return host.EvaluationEpisodes(np.zeros(environment.num_envs), np.ones(environment.num_envs, int), {})
 
     monkeypatch.setattr(host, "play_once", play_once)
     monkeypatch.setattr(host, "check_copy", lambda spec, batch, which: None)

@@ -13,7 +13,7 @@ from tiers import gated
 
 from forage.core.host import HostEnvironment
 from forage.core.ports import Environment
-from forage.core.ranges import declared
+from forage.core.ranges import declared_range
 from forage.core.types import ForageError
 from forage.environments import HostFactory, canonical_id, list_environments, make, spec_of
 from forage.environments.catalogue import NATIVE
@@ -29,7 +29,7 @@ def undeclared(environment):
     while hasattr(environment, "environment"):
         environment = environment.environment
     numbers = [name for name, value in vars(environment).items() if type(value) in (int, float)]
-    return [name for name in numbers if declared(type(environment), name) is None]
+    return [name for name in numbers if declared_range(type(environment), name) is None]
 
 
 @pytest.mark.parametrize("id", gated(NATIVE_IDS, FIRST))

@@ -31,12 +31,12 @@ from forage.environments.adapters.on_host import OnHost
 from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.teams.two_step import TwoStep
 from forage.loop.cluster.block import SHARED_MEMORY, Block
-from forage.loop.cluster.player import LEARN, PLAY, REMEMBER, REMIND, Player
-from forage.loop.cluster.players import PlayerProcess, Players
+from forage.loop.cluster.player import LEARN, PLAY, REMEMBER, REMIND, RolloutWorker
+from forage.loop.cluster.players import PlayerProcess, RolloutWorkers
 from forage.loop.cluster.pool import MOST_REPLACED
 from forage.loop.cluster.process import Process
 from forage.loop.cluster.workers import Workers
-from forage.loop.host.loop import Way
+from forage.loop.host.loop import HostOptions
 from forage.loop.host.runner import HostRunner
 from tests.loop.test_workers import COUNTING, Counting, Mortal, Refusing, dies_once_of, plain, same, same_agents
 from tests.tiers import gated
@@ -239,7 +239,7 @@ def test_a_stopped_run_goes_on_from_its_files(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize(("made", "agent", "measured"), [(DeepSea(5), "impala", True), (TwoStep(), "impala", False)])
 def test_maps_and_teams_come_along(made: Any, agent: str, measured: bool) -> None:
-    build, way = functools.partial(OnHost, made), Way(measured=measured)
+    build, way = functools.partial(OnHost, made), HostOptions(measured=measured)
     setup = make_setup(agent, made, seeds=[3], steps=4096, agent_options={"num_envs": 4, "rollout_length": 8})
     learner = setup.learner()
     alone = HostRunner([learner], build, [3], 4096, way)
@@ -350,10 +350,10 @@ class MortalPlayer(Mortal):
 
     def reach(self) -> None:
         super().reach()
-        self.own = [Player(self.build, lane.num_envs, lane.first) for lane in self.lanes]
+        self.own = [RolloutWorker(self.build, lane.num_envs, lane.first) for lane in self.lanes]
 
 
-class MortalPlayers(Players):
+class MortalPlayers(RolloutWorkers):
     process = MortalPlayer  # type: ignore[assignment]
 
 

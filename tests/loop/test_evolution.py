@@ -8,7 +8,7 @@ import small
 
 from forage.config.setup import make_setup
 from forage.core.types import ForageError
-from forage.loop.device.episodes import some
+from forage.loop.device.episodes import any_of
 
 small.keep_compiled()
 LONGEST = 8 * 500  # steps of a generation
@@ -88,7 +88,7 @@ def test_members_play_on_together_and_count_their_own_steps():
             turns, own = carry
             return turns + 1, own + (turns < limit)
 
-        return jax.lax.while_loop(lambda carry: some(carry[0] < limit), step, (jnp.int32(0), jnp.int32(0)))
+        return jax.lax.while_loop(lambda carry: any_of(carry[0] < limit), step, (jnp.int32(0), jnp.int32(0)))
 
     limits = jnp.array([[2, 5], [0, 3]])
     turns, own = jax.jit(jax.vmap(jax.vmap(play)))(limits)

@@ -12,7 +12,7 @@ from forage.environments.adapters.gymnasium.environment import GymnasiumEnvironm
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea import DeepSea
-from forage.loop.host.starts import FRESH, Hosted, HostStarts, unpacked
+from forage.loop.host.starts import FRESH, HostedEnvironment, HostStarts, unpack_state
 from forage.starts.archive import Archive
 from forage.starts.cells import NONE
 from forage.starts.go_explore import GoExplore
@@ -118,7 +118,7 @@ def test_where_an_episode_was_cut_can_be_gone_back_to(depth):
     np.testing.assert_array_equal(numbers == FRESH, visited.gone)
     assert set(starts.saved) == set(numbers.ravel()) - {FRESH}
     for time, index in zip(*np.nonzero(numbers != FRESH), strict=True):
-        seen = environment.put(0, unpacked(starts.saved[int(numbers[time, index])]))
+        seen = environment.put(0, unpack_state(starts.saved[int(numbers[time, index])]))
         np.testing.assert_array_equal(seen, rollout.next_observation[time, index])
 
 
@@ -137,7 +137,7 @@ def test_after_a_failure_new_episodes_have_nothing_behind_them():
     found = again.loops[0].starts
     archive = found.state.part.archive
     kept = np.flatnonzero(archive.cell != NONE)
-    places = [found.environment.put(0, unpacked(found.saved[int(archive.env_state.number[slot])])) for slot in kept]
+    places = [found.environment.put(0, unpack_state(found.saved[int(archive.env_state.number[slot])])) for slot in kept]
     assert len(kept) > 5
     assert [int(place.any(1).argmax()) for place in places] == archive.path.steps[kept].tolist()
 
@@ -146,7 +146,7 @@ def test_no_picture_is_kept_twice():
     """The simulator's own state contains the observation: on the host parts keep tickets alone."""
     spec = sea(1).spec
     for part in (Archive(capacity=8), GoExplore(capacity=8)):
-        leaves = jax.tree.leaves(part.init(jax.random.key(0), Hosted(spec), spec, 1))
+        leaves = jax.tree.leaves(part.init(jax.random.key(0), HostedEnvironment(spec), spec, 1))
         assert not any(leaf.shape[:1] == (8,) and leaf.ndim > 1 for leaf in leaves)
 
 

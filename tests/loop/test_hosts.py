@@ -21,10 +21,10 @@ from forage.loop.cluster.hosts import (
     card,
     connect,
     misfit,
-    packed,
+    pack_tree,
     plain,
     report_to_first,
-    unpacked,
+    unpack_tree,
 )
 from forage.runs.joining import join, lead
 
@@ -218,7 +218,7 @@ def test_numbers_and_trees_travel_as_they_are():
     runner = make_setup("dqn", environment, seeds=1, steps=100, agent_options=options).runner()
     runner.begin()
     state = runner.state.learner
-    again = unpacked(packed(state), state)
+    again = unpack_tree(pack_tree(state), state)
     assert small.differing(state, again) == []
     given = {"path": Path("a"), "rows": (np.int64(1), 2.5), "none": None}
     assert plain(given) == {"path": "a", "rows": [1, 2.5], "none": None}

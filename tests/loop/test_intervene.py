@@ -20,7 +20,7 @@ from forage.environments.adapters.on_host import OnHost
 from forage.environments.wrappers.together import Together
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.host.loop import HostLoop
-from forage.loop.host.onlooker import Onlooker
+from forage.loop.host.onlooker import InterventionRecorder
 from forage.loop.learner import Learner
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
@@ -168,7 +168,7 @@ class Answers(Own):
 
 
 def asked(spec: Spec, answer: Any, source: Any = (AGENT, AGENT)) -> Any:
-    onlooker = Onlooker(Answers(answer=answer), spec, 2, seed=7)
+    onlooker = InterventionRecorder(Answers(answer=answer), spec, 2, seed=7)
     onlooker.begin()
     action = np.zeros((2, *np.shape(spec.action_space.sample())), spec.action_space.dtype)
     own = action.astype(np.int32) if action.dtype.kind == "i" else action
@@ -242,16 +242,16 @@ def test_ctrl_c_while_it_is_asked_stops_the_run():
 
 
 def test_its_memory_is_kept_to_the_bit():
-    onlooker = Onlooker(Answers(answer=lambda s: (s.action, BOTH, ())), FOUR, 2, 7)
+    onlooker = InterventionRecorder(Answers(answer=lambda s: (s.action, BOTH, ())), FOUR, 2, 7)
     onlooker.begin()
     onlooker.state, onlooker.taken = np.float64(1) / 3, 5
     saved = onlooker.dump()
     with pytest.raises(ForageError, match="remembers 0 arrays on the host, and remembered 1"):
         onlooker.restore(saved)
-    second = Onlooker(Second(), FOUR, 2, 7)
+    second = InterventionRecorder(Second(), FOUR, 2, 7)
     second.begin()
     second.state, second.taken = np.array([2**40, 1]), 5
-    again = Onlooker(Second(), FOUR, 2, 7)
+    again = InterventionRecorder(Second(), FOUR, 2, 7)
     again.restore(second.dump())
     assert again.taken == 5 and again.state.tolist() == [2**40, 1] and again.state.dtype == np.int64
 

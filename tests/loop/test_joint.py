@@ -14,8 +14,8 @@ from forage.agents.q_learning.dqn import DQN
 from forage.agents.q_learning.vdn import VDN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.core import team
-from forage.core.ports import Environment, Moment
-from forage.core.spaces import Stacked
+from forage.core.ports import ActContext, Environment
+from forage.core.spaces import StackedBox
 from forage.core.types import Clock, Experience, Spec, Step
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
@@ -82,7 +82,7 @@ def learner_of(memory, agent=None):
 @functools.partial(jax.jit, static_argnames=("size", "length"))
 def draw(memory, state, clock, key, size, length):
     spec = Spec("any", gym_spaces.Discrete(2), gym_spaces.Discrete(2))
-    return memory.sample(state, size, length, Moment(None, None, spec, clock, key))  # type: ignore[arg-type]
+    return memory.sample(state, size, length, ActContext(None, None, spec, clock, key))  # type: ignore[arg-type]
 
 
 def check_joint(experience):
@@ -184,7 +184,7 @@ def test_rewards_see_each_member_by_itself():
 def test_large_observations_of_a_team_are_kept_once_and_read_as_they_were():
     """Stacked pictures of two members, through the ring's store of frames."""
     members, frames, steps = 2, 3, 60
-    space = Stacked(np.zeros((16, 16, frames), np.uint8), np.full((16, 16, frames), 255, np.uint8), np.uint8, frames)
+    space = StackedBox(np.zeros((16, 16, frames), np.uint8), np.full((16, 16, frames), 255, np.uint8), np.uint8, frames)
     spec = Spec("pictures", space, gym_spaces.Discrete(2), num_agents=members)
     chance = np.random.default_rng(0)
     pictures = chance.integers(0, 255, (steps + frames, ENVS, members, 16, 16), np.uint8)

@@ -16,7 +16,7 @@ from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.classic.cartpole import CartPole
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.host.loop import HostLoop, Way
+from forage.loop.host.loop import HostLoop, HostOptions
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.memory.uniform import UniformReplay
@@ -98,7 +98,7 @@ def test_on_the_host_starts_are_told_before_the_agent_learns():
     environment = CartPole()
     agent = PPO(num_envs=2, rollout_length=4, epochs=1, minibatches=1, hidden_sizes=(8,))
     learner = Learner(agent, Own(), EnvironmentReward(), small.KeptRollout(), spec_of(environment, "Pole"))
-    loop = HostLoop(learner, OnHost(environment, 2, "Pole"), 0, 100, Way(Heard()))
+    loop = HostLoop(learner, OnHost(environment, 2, "Pole"), 0, 100, HostOptions(Heard()))
     loop.begin()
     before = jax.device_get(loop.state.agent)
     loop.iterate()

@@ -23,7 +23,7 @@ from forage.core.types import AGENT, Clock, Step
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.device.programs import vary
+from forage.loop.device.programs import batch_seeds
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.programs import actor_of
 from forage.loop.host.runner import HostRunner
@@ -76,7 +76,7 @@ def loop(runner, agent, behaviour, seeds=(3,)):
     world = Count()
     learner = Learner(agent, behaviour, EnvironmentReward(), default_memory(agent), spec_of(world, "Count"))
     if runner == "device":
-        run = DeviceRunner(vary(DeviceLoop(learner, world, Same(), Reset()), {}), list(seeds), 1000)
+        run = DeviceRunner(batch_seeds(DeviceLoop(learner, world, Same(), Reset()), {}), list(seeds), 1000)
     else:
         run = HostRunner([learner] * len(seeds), lambda num_envs: OnHost(world, num_envs), list(seeds), 1000)
     run.begin()

@@ -13,7 +13,7 @@ from forage.config.setup import make_setup
 from forage.core.errors import ForageError
 from forage.core.types import GONE
 from forage.environments import HostFactory
-from forage.loop.cluster.slots import Arrived, Slots
+from forage.loop.cluster.slots import SlotResults, Slots
 from forage.loop.cluster.workers import Workers
 from tests.loop.test_workers import CARTPOLE, Counting, Refusing, same
 
@@ -27,9 +27,9 @@ class Moody(Refusing):
         return super().step(action)
 
 
-def until(pool: Slots, count: int) -> dict[int, Arrived]:
+def until(pool: Slots, count: int) -> dict[int, SlotResults]:
     """Return the next `count` arrivals, by their first row."""
-    found: dict[int, Arrived] = {}
+    found: dict[int, SlotResults] = {}
     while len(found) < count:
         found |= {one.rows.start: one for one in pool.hear()}
     assert len(found) == count
@@ -98,7 +98,7 @@ def test_where_a_worker_dies_steps_under_way_are_lost_and_the_others_cut() -> No
         pool.reset(0)
         hear, process = pool.hear, pool.workers[1].process  # type: ignore[attr-defined]
 
-        def hear_and_kill() -> list[Arrived]:  # when one of its slots is through
+        def hear_and_kill() -> list[SlotResults]:  # when one of its slots is through
             found = hear()
             if not pool.dead and pool.replaced == 1 and any(one.rows.start > 1 for one in found):
                 process.kill()
@@ -129,7 +129,7 @@ def test_whenever_a_worker_dies_a_rollout_hangs_together() -> None:
         pool, seen, heard = loop.environment, [], 0
         learn, hear = loop.learn, loop.environment.hear
 
-        def hear_and_kill() -> list[Arrived]:
+        def hear_and_kill() -> list[SlotResults]:
             nonlocal heard
             heard += 1
             found = hear()

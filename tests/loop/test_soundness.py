@@ -36,7 +36,7 @@ def test_the_first_number_of_a_rollout_that_is_not_finite_is_named():
     assert soundness.search_rollout(experience(), 1) is None
     reward[2, 1], speed[2, 0, 2] = np.inf, np.nan
     found = soundness.search_rollout(experience(reward=reward, next_observation={"speed": speed}), 1)
-    assert found == soundness.Lived(soundness.Bad("reward", "infinity"), 2, 1, False)
+    assert found == soundness.FirstBadStep(soundness.Bad("reward", "infinity"), 2, 1, False)
     found = soundness.search_rollout(experience(next_observation={"speed": speed}), 1)
     assert found.bad == soundness.Bad("observation['speed'][2]", "NaN") and (found.time, found.env) == (2, 0)
     action[2, 0] = np.nan  # who acts comes before who answers

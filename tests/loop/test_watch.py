@@ -43,10 +43,10 @@ def test_laps_by_hand(monkeypatch):
     now[0] = 11.0
     one.lap("learn")
     assert one.spent == {"act": 3.0, "step": 3.0, "learn": 1.0}
-    both = watch.together([one.spent, {"act": 1.0, "save": 2.0}])
+    both = watch.sum_counts([one.spent, {"act": 1.0, "save": 2.0}])
     assert both == {"learn": 1.0, "act": 4.0, "step": 3.0, "save": 2.0}
-    assert watch.said(both) == "act 40%, step 30%, save 20%, learn 10%" and watch.said({}) == ""
-    assert watch.said({"act": 1.0, "save": 0.001}) == "act 100%"
+    assert watch.time_shares(both) == "act 40%, step 30%, save 20%, learn 10%" and watch.time_shares({}) == ""
+    assert watch.time_shares({"act": 1.0, "save": 0.001}) == "act 100%"
 
 
 @pytest.mark.parametrize("agent", gated(["ppo", "dqn"], ["ppo"]))

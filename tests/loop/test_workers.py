@@ -37,9 +37,9 @@ from forage.environments.text import worlds
 from forage.environments.text.environment import TextEnvironment
 from forage.environments.text.families.addition import Addition
 from forage.loop.cluster import reaper, worker
-from forage.loop.cluster.players import Players
+from forage.loop.cluster.players import RolloutWorkers
 from forage.loop.cluster.pool import MOST_REPLACED, WITHIN, Pool
-from forage.loop.cluster.process import SECONDS_TO_STOP, Gone, Guard, Process, Worker
+from forage.loop.cluster.process import SECONDS_TO_STOP, Guard, Process, Worker, WorkerGone
 from forage.loop.cluster.silence import Silence
 from forage.loop.cluster.slots import Slots
 from forage.loop.cluster.workers import Workers
@@ -311,7 +311,7 @@ class Mortal(Worker):
     def check(self, asked: str) -> None:
         self.dead = self.dead or type(self).fate(self, asked)
         if self.dead:
-            raise Gone
+            raise WorkerGone
 
     def tell(self, message: bytes, place: int = 0) -> None:
         line = place if self.apart else 0
@@ -324,7 +324,7 @@ class Mortal(Worker):
             return
         lane, *asked = pickle.loads(message)
         self.check(asked[1] if asked[0] == worker.CALL else asked[0])
-        self.answers[line].append(worker.answered(self.own[lane], lane, *asked))
+        self.answers[line].append(worker.answer_of(self.own[lane], lane, *asked))
 
     def hear(self, place: int = 0) -> bytes:
         self.check("answer")
@@ -534,7 +534,7 @@ def test_a_stop_is_heard_while_workers_begin_and_not_in_a_step() -> None:
     lane: Any = mock.Mock(**{"answer.side_effect": InterruptedCompiling("Stopped.")})
     players: Any = SimpleNamespace(done={lane: 0}, failed={})
     with pytest.raises(InterruptedCompiling):  # and none of an environment in a rollout
-        Players._next(players, lane)
+        RolloutWorkers._next(players, lane)
     assert not players.failed
 
 
@@ -573,7 +573,7 @@ def test_what_a_worker_has_started_ends_with_it() -> None:
     ]
     leader = subprocess.Popen(["sleep", "60"], start_new_session=True)
     until = time.monotonic() + 10
-    while len(reaper.marked(mark)) < 3 and time.monotonic() < until:
+    while len(reaper.find_marked_processes(mark)) < 3 and time.monotonic() < until:
         time.sleep(0.001)
     reaper.kill(f"{mark}1.", [leader.pid])
     assert [process.wait(10) for process in (started[0], started[2], leader)] == [-signal.SIGKILL] * 3
@@ -654,7 +654,7 @@ def test_who_hangs_or_calls_sys_exit_in_a_thread_is_replaced_with_all_it_started
     try:
         pool.reset(0)
         mark = pool.guard.mark
-        before = set(reaper.marked(mark))
+        before = set(reaper.find_marked_processes(mark))
         assert len(before) >= 4
         for action in ([0, 0, 0, 2], [0, 0, 0, 1]):  # in a thread beside the worker's first
             pool.step(np.array(action, np.int32))
@@ -662,7 +662,11 @@ def test_who_hangs_or_calls_sys_exit_in_a_thread_is_replaced_with_all_it_started
         assert pool.replaced == 2 and "A worker did not answer within 10 seconds and is replaced" in said[0]
         assert "A worker ended itself with exit code 0 and is replaced (2 so far)" in said[1]
         pool.step(np.zeros(4, np.int32))
-        assert pool.lost is None and len(reaper.marked(mark)) == 4 and len(before & set(reaper.marked(mark))) == 2
+        assert (
+            pool.lost is None
+            and len(reaper.find_marked_processes(mark)) == 4
+            and len(before & set(reaper.find_marked_processes(mark))) == 2
+        )
     finally:
         pool.close()
         reaper.kill(mark, [])
@@ -692,12 +696,12 @@ def test_nobody_is_left_where_a_run_is_killed_while_a_worker_hangs(tmp_path: Pat
     run = subprocess.Popen([sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=path)
     assert run.stdout is not None
     mark, *workers = run.stdout.readline().split()
-    assert len(reaper.marked(mark)) == 2
+    assert len(reaper.find_marked_processes(mark)) == 2
     run.kill()
     run.communicate()
     until = time.monotonic() + 60
-    while (left := [pid for pid in workers if Path(f"/proc/{pid}").exists()]) or reaper.marked(mark):
-        assert time.monotonic() < until, (left, reaper.marked(mark))
+    while (left := [pid for pid in workers if Path(f"/proc/{pid}").exists()]) or reaper.find_marked_processes(mark):
+        assert time.monotonic() < until, (left, reaper.find_marked_processes(mark))
         time.sleep(0.1)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium import spaces
 from small import compute
 
-from forage.core.ports import Moment
+from forage.core.ports import ActContext
 from forage.core.types import Clock, Experience, Spec
 from forage.memory.episodes import Episodes
 
@@ -34,7 +34,7 @@ def drawn(size):
         for t in range(0, STEPS, 2):
             clock = Clock(jnp.int32(2 * t), jnp.float32(2 * STEPS))
             state = memory.add(state, jax.tree.map(lambda x, t=t: x[t : t + 2], all_of_it), clock)
-        moment = Moment(None, None, SPEC, Clock(jnp.int32(2 * STEPS), jnp.float32(2 * STEPS)), jax.random.key(0))
+        moment = ActContext(None, None, SPEC, Clock(jnp.int32(2 * STEPS), jnp.float32(2 * STEPS)), jax.random.key(0))
         return memory.sample(state, size, LENGTH, moment), state.age, state.running
 
     return compute(make)
@@ -87,7 +87,7 @@ def test_nothing_weighs_anything_before_there_is_a_piece():
         state = memory.init(jax.tree.map(lambda x: x[0, 0], all_of_it), 2, 1, SPEC, None)
         first = jax.tree.map(lambda x: x[:1], all_of_it)
         state = memory.add(state, first, Clock(jnp.int32(0), jnp.float32(9)))
-        moment = Moment(None, None, SPEC, Clock(jnp.int32(2), jnp.float32(9)), jax.random.key(0))
+        moment = ActContext(None, None, SPEC, Clock(jnp.int32(2), jnp.float32(9)), jax.random.key(0))
         return memory.sample(state, 4, LENGTH, moment).weight
 
     assert compute(make).tolist() == [0, 0, 0, 0]

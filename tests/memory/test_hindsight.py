@@ -11,7 +11,7 @@ from small import at_once
 from tiers import gated
 
 from forage.config.setup import make_setup
-from forage.core.ports import Moment
+from forage.core.ports import ActContext
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments import make
 from forage.environments.classic.bit_flip import bit_flip
@@ -188,7 +188,7 @@ def clock_at(steps):
 
 
 def moment(clock, key):
-    return Moment(None, None, SPEC, clock, key)  # type: ignore[arg-type]
+    return ActContext(None, None, SPEC, clock, key)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("replay_k", gated([0.0, 1.0, 4.0], [4.0]))

@@ -9,7 +9,7 @@ from scipy.stats import chi2
 from small import at_once
 from tiers import gated
 
-from forage.core.ports import Moment
+from forage.core.ports import ActContext
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.memory.prioritised import PrioritisedReplay, Span, assign, cut_nodes, draw, empty_tree, fill
 from forage.memory.uniform import UniformReplay
@@ -33,7 +33,7 @@ def clock_at(steps, total=1000.0):
 
 def moment(clock, key):
     """A moment of no agent in particular."""
-    return Moment(None, None, SPEC, clock, key)  # type: ignore[arg-type]
+    return ActContext(None, None, SPEC, clock, key)  # type: ignore[arg-type]
 
 
 def filled(memory, rollouts, num_envs=2, rollout_length=3):

@@ -10,8 +10,8 @@ from tiers import first
 
 from forage.agents.actor_critic.sac import SAC
 from forage.config.setup import from_config, make_setup
-from forage.core.ports import Moment
-from forage.core.schedule import Schedule, held
+from forage.core.ports import ActContext
+from forage.core.schedule import Schedule, at_fraction
 from forage.core.types import DATASET, Clock, ForageError
 from forage.data import files
 from forage.data.logged import Transitions
@@ -42,7 +42,7 @@ def drawn(memory, spec, size, seeds):
     ring = memory.init(example, 2, 4, spec, None)
 
     def sample(key):
-        return memory.sample(ring, size, 1, Moment(agent, (), spec, Clock(np.int32(8), np.float32(100)), key))
+        return memory.sample(ring, size, 1, ActContext(agent, (), spec, Clock(np.int32(8), np.float32(100)), key))
 
     return small.compute(jax.vmap(sample), jax.random.split(jax.random.key(0), seeds))
 
@@ -75,7 +75,7 @@ def test_other_shares_hold_in_the_mean(share, least, most, tmp_path):
 
 def test_the_share_may_follow_a_schedule(tmp_path):
     memory = Mixed(written(tmp_path / "a.npz"), share=Schedule("linear:0.5,0"))
-    assert [float(held(memory, done).share) for done in (0.0, 0.5, 1.0)] == [0.5, 0.25, 0.0]
+    assert [float(at_fraction(memory, done).share) for done in (0.0, 0.5, 1.0)] == [0.5, 0.25, 0.0]
 
 
 @pytest.mark.parametrize("environment", ["Pendulum-v1", "gymnasium:Pendulum-v1"])

@@ -13,7 +13,7 @@ from forage.data.logged import Transitions
 from forage.memory.dataset import DataSet
 from forage.memory.recorded import Recorded
 from forage.memory.uniform import UniformReplay
-from forage.ops.ring import read
+from forage.ops.ring import read_segments
 
 small.keep_compiled()
 CASES = [("ppo", None), ("dqn", UniformReplay(64))]
@@ -42,7 +42,7 @@ def test_the_run_is_the_same_and_every_transition_is_there(agent, inner):
     for seed in range(2):
         ring = jax.tree.map(lambda x, seed=seed: x[seed], jax.device_get(recorded.state.learner.memory.ring))
         index = np.arange(length)[:, None] * count + np.arange(count)
-        found = read(ring, index.reshape(-1), 1)
+        found = read_segments(ring, index.reshape(-1), 1)
         for name in ("observation", "action", "reward", "next_observation", "terminated", "truncated"):
             ours = np.asarray(getattr(found, name))[0]
             theirs = getattr(lived, name)[seed]

@@ -8,7 +8,7 @@ import small
 from test_mixed import written
 
 from forage.config.setup import make_setup
-from forage.core.ports import Moment
+from forage.core.ports import ActContext
 from forage.core.schedule import Schedule
 from forage.core.types import Clock, Experience, ForageError, ReturnRule
 from forage.data import episodes
@@ -54,7 +54,7 @@ def test_returns_are_those_of_whole_episodes(length, capacity, longest, rule):
         first = memory.init(example, ENVS, length, spec, None)
         state = jax.lax.scan(add, first, (jnp.arange(STEPS // length), parts))[0]
         clock = Clock(jnp.int32(STEPS * ENVS), jnp.float32(100))
-        moment = Moment(None, (), spec, clock, jax.random.key(0))
+        moment = ActContext(None, (), spec, clock, jax.random.key(0))
         lost = memory.truncate(state, clock)
         return state, memory.sample(state, 400, 1, moment), lost, memory.sample(lost, 400, 1, moment)
 

@@ -8,20 +8,20 @@ import small
 from gymnasium import spaces
 
 from forage.config.setup import make_setup
-from forage.core.ports import Moment
+from forage.core.ports import ActContext
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.data import files
 from forage.data.logged import Transitions
 from forage.memory.dataset import DataSet
 from forage.memory.shifted import Shifted
 from forage.memory.uniform import UniformReplay
-from forage.ops.shift import shifted
+from forage.ops.shift import shift_picture
 
 
 def test_by_hand():
     pictures = jnp.arange(2 * 3 * 4).reshape(1, 2, 3, 4, 1)
     by = jnp.array([[1, -2], [0, 9]])
-    found = jnp.stack([shifted(one, by, (0, 1, 2)) for one, by in zip(pictures[0], by, strict=True)])[None]
+    found = jnp.stack([shift_picture(one, by, (0, 1, 2)) for one, by in zip(pictures[0], by, strict=True)])[None]
     # Down by 1 and left by 2: the uppermost row and the last column are repeated.
     assert found[0, 0, :, :, 0].tolist() == [[2, 3, 3, 3], [2, 3, 3, 3], [6, 7, 7, 7]]
     assert found[0, 1, :, :, 0].tolist() == [[12] * 4, [16] * 4, [20] * 4]  # no further than there are pixels
@@ -47,7 +47,7 @@ def test_pictures_of_a_segment_move_alike_and_all_else_stays():
     example = jax.tree.map(lambda x: jnp.asarray(x[0, 0]), lived)
     clock = Clock(*(jnp.int32(0) for _ in Clock._fields))
     state = memory.add(memory.init(example, 1, 8, spec, None), lived, clock)
-    moment = Moment(agent, None, spec, clock._replace(steps=jnp.int32(8)), jax.random.key(0))
+    moment = ActContext(agent, None, spec, clock._replace(steps=jnp.int32(8)), jax.random.key(0))
     plain, batch = memory.inner.sample(state, 5, 3, moment), memory.sample(state, 5, 3, moment)
     assert (batch.index == plain.index).all()
     for name in ("observation", "next_observation"):

@@ -9,7 +9,7 @@ from small import compute
 from forage.core import prng
 from forage.nn.batch_norm import BatchNorm, BatchStyle, with_statistics
 from forage.nn.layers import MLP
-from forage.ops.optimiser import named
+from forage.ops.optimiser import make_named_optimiser
 
 BATCH = jnp.array([[1.0, -2.0], [3.0, 2.0], [8.0, 6.0], [99.0, 99.0]])
 COUNTS = jnp.array([True, True, True, False])  # mean 4 and 2; variance 26/3 and 32/3
@@ -55,7 +55,7 @@ def test_the_statistics_get_no_gradient_and_are_not_an_optimisers_to_move():
         y, taught = mlp.taught(BATCH, COUNTS)
         return jnp.sum(y**2 * COUNTS[:, None]), taught
 
-    decaying = named("adamw", 0.1)
+    decaying = make_named_optimiser("adamw", 0.1)
     gradient, taught = compute(jax.grad(loss, has_aux=True), mlp)
     stepped = compute(lambda g, m: decaying.step(g, decaying.init(m), m)[0], gradient, mlp)
     stepped, mended = compute(lambda a, b: (a, with_statistics(a, b)), stepped, taught)

@@ -17,21 +17,21 @@ from forage.nn.critics import (
     Quantiles,
     alignment,
     each_value,
-    least,
-    least_of_some,
-    several,
-    truncated,
+    min_of_critics,
+    min_of_subset,
+    stack_modules,
+    truncate_quantiles,
     value_error,
 )
-from forage.nn.layers import dropped
-from forage.nn.networks import Style
+from forage.nn.layers import apply_dropout
+from forage.nn.networks import NetworkConfig
 
 BOX = spaces.Box(-1.0, 1.0, (3,))
 
 
 def test_the_least_of_two_of_three_is_one_of_three_numbers():
     values = jnp.array([[1.0, 6.0], [2.0, 5.0], [3.0, 4.0]])
-    draws = jax.vmap(lambda key: least_of_some(values, 2, key))(jax.random.split(prng.key(0), 300))
+    draws = jax.vmap(lambda key: min_of_subset(values, 2, key))(jax.random.split(prng.key(0), 300))
     pairs, times = np.unique(np.asarray(draws), axis=0, return_counts=True)
     # Critics 0 and 1, 0 and 2, 1 and 2: the same ones for all of a batch, each pair as often as another.
     assert pairs.tolist() == [[1.0, 4.0], [1.0, 5.0], [2.0, 4.0]]
@@ -40,8 +40,8 @@ def test_the_least_of_two_of_three_is_one_of_three_numbers():
 
 def test_the_least_of_all_needs_no_key():
     values = jnp.array([[1.0, 6.0], [2.0, 5.0]])
-    assert least_of_some(values).tolist() == [1.0, 5.0]
-    assert least_of_some(values, 2).tolist() == [1.0, 5.0]
+    assert min_of_subset(values).tolist() == [1.0, 5.0]
+    assert min_of_subset(values, 2).tolist() == [1.0, 5.0]
 
 
 def test_a_histogram_tells_a_value_by_its_mean():
@@ -65,8 +65,8 @@ def test_a_share_is_that_of_the_normal_distribution():
 def test_the_largest_quantiles_of_all_critics_are_dropped_together():
     # Two critics, one row, three quantiles each; one each is dropped, and both are the first critic's.
     quantiles = jnp.array([[[9.0, 1.0, 8.0]], [[2.0, 3.0, 0.0]]])
-    assert truncated(quantiles, 1).tolist() == [[0.0], [1.0], [2.0], [3.0]]
-    assert truncated(quantiles, 0)[:, 0].tolist() == [0.0, 1.0, 2.0, 3.0, 8.0, 9.0]
+    assert truncate_quantiles(quantiles, 1).tolist() == [[0.0], [1.0], [2.0], [3.0]]
+    assert truncate_quantiles(quantiles, 0)[:, 0].tolist() == [0.0, 1.0, 2.0, 3.0, 8.0, 9.0]
 
 
 def test_the_error_of_quantiles_by_hand():
@@ -107,14 +107,17 @@ def test_alignment_is_the_sum_of_cosines_between_critics():
 
 def test_what_is_dropped_keeps_the_mean():
     x = jnp.ones((200, 100))
-    found = np.asarray(dropped(x, 0.2, prng.key(1)))
+    found = np.asarray(apply_dropout(x, 0.2, prng.key(1)))
     assert set(np.unique(found)) == {0.0, np.float32(1.25)}
     assert found.mean() == pytest.approx(1.0, abs=0.02)
-    assert np.array_equal(dropped(x, 0.2, None), x)
+    assert np.array_equal(apply_dropout(x, 0.2, None), x)
 
 
 def test_what_is_dropped_here_says_nothing_of_what_is_dropped_there():
-    kept = np.asarray(jax.vmap(lambda key: dropped(jnp.ones(2048), 0.5, key))(jax.random.split(prng.key(0), 500))) > 0
+    kept = (
+        np.asarray(jax.vmap(lambda key: apply_dropout(jnp.ones(2048), 0.5, key))(jax.random.split(prng.key(0), 500)))
+        > 0
+    )
     sign = np.where(kept, 1.0, -1.0)
     apart = [sign[:, lag:] * sign[:, :-lag] for lag in (1, 2, 64, 256, 1024)] + [sign[1:] * sign[:-1]]
     for product in (sign, *apart):
@@ -125,8 +128,8 @@ def test_what_is_dropped_here_says_nothing_of_what_is_dropped_there():
 
 @pytest.mark.thorough
 def test_critics_drop_different_numbers_only_with_a_key():
-    make = lambda key: ActionValue(key, BOX, 2, (32,), Style(layer_norm=True, dropout=0.5))  # noqa: E731
-    critics = jax.tree.map(lambda x: x[:1].repeat(3, 0), several(make, prng.key(0)))  # three alike
+    make = lambda key: ActionValue(key, BOX, 2, (32,), NetworkConfig(layer_norm=True, dropout=0.5))  # noqa: E731
+    critics = jax.tree.map(lambda x: x[:1].repeat(3, 0), stack_modules(make, prng.key(0)))  # three alike
     inputs = jnp.ones((4, 3)), jnp.zeros((4, 2))
     calm, dropping = each_value(critics, *inputs), each_value(critics, *inputs, key=prng.key(2))
     assert np.ptp(np.asarray(calm), axis=0).max() == 0
@@ -136,7 +139,7 @@ def test_critics_drop_different_numbers_only_with_a_key():
 @pytest.mark.thorough
 def test_the_gradient_moves_a_histogram_to_its_target():
     bins = Bins(21, -2.0, 2.0)
-    critics = several(lambda key: ActionValue(key, BOX, 2, (16,), bins=bins), prng.key(0))
+    critics = stack_modules(lambda key: ActionValue(key, BOX, 2, (16,), bins=bins), prng.key(0))
     inputs, target = (jnp.ones((4, 3)), jnp.zeros((4, 2))), jnp.full(4, 1.5)
     loss = lambda c: value_error(c, *inputs, target, jnp.ones(4))  # noqa: E731
     step = jax.jit(lambda c: jax.tree.map(lambda x, g: x - 0.1 * g, c, jax.grad(loss, has_aux=True)(c)[0]))
@@ -148,7 +151,7 @@ def test_the_gradient_moves_a_histogram_to_its_target():
 
 def test_the_derivative_of_the_least_is_that_of_the_chosen_one():
     values = np.array([[1.0, 5.0, 2.0], [3.0, -4.0, 2.0]], np.float32)
-    np.testing.assert_array_equal(compute(least, values), [1.0, -4.0, 2.0])
-    slopes = compute(jax.grad(lambda values: (least(values) * jnp.array([1.0, 2.0, 3.0])).sum()), values)
+    np.testing.assert_array_equal(compute(min_of_critics, values), [1.0, -4.0, 2.0])
+    slopes = compute(jax.grad(lambda values: (min_of_critics(values) * jnp.array([1.0, 2.0, 3.0])).sum()), values)
     np.testing.assert_array_equal(slopes, [[1.0, 0.0, 3.0], [0.0, 2.0, 0.0]])
-    assert np.isnan(compute(least, np.array([[1.0], [np.nan]], np.float32))).all()
+    assert np.isnan(compute(min_of_critics, np.array([[1.0], [np.nan]], np.float32))).all()

@@ -15,10 +15,10 @@ from forage.core import prng
 from forage.core.types import Spec
 from forage.nn.batch_norm import BatchStyle
 from forage.nn.critics import ActionValue
-from forage.nn.dormant import dormant, recycled, share_dormant, units_of
+from forage.nn.dormant import dormant, recycle_units, share_dormant, units_of
 from forage.nn.layers import MLP
-from forage.nn.networks import Style
-from forage.ops.optimiser import Optimiser, forgotten, named
+from forage.nn.networks import NetworkConfig
+from forage.ops.optimiser import Optimiser, make_named_optimiser, reset_entries
 
 
 def test_a_unit_is_dormant_by_its_share_of_the_layers_mean():
@@ -43,7 +43,7 @@ def test_only_dormant_units_are_drawn_anew():
     x = jnp.ones((4, 2))
     layers = units_of(old, old.activations(x), lambda n: n)
     assert float(share_dormant(layers, 0.0)) == pytest.approx(1 / 5)
-    new, changed = recycled(old, fresh, layers, 0.0)
+    new, changed = recycle_units(old, fresh, layers, 0.0)
 
     expected = np.array(old.layers[0].weight)
     expected[:, 1] = fresh.layers[0].weight[:, 1]
@@ -64,7 +64,7 @@ def test_a_recycled_units_batch_norm_begins_anew():
     old = equinox.tree_at(lambda n: n.layers[0].bias, old, jnp.zeros(3))
     worn = tuple(jnp.full(3, value) for value in (2.0, 3.0, 4.0, 1e-6))
     old = equinox.tree_at(lambda n: seen(n.batch_norms[1]), old, worn)
-    new, _ = recycled(old, make(1), units_of(old, old.activations(jnp.ones((4, 2))), lambda n: n), 0.0)
+    new, _ = recycle_units(old, make(1), units_of(old, old.activations(jnp.ones((4, 2))), lambda n: n), 0.0)
     for value, before, fresh in zip(seen(new.batch_norms[1]), worn, (1.0, 0.0, 0.0, 1.0), strict=True):
         np.testing.assert_array_equal(value, [before[0], fresh, before[2]])
     np.testing.assert_array_equal(new.batch_norms[0].mean, old.batch_norms[0].mean)  # of what comes in
@@ -74,10 +74,10 @@ def test_a_recycled_units_batch_norm_begins_anew():
 @pytest.mark.parametrize("flat", first(1, [False, True]))
 def test_an_optimiser_forgets_what_has_changed_alone(flat):
     parameters = {"a": jnp.ones(2), "b": jnp.ones((2, 2))}
-    optimiser = named("adam", 0.1, 1.0, flat=flat)
+    optimiser = make_named_optimiser("adam", 0.1, 1.0, flat=flat)
     _, state = optimiser.step(parameters, optimiser.init(parameters), parameters)
     changed = {"a": jnp.array([True, False]), "b": jnp.array([[False, True], [False, False]])}
-    found = forgotten(state, optimiser.init(parameters), changed)
+    found = reset_entries(state, optimiser.init(parameters), changed)
     moments = [leaf for leaf in jax.tree.leaves(found) if leaf.ndim]
     for moment in [jnp.concatenate([x.ravel() for x in moments[i : i + 2]]) for i in (0, 2)] if not flat else moments:
         assert np.flatnonzero(np.asarray(moment) == 0).tolist() == [0, 3]
@@ -88,7 +88,7 @@ def test_an_optimiser_forgets_what_has_changed_alone(flat):
 def test_what_an_optimiser_begins_with_need_not_be_zero():
     optimiser = Optimiser(optax.adagrad(0.1, initial_accumulator_value=0.5))
     _, state = optimiser.step(jnp.ones(2), optimiser.init(jnp.ones(2)), jnp.ones(2))
-    found = forgotten(state, optimiser.init(jnp.ones(2)), jnp.array([True, False]))
+    found = reset_entries(state, optimiser.init(jnp.ones(2)), jnp.array([True, False]))
     assert jax.tree.leaves(found)[0].tolist() == [0.5, 1.5]
 
 
@@ -96,7 +96,7 @@ def test_statistics_of_many_parameters_together_stay():
     parameters = {"a": jnp.ones((2, 3))}
     optimiser = Optimiser(optax.adafactor(0.1, min_dim_size_to_factor=2))  # keeps rows and columns
     _, state = optimiser.step(parameters, optimiser.init(parameters), parameters)
-    found = forgotten(state, optimiser.init(parameters), {"a": jnp.zeros((2, 3), bool).at[0, 0].set(True)})
+    found = reset_entries(state, optimiser.init(parameters), {"a": jnp.zeros((2, 3), bool).at[0, 0].set(True)})
     for before, after in zip(jax.tree.leaves(state), jax.tree.leaves(found), strict=True):
         np.testing.assert_array_equal(before, after)
 
@@ -118,7 +118,7 @@ def test_a_recycled_unit_is_heard_by_no_layer(space, silent):
     old = equinox.tree_at(lambda n: where(n).bias, old, replace_fn=lambda b: b.at[2].set(-100.0))
     layers = old.units(seen)
     assert bool(dormant(layers[silent].output, 0.0)[2])
-    new, changed = at_once(lambda: recycled(old, fresh, layers, 0.0))
+    new, changed = at_once(lambda: recycle_units(old, fresh, layers, 0.0))
     np.testing.assert_array_equal(where(new).weight[:, 2], where(fresh).weight[:, 2])
     assert int(where(changed).bias[2]) == 1
     np.testing.assert_allclose(new.rows(seen), old.rows(seen), rtol=1e-5, atol=1e-6)
@@ -129,9 +129,9 @@ def test_a_recycled_unit_is_heard_by_no_layer(space, silent):
 
 @pytest.mark.thorough
 def test_actions_beside_a_pictures_features_are_heard_as_before():
-    critic = ActionValue(prng.key(0), PICTURE, 2, (8,), Style())
+    critic = ActionValue(prng.key(0), PICTURE, 2, (8,), NetworkConfig())
     seen, action = jnp.ones((5, 10, 10, 4), bool), jnp.ones((5, 2))
     layers = critic.units(seen, action)
     assert [units.output.shape[1] for units in layers] == [16, 128, 8]
-    _, changed = recycled(critic, critic, layers[1:2], 1e9)  # all units of the dense layer
+    _, changed = recycle_units(critic, critic, layers[1:2], 1e9)  # all units of the dense layer
     assert np.asarray(changed.body.layers[0].weight).all(1).tolist() == [True] * 128 + [False] * 2

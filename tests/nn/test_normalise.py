@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from forage.nn.normalise import RunningNorm, begun, normalised, updated
+from forage.nn.normalise import RunningNorm, apply_norm, first_statistics, update_norms
 
 
 def test_batches_of_different_sizes_are_one_sample():
@@ -18,20 +18,20 @@ def test_rows_that_do_not_count_leave_no_trace():
     """In two dimensions, two steps of two environments: rows (1, 10) and (3, 30) count; then none does."""
     seen = jnp.array([[[1, 10], [99, 99]], [[99, 99], [3, 30]]], jnp.float32)
     counts = jnp.array([[True, False], [False, True]])
-    norm = updated(RunningNorm.of((2,)), seen, counts)
+    norm = update_norms(RunningNorm.of((2,)), seen, counts)
     for _ in range(2):
         np.testing.assert_allclose(norm.count, 2)
         np.testing.assert_allclose(norm.mean, [2, 20], rtol=1e-6)
         np.testing.assert_allclose(norm.variance, [1, 100], rtol=1e-6)
-        norm = updated(norm, seen, counts & False)
+        norm = update_norms(norm, seen, counts & False)
 
 
 def test_observations_are_measured_in_deviations_up_to_ten():
     norm = RunningNorm(jnp.float32(5), jnp.array([2.0, 20.0]), jnp.array([4.0, 100.0]))
-    np.testing.assert_allclose(normalised(norm, jnp.array([6.0, 10.0])), [2, -1], rtol=1e-6)
-    np.testing.assert_allclose(normalised(norm, jnp.array([50.0, -999.0])), [10, -10])
+    np.testing.assert_allclose(apply_norm(norm, jnp.array([6.0, 10.0])), [2, -1], rtol=1e-6)
+    np.testing.assert_allclose(apply_norm(norm, jnp.array([50.0, -999.0])), [10, -10])
     # Before anything was seen numbers are as they are, and the first rollout is read by its own statistics alone.
     nothing = RunningNorm.of((2,))
-    np.testing.assert_allclose(normalised(nothing, jnp.array([6.0, -3.0])), [6, -3], rtol=1e-6)
-    np.testing.assert_array_equal(begun(nothing, norm).mean, norm.mean)
-    np.testing.assert_array_equal(begun(norm, norm._replace(mean=norm.mean + 1)).mean, norm.mean)
+    np.testing.assert_allclose(apply_norm(nothing, jnp.array([6.0, -3.0])), [6, -3], rtol=1e-6)
+    np.testing.assert_array_equal(first_statistics(nothing, norm).mean, norm.mean)
+    np.testing.assert_array_equal(first_statistics(norm, norm._replace(mean=norm.mean + 1)).mean, norm.mean)

@@ -11,7 +11,7 @@ from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.td3 import TD3
 from forage.core import prng
 from forage.core.types import ForageError, Spec
-from forage.nn.networks import Style, Torso
+from forage.nn.networks import NetworkConfig, Torso
 from forage.nn.residual import Residual
 
 X = np.array([[0.5, -1.0, 2.0], [3.0, 0.0, -0.2]])
@@ -50,7 +50,7 @@ def test_first_weights_are_the_authors():
     for network, gain in ((simba, 1.0), (bro, 2**0.5)):
         rows = np.asarray(network.enter.weight)
         np.testing.assert_allclose(rows @ rows.T, gain**2 * np.eye(3), atol=1e-4)
-        assert Style(torso=network.torso).head_gain == pytest.approx(gain)
+        assert NetworkConfig(torso=network.torso).head_gain == pytest.approx(gain)
     up, down = simba.blocks[0].up, simba.blocks[0].down
     for layer, inputs in ((up, 64), (down, 256)):
         assert np.std(layer.weight) == pytest.approx((2 / inputs) ** 0.5, rel=0.05)
@@ -63,7 +63,9 @@ def test_policy_and_critics_have_the_torso():
         state = at_once(lambda a=agent: a.init(prng.key(0), SPEC))
         assert isinstance(state.actor.torso.body, Residual) and isinstance(state.critics.body, Residual)
         assert len(state.critics.body.blocks) == 2 and state.critics.body.enter.weight.shape[:2] == (2, 5)
-    assert not isinstance(at_once(lambda: Torso(prng.key(0), SPEC.observation_space, (8,), Style())).body, Residual)
+    assert not isinstance(
+        at_once(lambda: Torso(prng.key(0), SPEC.observation_space, (8,), NetworkConfig())).body, Residual
+    )
 
 
 def test_says_what_a_torso_cannot_be():

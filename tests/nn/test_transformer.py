@@ -16,7 +16,7 @@ from forage.core.types import ForageError
 from forage.nn.language import lora
 from forage.nn.language.architecture import Architecture, Rope
 from forage.nn.language.directory import ends, load_adapters, save_adapters, with_tokens
-from forage.nn.language.generate import Together, generate, last, left_padded, log_probabilities, write
+from forage.nn.language.generate import SharedPrefix, generate, last, log_probabilities, pad_left, write
 from forage.nn.transformer import Transformer
 from forage.ops.sampling import Sampling
 
@@ -119,7 +119,7 @@ def test_what_is_written_has_the_probability_that_one_pass_says(name, monkeypatc
     if name != "all":  # the cache grows twice, which takes longer to compile
         monkeypatch.setattr("forage.nn.language.generate.SHORTEST", 4)
     network, sampling, stop = drawn(ONE_LAYER), SAMPLINGS[name], (3, 8)
-    prompts, mask = left_padded([TEXT[0][:5], TEXT[1][:2], [7], TEXT[1][:3]])
+    prompts, mask = pad_left([TEXT[0][:5], TEXT[1][:2], [7], TEXT[1][:3]])
     allowed = jnp.arange(11) != 4
     if name == "greedy":  # it never writes 3 or 8; the third text is made to end at its second token, the others go on
         endless = generate(network, prompts, None, 9, sampling, mask, allowed=allowed)
@@ -142,7 +142,7 @@ def test_what_is_written_has_the_probability_that_one_pass_says(name, monkeypatc
 @pytest.mark.thorough
 def test_padding_may_stand_anywhere_and_noise_may_be_drawn_late(monkeypatch):
     network = drawn(QWEN3)
-    prompts, mask = left_padded([TEXT[0][:5], TEXT[1][:2]])
+    prompts, mask = pad_left([TEXT[0][:5], TEXT[1][:2]])
     behind = np.stack([np.roll(row, -shift) for row, shift in zip(prompts, (0, 3), strict=True)])
     one = generate(network, prompts, jax.random.key(2), 6, mask=mask)
     two = generate(network, behind, jax.random.key(2), 6, mask=np.arange(5) < [[5], [2]])
@@ -159,7 +159,7 @@ def test_padding_may_stand_anywhere_and_noise_may_be_drawn_late(monkeypatch):
 def test_turns_go_on_from_the_cache(stop):
     network, sampling, columns = drawn(QWEN3), Sampling(temperature=0.8, top_p=0.9), 3 + 2 * 4 + 2
     answer = jnp.array([[5, 9], [7, 0]]), jnp.array([[True, True], [True, False]])
-    prompts, mask = left_padded([TEXT[0][:3], TEXT[1][:2]])
+    prompts, mask = pad_left([TEXT[0][:3], TEXT[1][:2]])
 
     def talk(prompts, mask):
         hidden, cache = network.read(network.cache(2, columns), prompts, mask)
@@ -227,7 +227,7 @@ def test_what_rows_begin_with_is_read_once_to_the_same_numbers(architecture):
         log_p, entropy = log_probabilities(changed, tokens, Sampling(temperature=0.7), mask, wanted=4, **how)
         return (log_p**2).sum() + entropy.sum(), log_p
 
-    group = {"together": Together(prompts=2)}
+    group = {"together": SharedPrefix(prompts=2)}
     each = small.compute(jax.value_and_grad(loss, has_aux=True), network.table)
     once = small.compute(jax.value_and_grad(lambda table: loss(table, **group), has_aux=True), network.table)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), each, once)
@@ -256,7 +256,7 @@ def test_a_conversation_is_read_once_to_the_same_numbers(by_turn):
             log_p, entropy = log_probabilities(changed, tokens, Sampling(temperature=0.7), mask, wanted=3, **how)
             return (log_p**2).sum() + entropy.sum(), log_p
 
-        told = {"together": Together(turns=len(turns), by_turn=by_turn)}
+        told = {"together": SharedPrefix(turns=len(turns), by_turn=by_turn)}
         each = small.compute(jax.value_and_grad(loss, has_aux=True), network.table)
         once = small.compute(jax.value_and_grad(lambda table: loss(table, **told), has_aux=True), network.table)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), each, once)
@@ -269,7 +269,7 @@ def test_adapters_alone_learn_and_can_be_merged():
     network = drawn(ONE_LAYER)
 
     def all_of_it(tokens):
-        adapted = lora.adapted(network, jax.random.key(3), rank=2, alpha=6.0, projections=("queries", "down"))
+        adapted = lora.add_adapters(network, jax.random.key(3), rank=2, alpha=6.0, projections=("queries", "down"))
         adapters, rest = lora.split(adapted)
 
         def spread(some):
@@ -278,7 +278,7 @@ def test_adapters_alone_learn_and_can_be_merged():
 
         slope, same = jax.grad(spread, has_aux=True)(adapters)
         moved = equinox.combine(jax.tree.map(lambda x, g: x + 3 * g, adapters, slope), rest)
-        return network(tokens), same, moved(tokens), lora.merged(moved)(tokens), slope, moved
+        return network(tokens), same, moved(tokens), lora.merge_adapters(moved)(tokens), slope, moved
 
     before, same, after, merged, slope, moved = small.compute(all_of_it, TEXT)
     np.testing.assert_allclose(same, before, atol=1e-6)
@@ -345,7 +345,7 @@ def test_directories_that_cannot_be_read(tmp_path):
 def test_adapters_in_files(tmp_path):
     pytest.importorskip("safetensors", reason="safetensors is not installed")
     network = drawn(QWEN3)
-    adapted = small.at_once(lambda: lora.adapted(network, jax.random.key(3), 2, 6.0, ("queries", "down")))
+    adapted = small.at_once(lambda: lora.add_adapters(network, jax.random.key(3), 2, 6.0, ("queries", "down")))
     again = load_adapters(network, save_adapters(adapted, tmp_path))
     assert same_bytes(adapted, again) and again.blocks[1].down.scale == 3.0
     path = tmp_path / "adapter_config.json"
@@ -409,13 +409,13 @@ def test_what_cannot_be_written():
         with pytest.raises(ForageError, match=sentence):
             generate(network, **{**usual, **change})
     with pytest.raises(ForageError, match="There is no text to read"):
-        left_padded([[1], []])
+        pad_left([[1], []])
     with pytest.raises(ForageError, match="A text of 3 tokens does not fit into 2"):
-        left_padded([[1, 2, 3]], 2)
+        pad_left([[1, 2, 3]], 2)
     with pytest.raises(ForageError, match="is too long for this transformer, which reads 32"):
         jax.eval_shape(lambda: network(jnp.zeros((1, 33), jnp.int32)))
     with pytest.raises(ForageError, match=r"A block has no projection 'query'\. Did you mean 'queries'"):
-        lora.adapted(network, jax.random.key(0), projections=("query",))
+        lora.add_adapters(network, jax.random.key(0), projections=("query",))
 
 
 def test_attention_by_hand():

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forage.ops.convolution import convolved, rectified
+from forage.ops.convolution import convolve_patches, convolve_relu
 from tests.tiers import first
 
 
@@ -27,13 +27,13 @@ def test_the_same_as_xla_makes_of_it(height, width, channels, kernel, stride):
     def close(found, expected):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
-    ours = convolved(images, weight, bias, stride, kernel)
+    ours = convolve_patches(images, weight, bias, stride, kernel)
     close(ours, by_xla(images, weight, bias))
-    close(rectified(images, weight, bias, stride, kernel), np.maximum(ours, 0))
+    close(convolve_relu(images, weight, bias, stride, kernel), np.maximum(ours, 0))
     tilt = jnp.asarray(random.normal(size=ours.shape), jnp.float32)
     given = (images, weight, bias)
     expected = jax.grad(lambda *x: (jax.nn.relu(by_xla(*x)) * tilt).sum(), argnums=(0, 1, 2))(*given)
-    for function in (rectified, lambda *x: jax.nn.relu(convolved(*x))):
+    for function in (convolve_relu, lambda *x: jax.nn.relu(convolve_patches(*x))):
         found = jax.grad(lambda *x, f=function: (f(*x, stride, kernel) * tilt).sum(), argnums=(0, 1, 2))(*given)
         jax.tree.map(close, found, expected)
 
@@ -41,6 +41,6 @@ def test_the_same_as_xla_makes_of_it(height, width, channels, kernel, stride):
 def test_whole_numbers_are_images_too_and_have_no_gradient():
     images = jnp.arange(2 * 6 * 6, dtype=jnp.uint8).reshape(2, 6, 6, 1)
     weight, bias = jnp.ones((4, 1)), jnp.zeros(1)
-    found = jax.grad(lambda w: rectified(images, w, bias, 2, 2).sum())(weight)
-    expected = jax.grad(lambda w: rectified(images.astype(jnp.float32), w, bias, 2, 2).sum())(weight)
+    found = jax.grad(lambda w: convolve_relu(images, w, bias, 2, 2).sum())(weight)
+    expected = jax.grad(lambda w: convolve_relu(images.astype(jnp.float32), w, bias, 2, 2).sum())(weight)
     np.testing.assert_allclose(found, expected)

@@ -23,21 +23,26 @@ APART = {
     "episodes.groups": "a tree of marks",
     "minibatches.fit": "a loss and its optimiser",
     "action_values.updates_in": "an agent",
-    "action_values.followed": "an agent",
+    "action_values.update_target": "an agent",
     "inverse_q.check_objective": "a name",
-    "tokens.masks.known": "names",
+    "tokens.masks.check_name": "names",
     "tokens.preferences.preference_loss": "what the loss of that name takes",
 }
 """Operators, or modules of them, that take more than arrays and numbers, with their special argument."""
 
 MORE = {
     "convolution.by_block": {"kernel": 2, "stride": 1, "weight": (4, 3)},
-    "convolution.convolved": {"kernel": 2, "stride": 1, "weight": (12, 3), "images": np.ones((3, 3, 3, 3), np.float32)},
+    "convolution.convolve_patches": {
+        "kernel": 2,
+        "stride": 1,
+        "weight": (12, 3),
+        "images": np.ones((3, 3, 3, 3), np.float32),
+    },
     "convolution.blocks": {"kernel": 2, "stride": 1, "images": np.ones((3, 3, 3, 3), np.float32)},
     "convolution.flat": {"weight": (2, 2, 3, 3)},
-    "convolution.summed": {"weight": (2, 2, 3, 3)},
+    "convolution.sum_blocks": {"weight": (2, 2, 3, 3)},
     "inverse_q.inverse_q": {"objective": "value", "own": True},
-    "shift.shifted": {"axes": (0, 1), "picture": np.ones((3, 3, 1), np.float32), "by": np.array([1, 0])},
+    "shift.shift_picture": {"axes": (0, 1), "picture": np.ones((3, 3, 1), np.float32), "by": np.array([1, 0])},
     "sampling.support": {"sampling": Sampling(top_k=2)},
     "sampling.noise": {"shape": (3,), "key": jax.random.key(0)},
     "tokens.influence.steps_between": {"ends": (1,)},

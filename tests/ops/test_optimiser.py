@@ -3,12 +3,12 @@
 import jax.numpy as jnp
 import numpy as np
 
-from forage.ops.optimiser import named, obgd
+from forage.ops.optimiser import make_named_optimiser, obgd
 
 
 def test_adan_by_hand():
     """As in the authors' adan.py, with weight 0.92 of the gradient's change."""
-    optimiser, x = named("adan", 0.1), jnp.float32(1.0)
+    optimiser, x = make_named_optimiser("adan", 0.1), jnp.float32(1.0)
     state, moments, before = optimiser.init(x), np.zeros(3), None
     decay, by_hand = np.array([0.98, 0.92, 0.99]), 1.0
     for step, gradient in enumerate([0.5, -0.2, 0.4], 1):

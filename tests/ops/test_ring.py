@@ -13,8 +13,8 @@ from tiers import first
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.core.checkpoint import named_leaves
-from forage.core.ports import Moment
-from forage.core.spaces import Stacked
+from forage.core.ports import ActContext
+from forage.core.spaces import StackedBox
 from forage.core.types import GONE, Clock, Experience, ForageError, Spec
 from forage.environments.minatar.breakout import Breakout
 from forage.environments.wrappers.images import FrameStack
@@ -91,7 +91,7 @@ def stream(case: Case, steps: int) -> Experience:
 
 def space_of(case: Case) -> gymnasium_spaces.Space:
     bounds = (np.full(case.shape, bound, case.dtype) for bound in (0, 9))
-    space = Stacked(*bounds, case.dtype, case.frames, case.axis)
+    space = StackedBox(*bounds, case.dtype, case.frames, case.axis)
     small = gymnasium_spaces.Box(0, 9, (1,), case.dtype)
     return gymnasium_spaces.Dict({"large": space, "small": small}) if case.beside else space
 
@@ -123,7 +123,7 @@ def test_what_is_drawn_is_what_a_plain_ring_gives(name, monkeypatch):
     def turn(state, rollout, clock, key):
         state = memory.add(state, rollout, clock)
         clock = clock._replace(steps=clock.steps + rollout.terminated.size)
-        batch = memory.sample(state, 16, case.length, Moment(None, None, spec, clock, key))  # type: ignore[arg-type]
+        batch = memory.sample(state, 16, case.length, ActContext(None, None, spec, clock, key))  # type: ignore[arg-type]
         return memory.report(state, batch, jnp.sin(1.7 * batch.index)), batch
 
     plain, once = empty(1000), empty(8)
@@ -160,9 +160,9 @@ def test_a_segment_that_may_not_be_there_is_refused(monkeypatch):
     example = jax.tree.map(lambda x: np.zeros(x.shape[2:], x.dtype), stream(case, 1))
     state = jax.eval_shape(lambda: ring.empty_ring(160, example, 2, 4, space_of(case)))
     index = np.zeros(1, np.int32)
-    jax.eval_shape(lambda state: ring.read(state, index, 4), state)
+    jax.eval_shape(lambda state: ring.read_segments(state, index, 4), state)
     with pytest.raises(ForageError, match=r"80 time steps .* is sure of 4 .* no segment of 5; give it a larger"):
-        ring.read(state, index, 5)
+        ring.read_segments(state, index, 5)
 
 
 def bytes_of(shape, dtype, capacity, space):
@@ -181,7 +181,7 @@ def bytes_of(shape, dtype, capacity, space):
 
 
 def test_large_observations_take_what_is_new_in_them():
-    atari = Stacked(np.zeros((84, 84, 4), np.uint8), np.full((84, 84, 4), 255, np.uint8), np.uint8, 4)
+    atari = StackedBox(np.zeros((84, 84, 4), np.uint8), np.full((84, 84, 4), 255, np.uint8), np.uint8, 4)
     plain, once = bytes_of((84, 84, 4), np.uint8, 100_000, atari)
     assert plain == 5_644_800_000 and once < 0.165 * plain
     plain, once = bytes_of((84, 84, 4), np.uint8, 1_000_000, atari)
@@ -211,7 +211,7 @@ def test_what_is_not_finite_among_pictures_is_named_by_the_observation(at, monke
 
 def test_stacks_say_so():
     space = FrameStack(Breakout(), 3).observation_space
-    assert isinstance(space, Stacked) and (space.frames, space.axis, space.shape) == (3, 2, (10, 10, 12))
+    assert isinstance(space, StackedBox) and (space.frames, space.axis, space.shape) == (3, 2, (10, 10, 12))
     assert space.dtype == np.bool_
     for agent in (DQN(), PPO()):
         agent.check(Spec("x", space, gymnasium_spaces.Discrete(2)))
@@ -220,7 +220,7 @@ def test_stacks_say_so():
 def test_pictures_are_written_in_place():
     """As in the training loop: all seeds at once, one clock. No copy of the pictures, the largest part of the state."""
     capacity, seeds, shape = 5_000, 2, (16, 16, 4)
-    space = Stacked(np.zeros(shape, np.uint8), np.full(shape, 255, np.uint8), np.uint8, 4)
+    space = StackedBox(np.zeros(shape, np.uint8), np.full(shape, 255, np.uint8), np.uint8, 4)
     zero, no = np.zeros(shape, np.uint8), np.bool_(False)
     example = Experience(zero, np.int32(0), np.float32(0), zero, no, no, np.int32(0), ())
     memory, spec = UniformReplay(capacity), Spec("x", space, gymnasium_spaces.Discrete(2))
@@ -232,7 +232,7 @@ def test_pictures_are_written_in_place():
             rollout = jax.tree.map(lambda x: jnp.full((1, 1, *np.shape(x)), i % 2, x.dtype), example)
             state = memory.add(state, rollout, clock)
             now = clock._replace(steps=i + 1)
-            batch = memory.sample(state, 8, 1, Moment(None, None, spec, now, jax.random.fold_in(key, i)))  # type: ignore[arg-type]
+            batch = memory.sample(state, 8, 1, ActContext(None, None, spec, now, jax.random.fold_in(key, i)))  # type: ignore[arg-type]
             return state, total + batch.experience.observation.sum()
 
         return jax.vmap(one)(*carry, jax.random.split(jax.random.key(0), seeds))
@@ -266,7 +266,7 @@ def test_returns_of_several_steps_end_before_one_that_was_lost():
         for time in range(4):
             rollout = jax.tree.map(lambda x, time=time: x[time : time + 1], told)
             memory = ring.write(memory, rollout, Clock(jnp.int32(2 * time), jnp.float32(8)))
-        batch = ring.read(memory, jnp.array([0, 1, 2]), 3)  # step 0 of both, step 1 of the first
+        batch = ring.read_segments(memory, jnp.array([0, 1, 2]), 3)  # step 0 of both, step 1 of the first
         return batch, DQN(n_step=3, discount=0.5).fold(batch)
 
     batch, folded = jax.jit(drawn)(told)

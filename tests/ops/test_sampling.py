@@ -7,7 +7,7 @@ import pytest
 import small
 
 from forage.core.types import ForageError
-from forage.ops.sampling import PLAIN, Sampling, drawn, entropy, log_distribution, log_probability, noise
+from forage.ops.sampling import PLAIN, Sampling, draw_token, entropy, log_distribution, log_probability, noise
 
 small.keep_compiled()
 P = np.array([0.4, 0.3, 0.2, 0.1])
@@ -60,7 +60,7 @@ def test_draws_have_their_probabilities_and_score_the_same():
     rows = jnp.broadcast_to(LOGITS, (20_000, 4))
 
     def draw(rows):
-        token, log_p = drawn(log_distribution(rows, sampling), noise(jax.random.key(0), rows.shape))
+        token, log_p = draw_token(log_distribution(rows, sampling), noise(jax.random.key(0), rows.shape))
         return token, log_p, log_probability(rows, token, sampling)
 
     token, log_p, scored = small.compute(draw, rows)

@@ -13,8 +13,8 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
 from forage.config.setup import make_setup
 from forage.core.types import Experience, ForageError, Spec
-from forage.loop.learner import Learner, named, taken
-from forage.loop.runner import Played
+from forage.loop.learner import Learner, name_rewards, take_streams
+from forage.loop.runner import EvaluationEpisodes
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
 from forage.rewards.scaling import Scale
@@ -45,11 +45,11 @@ def learner(names, rewards=REWARD, spec=SPEC):
 @pytest.mark.parametrize("rewards", [REWARD, Scale(2.0, inner=REWARD)])
 def test_the_reward_is_one_number_and_what_an_agent_takes_stays_as_it_was(rewards):
     state = rewards.init(jax.random.key(0), SPEC, 1)
-    found = rewards.relabel(state, named(EXPERIENCE, SPEC))
+    found = rewards.relabel(state, name_rewards(EXPERIENCE, SPEC))
     assert rewards.streams(SPEC) == ("reward", "cost")
     factor = 0.5 if rewards is REWARD else 1.0
     for streams in ((), ("cost",)):
-        given = taken(found, streams)
+        given = take_streams(found, streams)
         np.testing.assert_allclose(given.reward, [[factor], [2 * factor]])
         assert tuple(given.rewards) == streams
     np.testing.assert_array_equal(given.rewards["cost"], [[10.0], [20.0]])
@@ -57,8 +57,8 @@ def test_the_reward_is_one_number_and_what_an_agent_takes_stays_as_it_was(reward
 
 def test_a_bonus_that_is_not_taken_is_added():
     found = EXPERIENCE._replace(reward=jnp.ones((2, 1)), rewards={"bonus": jnp.full((2, 1), 3.0)})
-    np.testing.assert_array_equal(taken(found, ()).reward, 4.0)
-    given = taken(found, ("bonus", "cost"))
+    np.testing.assert_array_equal(take_streams(found, ()).reward, 4.0)
+    given = take_streams(found, ("bonus", "cost"))
     np.testing.assert_array_equal(given.reward, 1.0)
     assert set(given.rewards) == {"bonus"}
 
@@ -81,7 +81,7 @@ def test_several_rewards_are_scored_and_tuned_by_their_weights():
     returns = np.array([[[-10.0, 1.0], [-20.0, 3.0]], [[-40.0, 70.0], [-40.0, 70.0]]])  # seed, episode, reward
     runner = SimpleNamespace(
         steps=0,
-        evaluate=lambda *_: Played(returns, np.full((2, 2), 200), {}),
+        evaluate=lambda *_: EvaluationEpisodes(returns, np.full((2, 2), 200), {}),
         attempt_evaluation=lambda *_: (returns, ["", ""]),
     )
     evaluation = evaluate_agents(runner, setup, 2)

@@ -18,7 +18,7 @@ from forage.core import prng
 from forage.core.ports import Agent, Environment
 from forage.core.types import ForageError, Step
 from forage.environments.adapters.on_host import OnHost
-from forage.loop.runner import Played
+from forage.loop.runner import EvaluationEpisodes
 from forage.runs import display as progress
 from forage.runs import scoring as evaluating
 from forage.runs.run import Run, write_json
@@ -139,7 +139,7 @@ class Runner:
     def evaluate(self, episodes, max_steps, seed, sampled):
         self.asked.append((seed, sampled))
         returns = np.repeat(np.array(self.returns[sampled])[:, None], episodes, 1)
-        return Played(returns, np.ones_like(returns, int), {})
+        return EvaluationEpisodes(returns, np.ones_like(returns, int), {})
 
 
 def setup_of(agent="ppo", seeds=2, **options):

@@ -17,7 +17,7 @@ from forage.config.setup import make_setup
 from forage.core import checkpoint
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium import saving
-from forage.loop.host.starts import joined, unjoined
+from forage.loop.host.starts import join_states, split_states
 from forage.loop.watch import Watch
 from forage.rewards.bonuses.rnd import RND
 from forage.rewards.environment import EnvironmentReward
@@ -80,11 +80,11 @@ def test_a_snapshot_runs_nothing(capfd):
 
 def test_states_of_a_simulator_in_one_piece():
     for states in ({}, {3: b"", 7: b"abc", 2**40: b"x" * 100}):
-        assert unjoined(joined(states)) == states
-    assert unjoined(b"") == {}
-    for wrong in (pickle.dumps({1: b"a"}), joined({1: b"abc"})[:-1], b"short"):
+        assert split_states(join_states(states)) == states
+    assert split_states(b"") == {}
+    for wrong in (pickle.dumps({1: b"a"}), join_states({1: b"abc"})[:-1], b"short"):
         with pytest.raises(ForageError, match="cannot be read"):
-            unjoined(wrong)
+            split_states(wrong)
 
 
 def test_the_agent_alone_is_read(tmp_path):

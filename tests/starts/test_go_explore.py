@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
 from forage.config.setup import make_setup
-from forage.core.ports import Review, Visited
+from forage.core.ports import RolloutReport, RolloutStates
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea import DeepSea
@@ -56,7 +56,7 @@ def visit(starts, state, cells, rewards, ended, marks, clock=CLOCK, cut=None, fr
     rollout = Experience(seen, flags, np.asarray(rewards, np.float32), seen, ended, cut, flags, ())
     envs = jax.tree.map(lambda x: np.broadcast_to(x, cells.shape), first_state())._replace(column=cells)
     marks = jax.tree.map(lambda x: np.broadcast_to(x, cells.shape), marks)
-    return report(starts, state, Visited(envs, marks, ended, fresh), rollout, clock)
+    return report(starts, state, RolloutStates(envs, marks, ended, fresh), rollout, clock)
 
 
 @functools.cache
@@ -66,7 +66,7 @@ def first_state():
 
 @jax.jit
 def report(starts, state, visited, rollout, clock):
-    return starts.report(state, rollout, Review(SEA, visited, clock, KEY))
+    return starts.report(state, rollout, RolloutReport(SEA, visited, clock, KEY))
 
 
 def entries(state):

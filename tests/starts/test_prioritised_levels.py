@@ -13,7 +13,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
 from forage.config import registry
 from forage.config.setup import make_setup
-from forage.core.ports import Judgement, Review, Visited
+from forage.core.ports import RolloutReport, RolloutStates, ValueEstimates
 from forage.core.types import Clock, Experience, ForageError
 from forage.environments import spec_of
 from forage.environments.classic.cartpole import CartPole
@@ -117,9 +117,11 @@ def test_scores_of_episodes_that_span_rollouts(score, of_step):
             level = np.where(begun, rng.integers(0, number, envs), level)
         flags = np.zeros((length, envs), np.float32)
         rollout = Experience((), flags, flags, (), ended, np.zeros_like(ended), flags, ())
-        visited = Visited((), np.stack(marks).astype(np.int32), ended[-1:], fresh)
-        judgement = Judgement(flags, advantage, error, flags)
-        state = report(state, rollout, Review(POLE, visited, Clock(jnp.int32(0), jnp.float32(1)), KEY, judgement))
+        visited = RolloutStates((), np.stack(marks).astype(np.int32), ended[-1:], fresh)
+        judgement = ValueEstimates(flags, advantage, error, flags)
+        state = report(
+            state, rollout, RolloutReport(POLE, visited, Clock(jnp.int32(0), jnp.float32(1)), KEY, judgement)
+        )
         np.testing.assert_allclose(state.score, scores, rtol=1e-5)
         np.testing.assert_array_equal(state.played, played)
         assert state.episodes == episodes

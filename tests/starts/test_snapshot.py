@@ -9,7 +9,7 @@ import pytest
 import small
 
 from forage.config import saved, teachers
-from forage.core.ports import Review, Visited
+from forage.core.ports import RolloutReport, RolloutStates
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea import DeepSea
@@ -84,10 +84,10 @@ def test_episodes_begin_in_snapshots_until_the_early_phase_is_over():
     flags = np.zeros((10, 5), bool)
     rollout = Experience((), flags, flags, (), flags, flags, flags, ())
     visited, clocks = (
-        Visited((), (), flags, flags[0]),
+        RolloutStates((), (), flags, flags[0]),
         (Clock(jnp.int32(s), jnp.float32(400)) for s in (0, 49, 50, 200)),
     )
-    reported = [starts.report(state, rollout, Review(SEA, visited, clock, KEY)) for clock in clocks]
+    reported = [starts.report(state, rollout, RolloutReport(SEA, visited, clock, KEY)) for clock in clocks]
     assert [bool(each.early) for each in reported] == [True, True, False, False]  # a quarter of 400, less the rollout
     assert not begin(reported[-1], keys[:100])[2].any()
 

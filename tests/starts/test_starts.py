@@ -9,7 +9,7 @@ import small
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
-from forage.core.ports import Review, Visited
+from forage.core.ports import RolloutReport, RolloutStates
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea import DeepSea
@@ -109,10 +109,10 @@ def test_an_ended_episode_leaves_nothing():
         source=jnp.zeros((2, 3)),
         aux=(),
     )
-    visited = Visited(jax.tree.map(lambda x: x[None], states), (), rollout.ended[-1:], flags[0])
+    visited = RolloutStates(jax.tree.map(lambda x: x[None], states), (), rollout.ended[-1:], flags[0])
     clock = Clock(jnp.int32(0), jnp.float32(1))
     state = small.at_once(lambda: archive.init(jax.random.key(0), environment, SPEC, 3))
-    state = archive.report(state, rollout, Review(environment, visited, clock, jax.random.key(1)))
+    state = archive.report(state, rollout, RolloutReport(environment, visited, clock, jax.random.key(1)))
     assert state.seen == 1
     np.testing.assert_array_equal(state.places[1][0], jnp.zeros(4))
     np.testing.assert_array_equal(state.places[0].variables[0], jnp.zeros(4))

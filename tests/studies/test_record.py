@@ -38,7 +38,7 @@ class Modest(Agent):
 
     on_policy: ClassVar[bool] = False
     offline: ClassVar[bool] = True
-    hears_rewards: ClassVar[bool] = True
+    return_conditioned: ClassVar[bool] = True
     num_envs: int = 1
     rollout_length: int = 1
 

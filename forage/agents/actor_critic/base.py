@@ -28,7 +28,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.ports import Agent, Metrics, State
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_bounded, describe, seen, split_mask
+from forage.core.spaces import check_bounded, describe, observation_part, split_mask
 from forage.core.types import Batch, Experience, ForageError, Spec
 from forage.nn.critics import (
     ActionValue,
@@ -38,22 +38,22 @@ from forage.nn.critics import (
     Quantiles,
     alignment,
     each_value,
-    least,
-    least_of_some,
-    several,
-    truncated,
+    min_of_critics,
+    min_of_subset,
+    stack_modules,
+    truncate_quantiles,
     value_error,
 )
-from forage.nn.dormant import check_recycling, recycled, share_dormant
+from forage.nn.dormant import check_recycling, recycle_units, share_dormant
 from forage.nn.encoders import is_image
 from forage.nn.hypersphere import on_sphere
-from forage.nn.layers import FIRST_WEIGHTS, Network, redrawn
-from forage.nn.networks import Style, input_size
-from forage.nn.normalise import normalised, norms_for, read_after, updated
+from forage.nn.layers import FIRST_WEIGHTS, Network, redraw_weights
+from forage.nn.networks import NetworkConfig, input_size
+from forage.nn.normalise import apply_norm, input_space, norms_for, update_norms
 from forage.nn.residual import one_width
-from forage.ops.every import every as every
-from forage.ops.every import when
-from forage.ops.optimiser import Optimiser, forgotten, named
+from forage.ops.every import run_every as run_every
+from forage.ops.every import run_if
+from forage.ops.optimiser import Optimiser, make_named_optimiser, reset_entries
 
 NORMS = ("none", "layer")
 CLIMBS = ("least", "mean", "first")
@@ -149,12 +149,12 @@ class ActorCritic(Agent):
             raise ForageError(
                 f"{type(self).__name__} reads observations as they are; leave normalise_observation out, or take sac."
             )
-        input_size(seen(spec.observation_space))
-        read = read_after(spec.observation_space, norms_for(spec, self.normalise_observation))
-        if self.torso != "mlp" and is_image(seen(read)) and self.encoder is None:
+        input_size(observation_part(spec.observation_space))
+        read = input_space(spec.observation_space, norms_for(spec, self.normalise_observation))
+        if self.torso != "mlp" and is_image(observation_part(read)) and self.encoder is None:
             raise ForageError(
-                f"A {self.torso} torso reads numbers, and {spec.name} shows {describe(seen(read))}, which convolutions "
-                f"read; torso=mlp works."
+                f"A {self.torso} torso reads numbers, and {spec.name} shows {describe(observation_part(read))}, "
+                f"which convolutions read; torso=mlp works."
             )
 
     def __check_init__(self):
@@ -200,36 +200,36 @@ class ActorCritic(Agent):
         if self.diversity and self.critics < 2:
             raise ForageError("One critic by itself has no diversity; have more critics, or leave diversity out.")
 
-    def style(self) -> Style:
+    def style(self) -> NetworkConfig:
         """Return the style of the networks; the critics' normalisation and dropout are added to the policy's."""
-        return Style.of(self)
+        return NetworkConfig.of(self)
 
     def read_spec(self, spec: Spec) -> Spec:
         """Return the spec that the networks get, with normalised observations."""
         norm = norms_for(spec, self.normalise_observation)
-        return dataclasses.replace(spec, observation_space=read_after(spec.observation_space, norm))
+        return dataclasses.replace(spec, observation_space=input_space(spec.observation_space, norm))
 
     @property
-    def looks_at_data(self) -> bool:
+    def needs_whole_dataset(self) -> bool:
         return self.normalise_observation
 
-    def primed(self, state: State, data: Experience) -> State:
+    def init_from_dataset(self, state: State, data: Experience) -> State:
         if state.norm is None:
             return state
         seen = jax.tree.map(lambda x: x[None], split_mask(data.observation)[0])
-        return state._replace(norm=updated(state.norm, seen, jnp.ones((1, len(data.reward)), bool)))
+        return state._replace(norm=update_norms(state.norm, seen, jnp.ones((1, len(data.reward)), bool)))
 
     def observe(self, state: State, rollout: Experience) -> State:
         if state.norm is None:
             return state
-        return state._replace(norm=updated(state.norm, split_mask(rollout.observation)[0], rollout.counts))
+        return state._replace(norm=update_norms(state.norm, split_mask(rollout.observation)[0], rollout.counts))
 
     def read(self, state: State, now: Experience) -> Experience:
         """Return transitions (leaves `batch ...`) as the networks read them: memories keep observations raw."""
         if state.norm is None:
             return now
         both = now.observation, now.next_observation
-        observation, next_observation = jax.vmap(lambda both: tuple(normalised(state.norm, o) for o in both))(both)
+        observation, next_observation = jax.vmap(lambda both: tuple(apply_norm(state.norm, o) for o in both))(both)
         return now._replace(observation=observation, next_observation=next_observation)
 
     def make_critics(self, key: Key[Array, ""], spec: Spec, dimensions: int, outputs: int = 1) -> ActionValue:
@@ -242,18 +242,18 @@ class ActorCritic(Agent):
         def one(key: Key[Array, ""]) -> ActionValue:
             return self.with_first_weights(key, self.make_critic(key, spec, dimensions, style, outputs, bins))
 
-        return several(one, key, self.critics)
+        return stack_modules(one, key, self.critics)
 
     def with_first_weights(self, key: Key[Array, ""], network: Network) -> Network:
         """Return the network with its weights drawn again by the rule `first_weights`."""
-        return redrawn(network, self.first_weights, jax.random.fold_in(key, FIRST))
+        return redraw_weights(network, self.first_weights, jax.random.fold_in(key, FIRST))
 
     def make_critic(
         self,
         key: Key[Array, ""],
         spec: Spec,
         dimensions: int,
-        style: Style,
+        style: NetworkConfig,
         outputs: int,
         bins: Bins | Quantiles | Atoms | None,
     ) -> ActionValue:
@@ -266,7 +266,7 @@ class ActorCritic(Agent):
         raise NotImplementedError
 
     def descent(self) -> Optimiser:
-        return self.bounded_steps(named(self.optimiser, self.learning_rate))
+        return self.bounded_steps(make_named_optimiser(self.optimiser, self.learning_rate))
 
     def bounded_steps(self, optimiser: Optimiser) -> Optimiser:
         """Return an optimiser that keeps the networks of a simba-v2 torso on the sphere."""
@@ -278,7 +278,7 @@ class ActorCritic(Agent):
         """
         return self.descent()
 
-    def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
+    def reset_networks(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
         now = self.read(state, jax.tree.map(lambda x: x[0], batch.experience))  # segments of one transition
         action = jax.vmap(state.actor.actions.heard)(now.action)
         metrics: Metrics = {}
@@ -288,12 +288,12 @@ class ActorCritic(Agent):
             metrics["dormant_actor"] = share_dormant(state.actor.units(now.observation), self.dormant_threshold)
         if self.recycle_interval:
             turn = lambda state: self.recycle(state, now.observation, action, self.init(key, spec))  # noqa: E731
-            state = every(self.recycle_interval, state.updates, turn, state)
+            state = run_every(self.recycle_interval, state.updates, turn, state)
         if self.reset_interval:
             begin = lambda state: self.init(key, spec)._replace(updates=state.updates, norm=state.norm)  # noqa: E731
             # With the first update that follows: who stops there, or is scored there, has what was learned.
             due = (state.updates > self.reset_interval) & ((state.updates - 1) % self.reset_interval == 0)
-            state = when(due, begin, state)
+            state = run_if(due, begin, state)
         return state, metrics
 
     def recycle(
@@ -302,17 +302,17 @@ class ActorCritic(Agent):
         """Reset dormant units of actor and critics to the weights of a `fresh` state."""
 
         def critic(old: ActionValue, new: ActionValue) -> tuple[ActionValue, PyTree[Array]]:
-            return recycled(old, new, old.units(observation, action), self.dormant_threshold)
+            return recycle_units(old, new, old.units(observation, action), self.dormant_threshold)
 
         critics, critics_changed = jax.vmap(critic)(state.critics, fresh.critics)
-        actor, actor_changed = recycled(
+        actor, actor_changed = recycle_units(
             state.actor, fresh.actor, state.actor.units(observation), self.dormant_threshold
         )
         return state._replace(
             actor=actor,
             critics=critics,
-            actor_optimiser=forgotten(state.actor_optimiser, fresh.actor_optimiser, actor_changed),
-            critic_optimiser=forgotten(state.critic_optimiser, fresh.critic_optimiser, critics_changed),
+            actor_optimiser=reset_entries(state.actor_optimiser, fresh.actor_optimiser, actor_changed),
+            critic_optimiser=reset_entries(state.critic_optimiser, fresh.critic_optimiser, critics_changed),
         )
 
     def critic_loss(
@@ -347,9 +347,9 @@ class ActorCritic(Agent):
         """
         if self.quantiles:
             outputs = each_value(critics, observation, action, key=keys.target, ask=ActionValue.outputs)
-            return truncated(outputs, self.dropped_quantiles)
+            return truncate_quantiles(outputs, self.dropped_quantiles)
         values = each_value(critics, observation, action, key=keys.target)
-        return least_of_some(values, self.target_subset, keys.subset)
+        return min_of_subset(values, self.target_subset, keys.subset)
 
     def climbed(
         self,
@@ -362,7 +362,7 @@ class ActorCritic(Agent):
         if self.climb == "first":
             return jax.tree.map(lambda x: x[0], critics)(observation, action, key)
         values = each_value(critics, observation, action, key=key)
-        return least(values) if self.climb == "least" else values.mean(0)
+        return min_of_critics(values) if self.climb == "least" else values.mean(0)
 
     def critic_keys(self, key: Key[Array, ""] | None) -> CriticKeys:
         """Return the random keys of one update."""

@@ -38,13 +38,13 @@ from forage.agents.actor_critic.base import CriticKeys
 from forage.agents.actor_critic.sac import SAC, Actor
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import seen
+from forage.core.spaces import observation_part
 from forage.core.types import Batch, ForageError, Spec
 from forage.nn.critics import ActionValue, each_value
-from forage.nn.distributions import SquashedGaussian, between
-from forage.nn.networks import Style, body, input_size, orthogonal
-from forage.nn.normalise import Norms, normalised
-from forage.ops.every import when
+from forage.nn.distributions import SquashedGaussian, squash_to
+from forage.nn.networks import NetworkConfig, body, input_size, orthogonal
+from forage.nn.normalise import Norms, apply_norm
+from forage.ops.every import run_if
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, adam
 
@@ -59,11 +59,16 @@ class Explorer(ActionValue):
     shift: Float[Array, "features dimensions"]
 
     def __init__(
-        self, key: Key[Array, ""], space: spaces.Space[Any], dimensions: int, sizes: tuple[int, ...], style: Style
+        self,
+        key: Key[Array, ""],
+        space: spaces.Space[Any],
+        dimensions: int,
+        sizes: tuple[int, ...],
+        style: NetworkConfig,
     ):
         encoder_key, body_key, shift_key = jax.random.split(key, 3)
         super().__init__(encoder_key, space, dimensions, sizes, style)
-        inputs = input_size(seen(space)) if self.encoder is None else self.encoder.size
+        inputs = input_size(observation_part(space)) if self.encoder is None else self.encoder.size
         self.body = body(body_key, inputs + dimensions, sizes, None, style)
         self.shift = orthogonal(shift_key, sizes[-1], dimensions, FIRST_SHIFT)
 
@@ -197,7 +202,7 @@ class BRO(SAC):
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         if not explore:
             return super().act(state, hidden, observation, key, explore, noise)
-        row = jax.tree.map(lambda x: x[None], normalised(state.norm, observation))
+        row = jax.tree.map(lambda x: x[None], apply_norm(state.norm, observation))
         policy = jax.tree.map(lambda x: x[0], self.exploring(state, row))
         noise = jax.random.normal(key, policy.mean.shape) if noise is None else noise
         return state.actor.actions.to_box(policy.from_noise(noise)[0]), hidden, ()
@@ -277,8 +282,8 @@ class BRO(SAC):
         loss = weighted_mean(adjusted(state.penalty) * apart - bound.mean(-1), counts)
         return loss, weighted_mean(apart, counts)
 
-    def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
-        state, metrics = super().renew(state, batch, key, spec)
+    def reset_networks(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
+        state, metrics = super().reset_networks(state, batch, key, spec)
         if not self.resets:
             return state, metrics
         each = self.num_envs * self.rollout_length
@@ -286,12 +291,12 @@ class BRO(SAC):
         # With the first update after those steps: who stops there, or is scored there, has what was learned.
         updates = jnp.array([(step // each - before) * self.updates_per_rollout + 1 for step in self.resets])
         begin = lambda state: self.init(key, spec)._replace(updates=state.updates, norm=state.norm)  # noqa: E731
-        return when((state.updates == updates).any(), begin, state), metrics
+        return run_if((state.updates == updates).any(), begin, state), metrics
 
 
 def adjusted(number: Float[Array, ""]) -> Float[Array, ""]:
     """Return the weight that a number stands for, between exp(`LOWEST`) and exp(`HIGHEST`)."""
-    return jnp.exp(between(number, LOWEST, HIGHEST))
+    return jnp.exp(squash_to(number, LOWEST, HIGHEST))
 
 
 def unadjusted(weight: Any) -> Float[Array, ""]:

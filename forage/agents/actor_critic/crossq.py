@@ -30,7 +30,7 @@ from forage.agents.actor_critic.base import CriticKeys
 from forage.agents.actor_critic.sac import SAC, Actor
 from forage.core.ports import State
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import describe, seen
+from forage.core.spaces import describe, observation_part
 from forage.core.types import Experience, ForageError, Spec
 from forage.nn.batch_norm import BatchStyle, with_statistics
 from forage.nn.critics import (
@@ -38,15 +38,15 @@ from forage.nn.critics import (
     CriticReport,
     each_value,
     histogram_error,
-    least_of_some,
+    min_of_subset,
     squared_error,
-    truncated,
+    truncate_quantiles,
 )
 from forage.nn.encoders import is_image
-from forage.nn.networks import Style
+from forage.nn.networks import NetworkConfig
 from forage.nn.normalise import Norms
 from forage.ops.minibatches import weighted_mean
-from forage.ops.optimiser import Optimiser, named
+from forage.ops.optimiser import Optimiser, make_named_optimiser
 
 
 class CrossQState(NamedTuple):
@@ -97,22 +97,22 @@ class CrossQ(SAC):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        read = seen(self.read_spec(spec).observation_space)
+        read = observation_part(self.read_spec(spec).observation_space)
         if is_image(read) and self.encoder is None:
             raise ForageError(
                 f"CrossQ normalises batches of numbers, and {spec.name} shows {describe(read)}, which convolutions "
                 f"read; sac works."
             )
 
-    def style(self) -> Style:
+    def style(self) -> NetworkConfig:
         return super().style()._replace(batch_norm=BatchStyle(self.batch_norm_rate, self.batch_norm_warm_up))
 
     def descent(self) -> Optimiser:
         more = {"momentum": self.momentum} if self.optimiser == "adam" else {}
-        return named(self.optimiser, self.learning_rate, **more)
+        return make_named_optimiser(self.optimiser, self.learning_rate, **more)
 
     def temperature_descent(self) -> Optimiser:
-        return named(self.optimiser, self.learning_rate)
+        return make_named_optimiser(self.optimiser, self.learning_rate)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> CrossQState:
         sac = super().init(key, spec)
@@ -159,9 +159,9 @@ class CrossQ(SAC):
 
         bins = critics.bins
         if self.quantiles:
-            value = truncated(there, self.dropped_quantiles)
+            value = truncate_quantiles(there, self.dropped_quantiles)
         else:
-            value = least_of_some(bins.value(there) if bins else there[..., 0], self.target_subset, keys.subset)
+            value = min_of_subset(bins.value(there) if bins else there[..., 0], self.target_subset, keys.subset)
         if self.backup_entropy:
             value = value - jnp.exp(state.log_temperature) * log_probability
         target = now.reward + self.discount * jnp.where(now.terminated, 0.0, value)

@@ -29,7 +29,7 @@ from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.data.demonstrations import Demonstrations, as_demonstrations, join_experience
-from forage.nn.critics import ActionValue, CriticReport, each_value, least
+from forage.nn.critics import ActionValue, CriticReport, each_value, min_of_critics
 from forage.ops.inverse_q import check_objective, inverse_q
 
 
@@ -105,7 +105,7 @@ class IQLearnSAC(SAC):
             own, log_probability = jax.lax.stop_gradient(state.actor(now.observation).from_noise(here))
             taken = each_value(critics, now.observation, action, key=keys.critics)
             drawn = each_value(critics, now.observation, own, key=keys.critics)
-            value = least(drawn) - jnp.exp(state.log_temperature) * log_probability
+            value = min_of_critics(drawn) - jnp.exp(state.log_temperature) * log_probability
 
             def one(q: Float[Array, " batch"]) -> Float[Array, ""]:
                 common = (self.batch_size, weight, self.objective, self.strength, self.regularise_own)

@@ -43,19 +43,19 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import Agent, Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import allowed, check_bounded, check_discrete, seen, split_mask
+from forage.core.spaces import allowed, check_bounded, check_discrete, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
-from forage.nn.critics import each_value, several
+from forage.nn.critics import each_value, stack_modules
 from forage.nn.distributions import Actions
 from forage.nn.layers import CNN, Activation, Linear, activation, is_large
-from forage.nn.networks import Style, Torso, input_size
+from forage.nn.networks import NetworkConfig, Torso, input_size
 from forage.ops import returns
 from forage.ops.episodes import alive
-from forage.ops.every import alike, when
+from forage.ops.every import run_if, shared_by_seeds
 from forage.ops.minibatches import weighted_mean
-from forage.ops.optimiser import Optimiser, named
-from forage.ops.rows import standardised
-from forage.ops.shift import shifted
+from forage.ops.optimiser import Optimiser, make_named_optimiser
+from forage.ops.rows import standardise_rows
+from forage.ops.shift import shift_picture
 from forage.ops.two_hot import symexp, two_hot
 
 
@@ -87,7 +87,7 @@ class Dense(equinox.Module):
         return self.layers[-1](x)
 
     def activated(self, x: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
-        return activation(self.activation)(standardised(x, 1e-5))
+        return activation(self.activation)(standardise_rows(x, 1e-5))
 
 
 class Foresight(NamedTuple):
@@ -113,8 +113,8 @@ class Encoder(equinox.Module):
 
     def __init__(self, key: Key[Array, ""], spec: Spec, agent: MRQ):
         keys = jax.random.split(key, 5)
-        space, hidden, latent = seen(spec.observation_space), (agent.hidden_size,) * 2, agent.latent_size
-        style = Style(agent.activation, False, agent.encoder)
+        space, hidden, latent = observation_part(spec.observation_space), (agent.hidden_size,) * 2, agent.latent_size
+        style = NetworkConfig(agent.activation, False, agent.encoder)
         self.torso = Torso(keys[0], spec.observation_space, (), style, dense=False)
         convolves = isinstance(self.torso.body, CNN)
         self.state = Dense(keys[1], (self.torso.size, *(() if convolves else hidden), latent), agent.activation)
@@ -134,7 +134,7 @@ class Encoder(equinox.Module):
         assert isinstance(self.torso.body, CNN)
         axes = self.torso.body.picture.axes
         by = self.shift - jax.random.randint(key, (len(images), 2), 0, 2 * self.shift + 1)
-        return jax.vmap(lambda image, by: shifted(image, by, axes))(images, by)
+        return jax.vmap(lambda image, by: shift_picture(image, by, axes))(images, by)
 
     def pairs(
         self, states: Float[Array, "rows latent"], actions: Float[Array, "rows dimensions"]
@@ -327,7 +327,7 @@ class MRQ(Agent):
         check = check_bounded if isinstance(spec.action_space, spaces.Box) else check_discrete
         check("MR.Q", spec)
         Actions.of(spec.action_space)
-        input_size(seen(spec.observation_space))
+        input_size(observation_part(spec.observation_space))
         least = self.segment * self.num_envs
         if self.learning_starts < least:
             raise ForageError(
@@ -338,7 +338,7 @@ class MRQ(Agent):
     def init(self, key: Key[Array, ""], spec: Spec) -> MRQState:
         keys = jax.random.split(key, 3)
         encoder, actor = Encoder(keys[0], spec, self), Actor(keys[1], spec, self)
-        critics = several(lambda k: Critic(k, self), keys[2])
+        critics = stack_modules(lambda k: Critic(k, self), keys[2])
         nothing = Tally(jnp.float32(0), jnp.float32(0), jnp.bool_(False))
         return MRQState(
             encoder,
@@ -356,13 +356,13 @@ class MRQ(Agent):
         )
 
     def descent(self) -> Optimiser:
-        return named(self.optimiser, self.learning_rate)
+        return make_named_optimiser(self.optimiser, self.learning_rate)
 
     def critic_descent(self) -> Optimiser:
-        return named(self.optimiser, self.learning_rate, self.max_gradient_norm)
+        return make_named_optimiser(self.optimiser, self.learning_rate, self.max_gradient_norm)
 
     def encoder_descent(self) -> Optimiser:
-        return named(self.optimiser, self.encoder_learning_rate)
+        return make_named_optimiser(self.optimiser, self.encoder_learning_rate)
 
     def points(self) -> Float[Array, " bins"]:
         """Return the points that rewards are shares of."""
@@ -417,7 +417,7 @@ class MRQ(Agent):
 
     def place(self, state: MRQState) -> Int[Array, ""]:
         """Return the number of updates since targets were copied, which is the same for all seeds that run together."""
-        return alike(state.updates) % (2 * self.target_interval)
+        return shared_by_seeds(state.updates) % (2 * self.target_interval)
 
     def learn(
         self, state: MRQState, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -438,13 +438,13 @@ class MRQ(Agent):
             )
             return *self.encoder_descent().step(gradient, optimiser, encoder), parts
 
-        encoder, encoder_optimiser, parts = when(encodes, encode, (state.encoder, state.encoder_optimiser, told[0]))
+        encoder, encoder_optimiser, parts = run_if(encodes, encode, (state.encoder, state.encoder_optimiser, told[0]))
         state = state._replace(encoder=encoder, encoder_optimiser=encoder_optimiser)
 
         # Critics and actor
         moved = state.actor, state.critics, state.actor_optimiser, state.critic_optimiser
         turn = lambda carry: self.improve(carry[0], state, experience, action, batch.weight, key)  # noqa: E731
-        moved, found, error = when(~encodes, turn, (moved, *told[1:]))
+        moved, found, error = run_if(~encodes, turn, (moved, *told[1:]))
         actor, critics, actor_optimiser, critic_optimiser = moved
         state = state._replace(
             actor=actor, critics=critics, actor_optimiser=actor_optimiser, critic_optimiser=critic_optimiser
@@ -458,7 +458,7 @@ class MRQ(Agent):
     def renewed(self, state: MRQState, due: Bool[Array, ""]) -> MRQState:
         """Copy the networks to their targets and update the scale of rewards, if `due`."""
         networks = Networks(state.encoder, state.actor, state.critics)
-        target = when(due, lambda _: networks, state.target)
+        target = run_if(due, lambda _: networks, state.target)
         known = jnp.where(state.tally.count > 0, state.tally.reward, state.drawn.reward)
         return state._replace(
             target=target,

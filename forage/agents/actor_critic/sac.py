@@ -21,16 +21,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.agents.actor_critic.base import ActorCritic, CriticKeys, every
+from forage.agents.actor_critic.base import ActorCritic, CriticKeys, run_every
 from forage.core import prng
 from forage.core.ports import Metrics, State
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport
-from forage.nn.distributions import Actions, SquashedGaussian, between
-from forage.nn.dormant import Follower, Units, units_of
-from forage.nn.networks import Linear, Style, Torso
-from forage.nn.normalise import Norms, normalised, norms_for
-from forage.nn.state_noise import log_deviation, standardised
+from forage.nn.distributions import Actions, SquashedGaussian, squash_to
+from forage.nn.dormant import NextLayer, Units, units_of
+from forage.nn.networks import Linear, NetworkConfig, Torso
+from forage.nn.normalise import Norms, apply_norm, norms_for
+from forage.nn.state_noise import log_deviation, standardise_noise
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, blend
 
@@ -55,7 +55,7 @@ class Actor(equinox.Module):
         key: Key[Array, ""],
         spec: Spec,
         hidden_sizes: tuple[int, ...],
-        style: Style,
+        style: NetworkConfig,
         squashed: bool = False,
         log_std: Any = None,
     ):
@@ -85,12 +85,12 @@ class Actor(equinox.Module):
             mean = jnp.clip(self.head(features), -2.0, 2.0)  # the bounds of the authors' code for gSDE
             return SquashedGaussian(mean, log_deviation(self.log_std, features))
         mean, log_std = jnp.split(self.head(features), 2, axis=1)
-        return SquashedGaussian(mean, between(log_std, *SQUASHED) if self.squashed else jnp.clip(log_std, *CUT))
+        return SquashedGaussian(mean, squash_to(log_std, *SQUASHED) if self.squashed else jnp.clip(log_std, *CUT))
 
     def units(self, observation: PyTree[Array]) -> list[Units]:
         """Return the units of all layers but the last, of a batch."""
         outputs = jax.vmap(self.torso.activations)(observation)
-        return units_of(self.torso.body, outputs, lambda n: n.torso.body, (Follower(lambda n: n.head),))
+        return units_of(self.torso.body, outputs, lambda n: n.torso.body, (NextLayer(lambda n: n.head),))
 
 
 class SACState(NamedTuple):
@@ -164,13 +164,13 @@ class SAC(ActorCritic):
         explore: bool,
         noise: Float[Array, "*noise"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        observation = normalised(state.norm, observation)
+        observation = apply_norm(state.norm, observation)
         features = jax.vmap(state.actor.torso)(jax.tree.map(lambda x: x[None], observation))
         policy = jax.tree.map(lambda x: x[0], state.actor.policies(features))
         if noise is None:
             noise = jax.random.normal(key, policy.mean.shape)
         elif state.actor.log_std is not None:
-            noise = standardised(state.actor.log_std, features[0], noise)
+            noise = standardise_noise(state.actor.log_std, features[0], noise)
         action = policy.from_noise(noise)[0] if explore else policy.mode()
         return state.actor.actions.to_box(action), hidden, ()
 
@@ -179,7 +179,7 @@ class SAC(ActorCritic):
         return state.actor(observation)
 
     def log_probability(self, state: State, observation: PyTree[Array], action: PyTree[Array]) -> Float[Array, " row"]:
-        policy = self.exploring(state, jax.vmap(lambda o: normalised(state.norm, o))(observation))
+        policy = self.exploring(state, jax.vmap(lambda o: apply_norm(state.norm, o))(observation))
         unit = jax.vmap(state.actor.actions.heard)(action)
         before = jnp.arctanh(jnp.clip(unit, -EDGE, EDGE))
         return policy.from_noise((before - policy.mean) / jnp.exp(policy.log_std))[1]
@@ -216,7 +216,7 @@ class SAC(ActorCritic):
         temperature = jnp.exp(state.log_temperature)
         turn = lambda both: self.improve(both[0], now.observation, noise, now.counts, keys)  # noqa: E731
         nothing = {"actor_loss": jnp.float32(0), "entropy": jnp.float32(0)}
-        state, told = every(self.policy_delay, state.updates, turn, (state, nothing))
+        state, told = run_every(self.policy_delay, state.updates, turn, (state, nothing))
         # Of a delayed policy these are zero in between: times the delay, so that their mean over updates is right.
         told = {name: self.policy_delay * value for name, value in told.items()}
         state = self.follow(state)

@@ -23,9 +23,9 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import Agent, Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_discrete, seen, split_mask
+from forage.core.spaces import check_discrete, observation_part, split_mask
 from forage.core.types import Batch, Clock, Spec
-from forage.nn.critics import CriticReport, each_value, several, squared_error
+from forage.nn.critics import CriticReport, each_value, squared_error, stack_modules
 from forage.nn.distributions import Actions, Categorical
 from forage.nn.networks import Linear, Torso, input_size
 from forage.ops.minibatches import weighted_mean
@@ -84,12 +84,12 @@ class SACDiscrete(Agent):
     def check(self, spec: Spec) -> None:
         check_discrete("SAC-discrete", spec)
         Actions.of(spec.action_space)
-        input_size(seen(spec.observation_space))
+        input_size(observation_part(spec.observation_space))
 
     def init(self, key: Key[Array, ""], spec: Spec) -> SACDiscreteState:
         actor_key, critic_key = jax.random.split(key)
         actor = ActionScores(actor_key, spec, self.hidden_sizes)
-        critics = several(lambda k: ActionScores(k, spec, self.hidden_sizes), critic_key)
+        critics = stack_modules(lambda k: ActionScores(k, spec, self.hidden_sizes), critic_key)
         log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
         optimiser = self.optimiser()
         optimisers = optimiser.init(actor), optimiser.init(critics), optimiser.init(log_temperature)

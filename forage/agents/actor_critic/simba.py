@@ -20,7 +20,7 @@ import optax
 from forage.agents.actor_critic.sac import SAC
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
-from forage.ops.optimiser import Optimiser, named
+from forage.ops.optimiser import Optimiser, make_named_optimiser
 
 
 class SimBa(SAC):
@@ -58,4 +58,4 @@ class SimBa(SAC):
         return self.bounded_steps(Optimiser(optax.adamw(self.learning_rate, weight_decay=self.weight_decay)))
 
     def temperature_descent(self) -> Optimiser:
-        return named(self.optimiser, self.learning_rate)
+        return make_named_optimiser(self.optimiser, self.learning_rate)

@@ -38,7 +38,7 @@ from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, Atoms, CriticReport, each_value
 from forage.nn.distributions import Actions
 from forage.nn.hypersphere import SphereHead
-from forage.nn.networks import Style, Torso
+from forage.nn.networks import NetworkConfig, Torso
 from forage.nn.normalise import Norms, RunningNorm
 from forage.ops.two_hot import two_hot
 
@@ -58,7 +58,9 @@ class Heads(equinox.Module):
 class Actor(sac.Actor):
     """Squashed Gaussians with heads that are on the sphere as well."""
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: Style, squashed: bool):
+    def __init__(
+        self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: NetworkConfig, squashed: bool
+    ):
         torso_key, mean_key, std_key = jax.random.split(key, 3)
         self.actions = Actions.of(spec.action_space)
         self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
@@ -156,21 +158,21 @@ class SimBaV2(SAC):
         return Atoms(self.atoms, -self.limit, self.limit)
 
     def make_critic(
-        self, key: Key[Array, ""], spec: Spec, dimensions: int, style: Style, outputs: int, bins: Any
+        self, key: Key[Array, ""], spec: Spec, dimensions: int, style: NetworkConfig, outputs: int, bins: Any
     ) -> ActionValue:
         return super().make_critic(key, spec, dimensions, style, outputs, self.places)
 
     @property
-    def looks_at_data(self) -> bool:
+    def needs_whole_dataset(self) -> bool:
         return self.normalise_observation or self.scale_reward
 
-    def primed(self, state: State, data: Experience) -> State:
+    def init_from_dataset(self, state: State, data: Experience) -> State:
         if self.scale_reward:
             raise ForageError(
                 "SimBaV2 divides rewards by the returns of what it experiences, which a data set is not; use "
                 "--scale-reward false, and rewards whose returns lie within limit (--rewards scale)."
             )
-        return super().primed(state, data)
+        return super().init_from_dataset(state, data)
 
     def observe(self, state: State, rollout: Experience) -> State:
         state = super().observe(state, rollout)
@@ -179,9 +181,9 @@ class SimBaV2(SAC):
     def truncate(self, state: State) -> State:
         return state._replace(returns=state.returns._replace(running=jnp.zeros_like(state.returns.running)))
 
-    def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
+    def reset_networks(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
         """Reset the networks that are due, but keep the statistics of returns."""
-        later, metrics = super().renew(state, batch, key, spec)
+        later, metrics = super().reset_networks(state, batch, key, spec)
         return later._replace(returns=state.returns), metrics
 
     def read(self, state: State, now: Experience) -> Experience:

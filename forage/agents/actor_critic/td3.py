@@ -20,14 +20,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.agents.actor_critic.base import ActorCritic, CriticKeys, every
+from forage.agents.actor_critic.base import ActorCritic, CriticKeys, run_every
 from forage.core.ports import Metrics, State
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.critics import ActionValue
 from forage.nn.distributions import Actions
-from forage.nn.dormant import Follower, Units, units_of
-from forage.nn.networks import Linear, Style, Torso
-from forage.nn.normalise import Norms, normalised, norms_for
+from forage.nn.dormant import NextLayer, Units, units_of
+from forage.nn.networks import Linear, NetworkConfig, Torso
+from forage.nn.normalise import Norms, apply_norm, norms_for
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
 
@@ -39,7 +39,7 @@ class Actor(equinox.Module):
     head: Linear
     actions: Actions = equinox.field(static=True)
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: Style):
+    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: NetworkConfig):
         torso_key, head_key = jax.random.split(key)
         self.actions = Actions.of(spec.action_space)
         self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
@@ -52,7 +52,7 @@ class Actor(equinox.Module):
     def units(self, observation: PyTree[Array]) -> list[Units]:
         """Return the units of all layers but the last, of a batch."""
         outputs = jax.vmap(self.torso.activations)(observation)
-        return units_of(self.torso.body, outputs, lambda n: n.torso.body, (Follower(lambda n: n.head),))
+        return units_of(self.torso.body, outputs, lambda n: n.torso.body, (NextLayer(lambda n: n.head),))
 
 
 class TD3State(NamedTuple):
@@ -102,7 +102,7 @@ class TD3(ActorCritic):
         explore: bool,
         noise: Float[Array, " dimensions"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        observation = normalised(state.norm, observation)
+        observation = apply_norm(state.norm, observation)
         action = state.actor(jax.tree.map(lambda x: x[None], observation))[0]
         if explore:
             noise = jax.random.normal(key, action.shape) if noise is None else noise
@@ -159,7 +159,7 @@ class TD3(ActorCritic):
         count = state.updates + 1
         slow = (state.actor, state.actor_optimiser, state.target_actor, state.target_critics)
         turn = lambda slow: self.delayed(slow, state, critics, observation, counts, action)  # noqa: E731
-        actor, actor_optimiser, target_actor, target_critics = every(self.policy_delay, count, turn, slow)
+        actor, actor_optimiser, target_actor, target_critics = run_every(self.policy_delay, count, turn, slow)
         return state._replace(
             actor=actor,
             critics=critics,

@@ -24,7 +24,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.ports import Evolver
-from forage.core.spaces import seen, split_mask
+from forage.core.spaces import observation_part, split_mask
 from forage.core.types import Clock, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.networks import Linear, Torso, input_size
@@ -82,7 +82,7 @@ class OpenES(Evolver):
                 f"that {2 * self.episodes} divides, not {self.num_envs}."
             )
         Actions.of(spec.action_space)
-        input_size(seen(spec.observation_space))
+        input_size(observation_part(spec.observation_space))
 
     def init(self, key: Key[Array, ""], spec: Spec) -> OpenESState:
         network = Policy(key, spec, self.hidden_sizes, self.activation)

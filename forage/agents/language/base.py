@@ -21,12 +21,12 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.language import lora
-from forage.nn.language.generate import ALONE, Together, before, last, log_probabilities, write
+from forage.nn.language.generate import ALONE, SharedPrefix, hidden_before_tokens, last, log_probabilities, write
 from forage.nn.language.pretrained import Pretrained, as_pretrained
 from forage.nn.transformer import Transformer
-from forage.ops.optimiser import Optimiser, named
+from forage.ops.optimiser import Optimiser, make_named_optimiser
 from forage.ops.sampling import Sampling
-from forage.ops.tokens.masks import kept
+from forage.ops.tokens.masks import where_mask
 
 LOWEST = 1e-6  # a temperature below it is 0: the most probable token
 
@@ -154,7 +154,7 @@ class LanguageAgent(Agent):
         network = self.pretrained.first()
         reference = network if self.referred else ()
         if self.rank:
-            network = lora.adapted(network, key, self.rank, float(2 * self.rank), lora.ALL)
+            network = lora.add_adapters(network, key, self.rank, float(2 * self.rank), lora.ALL)
         assert isinstance(spec.action_space, Tokens)
         known = jnp.arange(network.architecture.vocabulary) < spec.action_space.vocabulary - 1
         ends = jnp.array(spec.action_space.ends or (1,), jnp.int32) - 1
@@ -162,7 +162,7 @@ class LanguageAgent(Agent):
         return LanguageState(network, self.steps(1.0).init(self.apart(network)[0]), reference, end, known)
 
     def steps(self, learning_rate: Any) -> Optimiser:
-        return named(self.optimiser, learning_rate, self.max_gradient_norm)
+        return make_named_optimiser(self.optimiser, learning_rate, self.max_gradient_norm)
 
     def rate(self, clock: Clock) -> Float[Array, ""]:
         """Return the learning rate, as of the beginning of the rollout, so that the first update uses the full one."""
@@ -236,7 +236,7 @@ class LanguageAgent(Agent):
         return Rows(jnp.maximum(whole - 1, 0), whole != Tokens.PAD, wrote, aux.log_probability, aux.temperature)
 
     def scored(
-        self, network: Transformer, state: LanguageState, rows: Rows, together: Together = ALONE
+        self, network: Transformer, state: LanguageState, rows: Rows, together: SharedPrefix = ALONE
     ) -> tuple[Float[Array, "row new"], Float[Array, "row new"]]:
         """Return the log-probability of each written token, and the entropy of the distribution that it was drawn from.
 
@@ -246,14 +246,14 @@ class LanguageAgent(Agent):
         return log_probabilities(network, rows.tokens, sampling, rows.there, state.known, wanted=new, together=together)
 
     def logits(
-        self, network: Transformer, rows: Rows, together: Together = ALONE
+        self, network: Transformer, rows: Rows, together: SharedPrefix = ALONE
     ) -> Float[Array, "row new vocabulary"]:
         """Return the logits that each token was drawn from, before temperature and truncation.
 
         `together`: as in `scored`.
         """
         new = rows.wrote.shape[1]
-        return network.logits(before(network, rows.tokens, rows.there, wanted=new, together=together)[0])
+        return network.logits(hidden_before_tokens(network, rows.tokens, rows.there, wanted=new, together=together)[0])
 
 
 def warmth(rows: Rows) -> Float[Array, "row new 1"]:
@@ -263,7 +263,7 @@ def warmth(rows: Rows) -> Float[Array, "row new 1"]:
 
 def sizes(advantage: Float[Array, "row #new"], wrote: Bool[Array, "row new"], turns: int) -> Float[Array, " env"]:
     """Return the mean size of the advantages of the tokens that were written in each conversation."""
-    size = jnp.abs(kept(jnp.broadcast_to(advantage, wrote.shape), wrote))
+    size = jnp.abs(where_mask(jnp.broadcast_to(advantage, wrote.shape), wrote))
     total, count = (x.sum(1).reshape(turns, -1).sum(0) for x in (size, wrote))
     return total / jnp.maximum(count, 1)
 

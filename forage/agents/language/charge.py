@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from forage.ops.tokens.masks import kept, token_mean
+from forage.ops.tokens.masks import token_mean, where_mask
 
 CHARGES = ("loss", "answer", "token")
 """Placements of a divergence: in the loss, in the reward of answers, or in that of their tokens."""
@@ -29,7 +29,7 @@ def still_to_come(
     old: Float[Array, "row new"], reference: Float[Array, "row new"], wrote: Bool[Array, "row new"], turns: int
 ) -> Float[Array, "row new"]:
     """Return the sum of prices from each token to the end of its conversation. Rows are turn after turn."""
-    price = kept(old - reference, wrote)
+    price = where_mask(old - reference, wrote)
     rows, new = price.shape
     each = price.reshape(turns, rows // turns, new).swapaxes(0, 1).reshape(rows // turns, turns * new)
     total = jnp.flip(jnp.cumsum(jnp.flip(each, 1), 1), 1)
@@ -58,6 +58,6 @@ def by_token(
         value = value - baseline[:, None]
     if name == "reinforce++":
         mean = token_mean(value, mask)
-        spread = jnp.sum(kept((value - mean) ** 2, mask)) / jnp.maximum(jnp.sum(mask) - 1, 1)
+        spread = jnp.sum(where_mask((value - mean) ** 2, mask)) / jnp.maximum(jnp.sum(mask) - 1, 1)
         value = (value - mean) * jax.lax.rsqrt(spread + epsilon)
     return jnp.where(mask, value, 0.0)

@@ -25,7 +25,7 @@ from jaxtyping import Array, Bool, Float
 from forage.agents.language.base import Rows
 from forage.core.ports import Metrics
 from forage.core.types import GONE, Batch, ForageError
-from forage.ops.tokens.masks import known, token_mean
+from forage.ops.tokens.masks import check_name, token_mean
 from forage.ops.tokens.off_policy import CORRECTIONS, sampler_weight
 
 RULES = (*CORRECTIONS, "uncorrected")
@@ -34,7 +34,7 @@ RULES = (*CORRECTIONS, "uncorrected")
 
 def check_correction(agent: Any, rule: str, floor: Any, ceiling: Any) -> None:
     """Raise `ForageError` for an unknown rule, bounds in the wrong order or an agent without corrections."""
-    known("correction of the sampler", rule, RULES)
+    check_name("correction of the sampler", rule, RULES)
     if not agent.corrects_sampler:
         raise ForageError(
             f"{type(agent).__name__} has a loss that no correction of the sampler is known for; leave out the "

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core.ports import Metrics
-from forage.ops.minibatches import shuffled
+from forage.ops.minibatches import shuffle
 
 Loss = Callable[[Any, Any, Bool[Array, ""]], tuple[Float[Array, ""], Metrics]]
 FIRST = ("first_ratio", "sampler_gap")
@@ -42,7 +42,7 @@ def descend(
         return optimiser.step(gradient, inner, learned), metrics
 
     def order(key: Key[Array, ""]) -> Array:
-        return jnp.arange(count) if minibatches == 1 else shuffled(jax.random.bits(key, (count,)))
+        return jnp.arange(count) if minibatches == 1 else shuffle(jax.random.bits(key, (count,)))
 
     orders = jax.vmap(order)(jax.random.split(key, epochs)).reshape(epochs * minibatches, -1)
     first = jnp.arange(len(orders)) == 0

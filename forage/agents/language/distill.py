@@ -14,7 +14,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 from forage.nn.language.pretrained import Pretrained, as_pretrained
 from forage.nn.transformer import Transformer
-from forage.ops.tokens.masks import known
+from forage.ops.tokens.masks import check_name
 from forage.ops.tokens.supervised import DIRECTIONS, distillation
 
 OVER = ("tokens", "vocabulary")
@@ -58,8 +58,8 @@ class Distill(GRPO):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        known("sum of a divergence", self.over, OVER)
-        known("direction of distillation", self.direction, DIRECTIONS)
+        check_name("sum of a divergence", self.over, OVER)
+        check_name("direction of distillation", self.direction, DIRECTIONS)
         if self.charged != "loss" or not self.divergence > 0:
             raise ForageError("A teacher counts in the loss; leave out charged, and give a divergence above 0.")
         assert isinstance(self.teacher, Pretrained)

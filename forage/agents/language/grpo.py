@@ -43,7 +43,7 @@ from forage.agents.language.descent import descend
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, OUTCOME, Batch, Clock, Experience, ForageError, Replay, Spec
-from forage.nn.language.generate import ALONE, Together
+from forage.nn.language.generate import ALONE, SharedPrefix
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.advantages import (
     ADVANTAGES,
@@ -56,7 +56,7 @@ from forage.ops.tokens.advantages import (
 from forage.ops.tokens.divergence import ESTIMATORS, kl_estimate, kl_loss
 from forage.ops.tokens.lengths import overlong
 from forage.ops.tokens.losses import LOSSES, high_entropy
-from forage.ops.tokens.masks import AGGREGATIONS, aggregate, kept, known, token_mean
+from forage.ops.tokens.masks import AGGREGATIONS, aggregate, check_name, token_mean, where_mask
 
 
 class Lesson(NamedTuple):
@@ -181,12 +181,12 @@ class GRPO(LanguageAgent):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        known("advantage of groups", self.advantage, ADVANTAGES)
-        known("loss of tokens", self.loss, LOSSES)
-        known("aggregation", self.aggregation, AGGREGATIONS)
-        known("rule for groups of one reward", self.alike, GROUPS)
-        known("estimator of the divergence", self.divergence_estimator, ESTIMATORS)
-        known("place of the divergence", self.charged, CHARGES)
+        check_name("advantage of groups", self.advantage, ADVANTAGES)
+        check_name("loss of tokens", self.loss, LOSSES)
+        check_name("aggregation", self.aggregation, AGGREGATIONS)
+        check_name("rule for groups of one reward", self.alike, GROUPS)
+        check_name("estimator of the divergence", self.divergence_estimator, ESTIMATORS)
+        check_name("place of the divergence", self.charged, CHARGES)
         self.check_estimator()
         if self.correction is not None:
             check_correction(self, self.correction, self.correction_floor, self.correction_ceiling)
@@ -347,7 +347,7 @@ class GRPO(LanguageAgent):
         """Return the log-probability of each token, scored as many rows at once as an update learns from."""
         return self.mapped(lambda part: self.scored(network, state, part, self.together(part))[0], rows)
 
-    def together(self, rows: Rows) -> Together:
+    def together(self, rows: Rows) -> SharedPrefix:
         """Return the prefix that rows share, so that the model reads it once for all of them.
 
         Where rows are a rollout in its order, that is the prompt of a group, or, of conversations of several turns, all
@@ -357,7 +357,7 @@ class GRPO(LanguageAgent):
         in_order = self.whole_episodes and self.minibatches == 1
         if not in_order or len(rows.tokens) != self.num_envs * self.rollout_length:
             return ALONE
-        return Together(turns=self.rollout_length) if self.rollout_length > 1 else Together(prompts=self.group)
+        return SharedPrefix(turns=self.rollout_length) if self.rollout_length > 1 else SharedPrefix(prompts=self.group)
 
     def mapped(self, function: Callable[[Rows], Array], rows: Rows) -> Array:
         """Apply a function to all rows, in batches of the size of an update."""
@@ -423,7 +423,7 @@ class GRPO(LanguageAgent):
         now, _, _, mask = scores
         if self.charged == "loss":
             return kl_loss(now, lesson.reference, mask, self.divergence_estimator)
-        return kl_estimate(kept(now, mask) - kept(lesson.reference, mask), self.divergence_estimator)
+        return kl_estimate(where_mask(now, mask) - where_mask(lesson.reference, mask), self.divergence_estimator)
 
     def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
         """Return the loss of tokens as one number, and metrics of it."""

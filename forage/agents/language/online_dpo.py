@@ -16,7 +16,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.advantages import all_alike
-from forage.ops.tokens.masks import known, sequence_sum
+from forage.ops.tokens.masks import check_name, sequence_sum
 from forage.ops.tokens.preferences import PREFERENCES, kto, kto_baseline
 
 MEANS = ("ipo", "simpo")
@@ -81,7 +81,7 @@ class OnlineDPO(LanguageAgent):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        known("loss of preferences", self.preference, PREFERENCES)
+        check_name("loss of preferences", self.preference, PREFERENCES)
         pairs = self.num_envs // self.group_size
         if pairs % self.minibatches:
             raise ForageError(

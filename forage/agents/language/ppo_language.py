@@ -14,11 +14,11 @@ from forage.agents.language.descent import descend
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, Batch, Clock, Spec
-from forage.nn.language.generate import before
+from forage.nn.language.generate import hidden_before_tokens
 from forage.nn.transformer import Transformer
 from forage.ops.optimiser import Optimiser
-from forage.ops.tokens.losses import clipped
-from forage.ops.tokens.masks import kept, token_mean
+from forage.ops.tokens.losses import clipped_loss
+from forage.ops.tokens.masks import token_mean, where_mask
 
 
 class Critic(NamedTuple):
@@ -29,7 +29,7 @@ class Critic(NamedTuple):
 
     def value(self, rows: Rows) -> Float[Array, "row new"]:
         """Return the value before each token that was written, in float32."""
-        hidden, _ = before(self.network, rows.tokens, rows.there, wanted=rows.wrote.shape[1])
+        hidden, _ = hidden_before_tokens(self.network, rows.tokens, rows.there, wanted=rows.wrote.shape[1])
         return hidden.astype(jnp.float32) @ self.head
 
 
@@ -153,7 +153,7 @@ class PPOLanguage(LanguageAgent):
         parts = jax.tree.map(lambda x: x.reshape(self.minibatches, -1, *x.shape[1:]), rows)
         old, first, value = (x.reshape(-1, x.shape[-1]) for x in jax.lax.map(seen, parts))
         turns = self.rollout_length
-        price = self.divergence * kept(old - first, rows.wrote)
+        price = self.divergence * where_mask(old - first, rows.wrote)
         advantage = along(
             conversation(at_last(batch.experience.reward.reshape(-1), rows.wrote), turns),
             conversation(price, turns),
@@ -182,7 +182,7 @@ class PPOLanguage(LanguageAgent):
         now, entropy = self.scored(network, self.plain(state), rows)
         old = jnp.where(first, jax.lax.stop_gradient(now), lesson.old)
         mask = rows.wrote & (lesson.weight > 0)[:, None]
-        policy = token_mean(clipped(now, old, lesson.advantage, mask, low=self.clip, high=self.clip), mask)
+        policy = token_mean(clipped_loss(now, old, lesson.advantage, mask, low=self.clip, high=self.clip), mask)
         value = critic.value(rows)
         near = lesson.value + jnp.clip(value - lesson.value, -self.value_clip, self.value_clip)
         error = jnp.maximum((value - lesson.target) ** 2, (near - lesson.target) ** 2) / 2

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from forage.agents.language.grpo import GRPO
 from forage.core.ranges import Ranges
 from forage.core.types import ForageError, Spec
-from forage.ops.tokens.masks import known
+from forage.ops.tokens.masks import check_name
 from forage.ops.tokens.supervised import SELECTIONS, selection
 
 
@@ -40,7 +40,7 @@ class RAFT(GRPO):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        known("selection of answers", self.selection, SELECTIONS)
+        check_name("selection of answers", self.selection, SELECTIONS)
         if self.advantage != "none" or self.charged != "loss":
             raise ForageError("RAFT learns alike from all answers that it chooses; leave out advantage and charged.")
 

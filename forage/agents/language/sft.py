@@ -14,7 +14,7 @@ from forage.agents.language.descent import descend
 from forage.core.ports import Metrics
 from forage.core.types import Batch, Clock, Spec
 from forage.nn.transformer import Transformer
-from forage.ops.tokens.masks import AGGREGATIONS, aggregate, known, token_mean
+from forage.ops.tokens.masks import AGGREGATIONS, aggregate, check_name, token_mean
 from forage.ops.tokens.supervised import cross_entropy
 
 
@@ -38,7 +38,7 @@ class SFT(LanguageAgent):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        known("aggregation of supervised learning", self.aggregation, [x for x in AGGREGATIONS if x != "constant"])
+        check_name("aggregation of supervised learning", self.aggregation, [x for x in AGGREGATIONS if x != "constant"])
 
     def learn(
         self, state: LanguageState, batch: Batch, clock: Clock, key: Key[Array, ""]

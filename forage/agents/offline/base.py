@@ -12,10 +12,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.ports import Agent, State
-from forage.core.spaces import check_bounded, seen, split_mask
+from forage.core.spaces import check_bounded, observation_part, split_mask
 from forage.core.types import Experience, Spec
 from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
-from forage.nn.networks import Linear, Style, Torso, input_size
+from forage.nn.networks import Linear, NetworkConfig, Torso, input_size
 
 LEAST_LOG_STD, MOST_LOG_STD = -5.0, 2.0  # of the authors' code of implicit Q-learning
 
@@ -39,7 +39,7 @@ class Policy(equinox.Module):
     log_std: Float[Array, " dimensions"] | None
     actions: Actions = equinox.field(static=True)
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: Style):
+    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: NetworkConfig):
         torso_key, head_key = jax.random.split(key)
         self.actions = Actions.of(spec.action_space)
         self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
@@ -91,7 +91,7 @@ class OfflineAgent(Agent):
         if isinstance(spec.action_space, gymnasium.spaces.Box):
             check_bounded(type(self).__name__, spec, self.offline)
         Actions.of(spec.action_space)
-        input_size(seen(spec.observation_space))
+        input_size(observation_part(spec.observation_space))
 
     def act(
         self,

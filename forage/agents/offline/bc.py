@@ -33,8 +33,8 @@ from forage.agents.offline.iql import Value
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, Label, ReturnRule, Spec
-from forage.nn.networks import Style
-from forage.ops.optimiser import Optimiser, named
+from forage.nn.networks import NetworkConfig
+from forage.ops.optimiser import Optimiser, make_named_optimiser
 
 
 class BCState(NamedTuple):
@@ -64,10 +64,10 @@ class BC(OfflineAgent):
     discount: float = 0.99  # worth of a reward one step later, in the returns that weights are made of
 
     def init(self, key: Key[Array, ""], spec: Spec) -> BCState:
-        policy = Policy(key, spec, self.hidden_sizes, Style.of(self))
+        policy = Policy(key, spec, self.hidden_sizes, NetworkConfig.of(self))
         if not self.weighted:
             return BCState(policy, self.descent().init(policy))
-        value = Value(jax.random.fold_in(key, 1), spec, self.hidden_sizes, Style.of(self))
+        value = Value(jax.random.fold_in(key, 1), spec, self.hidden_sizes, NetworkConfig.of(self))
         return BCState(policy, self.descent().init(policy), value, self.descent().init(value))
 
     @property
@@ -83,7 +83,7 @@ class BC(OfflineAgent):
         return self.best
 
     def descent(self) -> Optimiser:
-        return named(self.optimiser, self.learning_rate)
+        return make_named_optimiser(self.optimiser, self.learning_rate)
 
     def learn(
         self, state: BCState, batch: Batch, clock: Clock, key: Key[Array, ""]

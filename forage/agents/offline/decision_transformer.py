@@ -37,15 +37,15 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from forage.agents.offline.base import OfflineAgent, best_return
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import example, seen, split_mask
+from forage.core.spaces import example, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.layers import Linear, Norm
-from forage.nn.networks import Style, Torso
-from forage.nn.normalise import Norms, normalised, norms_of, read_after, updated
+from forage.nn.networks import NetworkConfig, Torso
+from forage.nn.normalise import Norms, apply_norm, input_space, norms_of, update_norms
 from forage.nn.vector_transformer import Shape, VectorTransformer
 from forage.ops.episodes import alive
-from forage.ops.optimiser import Optimiser, named
+from forage.ops.optimiser import Optimiser, make_named_optimiser
 
 UNKNOWN_LENGTH = 1000  # steps that are told apart where an environment has no horizon: the authors' for MuJoCo
 
@@ -73,7 +73,7 @@ class SequencePolicy(equinox.Module):
     head: Linear
     actions: Actions = equinox.field(static=True)
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, shape: Shape, length: int, style: Style):
+    def __init__(self, key: Key[Array, ""], spec: Spec, shape: Shape, length: int, style: NetworkConfig):
         keys = jax.random.split(key, 7)
         self.actions = Actions.of(spec.action_space)
         self.torso = Torso(keys[0], spec.observation_space, (), style)
@@ -138,7 +138,7 @@ class DecisionTransformer(OfflineAgent):
 
     stochastic: ClassVar[bool] = False
     acting: ClassVar[str] = "network"
-    hears_rewards: ClassVar[bool] = True
+    return_conditioned: ClassVar[bool] = True
 
     target_return: float | None = None  # sum of rewards that it is asked for in each episode; none: the highest of a
     # whole episode of the data
@@ -184,24 +184,24 @@ class DecisionTransformer(OfflineAgent):
         return "target_return=NUMBER" if self.target_return is None else ""
 
     def init(self, key: Key[Array, ""], spec: Spec) -> DecisionTransformerState:
-        norm = norms_of(seen(spec.observation_space), maps=True) if self.normalise_observation else None
+        norm = norms_of(observation_part(spec.observation_space), maps=True) if self.normalise_observation else None
         read = (
             spec
             if norm is None
-            else dataclasses.replace(spec, observation_space=read_after(spec.observation_space, norm))
+            else dataclasses.replace(spec, observation_space=input_space(spec.observation_space, norm))
         )
         length = self.episode_length or spec.horizon or UNKNOWN_LENGTH
-        network = SequencePolicy(key, read, self.shape, length, Style.of(self))
+        network = SequencePolicy(key, read, self.shape, length, NetworkConfig.of(self))
         fresh = self.descent(jnp.int32(0)).init(network)
         return DecisionTransformerState(network, fresh, jnp.int32(0), norm, jnp.float32(1), jnp.float32(0))
 
-    def primed(self, state: DecisionTransformerState, data: Experience) -> DecisionTransformerState:
+    def init_from_dataset(self, state: DecisionTransformerState, data: Experience) -> DecisionTransformerState:
         """Return the state with the data's statistics of returns and observations."""
         assert not isinstance(data.return_to_go, tuple)
         norm = state.norm
         if norm is not None:
             rows = jax.tree.map(lambda x: x[None], split_mask(data.observation)[0])
-            norm = updated(norm, rows, jnp.ones((1, len(data.reward)), bool))
+            norm = update_norms(norm, rows, jnp.ones((1, len(data.reward)), bool))
         best = best_return(data)
         scale = jnp.maximum(jnp.abs(data.return_to_go).max(), 1e-6)
         return state._replace(norm=norm, scale=scale, best=best)
@@ -209,7 +209,7 @@ class DecisionTransformer(OfflineAgent):
     def descent(self, updates: Int[Array, ""]) -> Optimiser:
         """Return the optimiser with the learning rate of this update."""
         rate = self.learning_rate * jnp.minimum((updates + 1) / self.warmup, 1.0)
-        return named(self.optimiser, rate, self.max_gradient_norm)
+        return make_named_optimiser(self.optimiser, rate, self.max_gradient_norm)
 
     def hidden(self, spec: Spec) -> Context:
         """Return an empty context."""
@@ -254,7 +254,7 @@ class DecisionTransformer(OfflineAgent):
         """Return the network's input for a context: the target return, less the rewards earned before each step."""
         target = state.best if self.target_return is None else self.target_return
         time = now.time - self.context + jnp.arange(self.context)
-        observation = jax.vmap(lambda observation: normalised(state.norm, observation))(now.observation)
+        observation = jax.vmap(lambda observation: apply_norm(state.norm, observation))(now.observation)
         return Sequence((target - now.earned) / state.scale, observation, now.action, time, time >= 0)
 
     def acted(self, state: DecisionTransformerState, hidden: Context, action: PyTree[Array]) -> Context:
@@ -271,7 +271,7 @@ class DecisionTransformer(OfflineAgent):
         actions = state.network.actions
         told = Sequence(
             experience.return_to_go / state.scale,
-            jax.vmap(jax.vmap(lambda observation: normalised(state.norm, observation)))(experience.observation),
+            jax.vmap(jax.vmap(lambda observation: apply_norm(state.norm, observation)))(experience.observation),
             jax.vmap(jax.vmap(actions.heard))(experience.action),
             experience.time,
             alive(experience.ended),

@@ -32,9 +32,9 @@ from jaxtyping import Array, Float, Key, PyTree
 from forage.agents.offline.base import OfflineAgent, Policy
 from forage.core.ports import Metrics
 from forage.core.types import Batch, Clock, Experience, Spec
-from forage.nn.critics import ActionValue, CriticReport, each_value, several, squared_error
-from forage.nn.networks import Linear, Style, Torso
-from forage.ops.optimiser import Optimiser, blend, named
+from forage.nn.critics import ActionValue, CriticReport, each_value, squared_error, stack_modules
+from forage.nn.networks import Linear, NetworkConfig, Torso
+from forage.ops.optimiser import Optimiser, blend, make_named_optimiser
 
 
 class Value(equinox.Module):
@@ -43,7 +43,7 @@ class Value(equinox.Module):
     torso: Torso
     head: Linear
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: Style):
+    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: NetworkConfig):
         torso_key, head_key = jax.random.split(key)
         self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
         self.head = Linear(head_key, self.torso.size, 1)
@@ -87,24 +87,24 @@ class IQL(OfflineAgent):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> IQLState:
         policy_key, value_key, critic_key = jax.random.split(key, 3)
-        style, sizes = Style.of(self), self.value_sizes or self.hidden_sizes
+        style, sizes = NetworkConfig.of(self), self.value_sizes or self.hidden_sizes
         policy, value = self.make_policy(policy_key, spec), Value(value_key, spec, sizes, style)
         dimensions = policy.actions.outputs
-        critics = several(lambda k: ActionValue(k, spec.observation_space, dimensions, sizes, style), critic_key)
+        critics = stack_modules(lambda k: ActionValue(k, spec.observation_space, dimensions, sizes, style), critic_key)
         optimisers = (self.descent().init(network) for network in (policy, value, critics))
         return IQLState(policy, value, critics, jax.tree.map(jnp.copy, critics), *optimisers)
 
     def make_policy(self, key: Key[Array, ""], spec: Spec) -> Any:
         """Return the policy: a module with `actions` and `log_probability`, as `Policy` has them."""
-        return Policy(key, spec, self.hidden_sizes, Style.of(self))
+        return Policy(key, spec, self.hidden_sizes, NetworkConfig.of(self))
 
     def descent(self) -> Optimiser:
-        return named(self.optimiser, self.learning_rate)
+        return make_named_optimiser(self.optimiser, self.learning_rate)
 
     def policy_optimiser(self, clock: Clock) -> Optimiser:
         """Return Adam with the policy's learning rate, which falls to zero by half a cosine if it is annealed."""
         share = 0.5 * (1 + jnp.cos(math.pi * clock.fraction)) if self.anneal_policy else 1.0
-        return named(self.optimiser, self.learning_rate * share)
+        return make_named_optimiser(self.optimiser, self.learning_rate * share)
 
     def learn(
         self, state: IQLState, batch: Batch, clock: Clock, key: Key[Array, ""]

@@ -40,7 +40,7 @@ from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.vector_transformer import DEVIATION, Cache, Shape, VectorTransformer
 from forage.ops.episodes import alive
-from forage.ops.optimiser import Optimiser, named
+from forage.ops.optimiser import Optimiser, make_named_optimiser
 
 
 def layout_of(spec: Spec) -> Layout:
@@ -146,7 +146,7 @@ class TrajectoryTransformer(OfflineAgent):
 
     stochastic: ClassVar[bool] = False
     acting: ClassVar[str] = "network"
-    hears_rewards: ClassVar[bool] = True
+    return_conditioned: ClassVar[bool] = True
 
     learning_rate: float = 6e-4  # step size of AdamW, as in the authors' code
     warmup: int = equinox.field(static=True, default=1000)  # updates in which the learning rate rises to its full size;
@@ -214,7 +214,7 @@ class TrajectoryTransformer(OfflineAgent):
         edges, centres = jnp.zeros((size, self.bins + 1)), jnp.zeros((size, self.bins))
         return TrajectoryTransformerState(network, fresh, jnp.int32(0), edges, centres)
 
-    def primed(self, state: TrajectoryTransformerState, data: Experience) -> TrajectoryTransformerState:
+    def init_from_dataset(self, state: TrajectoryTransformerState, data: Experience) -> TrajectoryTransformerState:
         """Return the state with bins that hold equally many numbers of the data, and the mean of each."""
         rows = jax.vmap(lambda one: self.row(state, one))(data)
         ranks = np.linspace(0, len(data.reward) - 1, self.bins + 1, dtype=int)
@@ -254,7 +254,7 @@ class TrajectoryTransformer(OfflineAgent):
     def descent(self, updates: Int[Array, ""]) -> Optimiser:
         """Return the optimiser with the learning rate of this update."""
         rate = self.learning_rate * jnp.minimum((updates + 1) / self.warmup, 1.0)
-        return named(self.optimiser, rate, self.max_gradient_norm)
+        return make_named_optimiser(self.optimiser, rate, self.max_gradient_norm)
 
     def learn(
         self, state: TrajectoryTransformerState, batch: Batch, clock: Clock, key: Key[Array, ""]

@@ -27,13 +27,13 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.policy_gradient.rollouts import cut_short, over_rollout, scan_gru
 from forage.core import prng
-from forage.core.ports import Agent, Judgement, Metrics
-from forage.core.spaces import seen, split_mask
+from forage.core.ports import Agent, Metrics, ValueEstimates
+from forage.core.spaces import observation_part, split_mask
 from forage.core.types import AGENT, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
-from forage.nn.networks import Recall, input_size
-from forage.nn.normalise import Norms, begun, normalised, norms_for, read_after, updated
+from forage.nn.networks import GRUState, input_size
+from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, rmsprop
 from forage.ops.returns import vtrace
@@ -96,17 +96,17 @@ class IMPALA(Agent):
     def check(self, spec: Spec) -> None:
         check_clips(self.clip_rho, self.clip_c)
         Actions.of(spec.action_space)
-        input_size(seen(spec.observation_space))
+        input_size(observation_part(spec.observation_space))
         norms_for(spec, self.normalise_observation)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ImpalaState:
         sizes = Shape(self.hidden_sizes, self.activation, self.memory_size, log_std=self.initial_log_std)
         norm = norms_for(spec, self.normalise_observation)
-        network = ActorCritic(key, read_after(spec.observation_space, norm), spec.action_space, sizes)
+        network = ActorCritic(key, input_space(spec.observation_space, norm), spec.action_space, sizes)
         return ImpalaState(network, self.optimiser(1.0).init(network), norm, jnp.int32(0))
 
     def hidden(self, spec: Spec) -> PyTree[Array]:
-        return Recall.nothing(self.memory_size, Actions.of(spec.action_space).outputs) if self.memory_size else ()
+        return GRUState.nothing(self.memory_size, Actions.of(spec.action_space).outputs) if self.memory_size else ()
 
     def optimiser(self, learning_rate: Any) -> Optimiser:
         return rmsprop(learning_rate, self.rms_decay, self.rms_epsilon, self.max_gradient_norm)
@@ -124,7 +124,7 @@ class IMPALA(Agent):
         noise: Float[Array, "*noise"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         network, before = state.network, hidden
-        observation = normalised(state.norm, observation)
+        observation = apply_norm(state.norm, observation)
         if self.memory_size:
             features = network.remember(hidden, observation)
             hidden = hidden._replace(features=features)
@@ -148,7 +148,7 @@ class IMPALA(Agent):
     def probabilities(self, state: ImpalaState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         if self.memory_size:
             raise ForageError("IMPALA with memory has no probabilities for an observation by itself.")
-        observation = normalised(state.norm, observation)
+        observation = apply_norm(state.norm, observation)
         policy = state.network.policy(state.network.torso(0)(observation), observation)
         if not isinstance(policy, Categorical):
             raise ForageError("IMPALA has probabilities of actions where there is one choice among numbered ones.")
@@ -158,8 +158,8 @@ class IMPALA(Agent):
         self, state: ImpalaState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[ImpalaState, Metrics, Float[Array, " env"]]:
         experience = batch.experience
-        later = updated(state.norm, split_mask(experience.observation)[0], experience.counts)
-        norm = begun(state.norm, later)
+        later = update_norms(state.norm, split_mask(experience.observation)[0], experience.counts)
+        norm = first_statistics(state.norm, later)
 
         # As of the beginning of the newest rollout, so that without a lag the first update uses the full learning rate
         began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)
@@ -200,7 +200,7 @@ class IMPALA(Agent):
         """Apply a network to the whole rollout at once."""
         noted, raw = experience.aux, experience.action
         observation, next_observation = (
-            over_rollout(lambda o: normalised(norm, o))(o)
+            over_rollout(lambda o: apply_norm(norm, o))(o)
             for o in (experience.observation, experience.next_observation)
         )
         action = raw if network.actions.discrete else over_rollout(network.actions.to_unit)(raw)
@@ -213,7 +213,7 @@ class IMPALA(Agent):
             outputs, value, next_value = (x.reshape(*experience.reward.shape, -1) for x in (outputs, value, next_value))
         else:
             features = remembered(network, noted.hidden, observation, experience)
-            after = Recall(features, over_rollout(network.actions.heard)(raw))
+            after = GRUState(features, over_rollout(network.actions.heard)(raw))
             next_features = over_rollout(network.remember)(after, next_observation)
             outputs, value = over_rollout(network.outputs)(features), over_rollout(network.value)(observation, features)
             next_value = over_rollout(network.value)(next_observation, next_features)
@@ -227,18 +227,18 @@ class IMPALA(Agent):
         log_ratio = jnp.where(own, log_probability - noted.log_probability, 0.0)
         return Read(log_probability, entropy, value[..., 0], next_value[..., 0], log_ratio)
 
-    def judge(self, state: ImpalaState, rollout: Experience) -> Judgement:
+    def judge(self, state: ImpalaState, rollout: Experience) -> ValueEstimates:
         """Judge a rollout by V-trace."""
-        later = updated(state.norm, split_mask(rollout.observation)[0], rollout.counts)
-        read = self.read(state.network, begun(state.norm, later), rollout)
+        later = update_norms(state.norm, split_mask(rollout.observation)[0], rollout.counts)
+        read = self.read(state.network, first_statistics(state.norm, later), rollout)
         ahead = jnp.where(rollout.terminated, 0.0, read.next_value)
         td_error = rollout.reward + self.discount * ahead - read.value
         advantage = self.targets(read, rollout)[1]
-        return Judgement(read.value, advantage * rollout.counts, td_error * rollout.counts, read.log_probability)
+        return ValueEstimates(read.value, advantage * rollout.counts, td_error * rollout.counts, read.log_probability)
 
 
 def remembered(
-    network: ActorCritic, hidden: Recall, observation: PyTree[Array], experience: Experience
+    network: ActorCritic, hidden: GRUState, observation: PyTree[Array], experience: Experience
 ) -> Float[Array, "time env memory"]:
     """Return the GRU's state after each observation, from the one stored with the first, by today's network."""
     assert network.gru is not None

@@ -32,16 +32,16 @@ from jaxtyping import Array, Float, Key, PyTree
 from forage.agents.policy_gradient import rollouts
 from forage.agents.policy_gradient.rollouts import Reading, Sequence, cut_short, score_actions
 from forage.core import mesh, prng
-from forage.core.ports import Agent, Judgement, Metrics
+from forage.core.ports import Agent, Metrics, ValueEstimates
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import central, check_bounded, seen, split_mask
+from forage.core.spaces import central, check_bounded, observation_part, split_mask
 from forage.core.types import AGENT, BONUS, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
-from forage.nn.networks import Recall, Style, input_size
-from forage.nn.normalise import Norms, begun, normalised, norms_for, read_after, updated
-from forage.ops.minibatches import shuffled, standardised, weighted_mean
-from forage.ops.optimiser import Optimiser, named
+from forage.nn.networks import GRUState, NetworkConfig, input_size
+from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
+from forage.ops.minibatches import shuffle, standardise, weighted_mean
+from forage.ops.optimiser import Optimiser, make_named_optimiser
 
 METRICS = ("policy_loss", "value_loss", "entropy", "approximate_kl", "clip_fraction")
 
@@ -136,7 +136,7 @@ class PPO(Agent):
             )
         if self.value_sizes and self.memory_size and not self.central_critic:
             raise ForageError("With memory PPO's value reads what the GRU remembers, so leave value_sizes out.")
-        input_size(seen(spec.observation_space))
+        input_size(observation_part(spec.observation_space))
         norms_for(spec, self.normalise_observation)
         if self.central_critic and central(spec.observation_space) is None:
             raise ForageError(
@@ -147,17 +147,17 @@ class PPO(Agent):
     def init(self, key: Key[Array, ""], spec: Spec) -> PPOState:
         streams = 1 + len(self.streams)  # each has a value of its own
         noise = self.state_dependent_noise, self.initial_log_std
-        layers, sees = (self.hidden_sizes, Style.of(self)), (self.memory_size, self.central_critic)
+        layers, sees = (self.hidden_sizes, NetworkConfig.of(self)), (self.memory_size, self.central_critic)
         sizes = Shape(*layers, *sees, streams, *noise, self.value_sizes, self.bang_bang)
         norm = norms_for(spec, self.normalise_observation)
-        network = ActorCritic(key, read_after(spec.observation_space, norm), spec.action_space, sizes)
+        network = ActorCritic(key, input_space(spec.observation_space, norm), spec.action_space, sizes)
         return PPOState(network, self.descent(1.0).init(network), norm)
 
     def hidden(self, spec: Spec) -> PyTree[Array]:
-        return Recall.nothing(self.memory_size, Actions.of(spec.action_space).outputs) if self.memory_size else ()
+        return GRUState.nothing(self.memory_size, Actions.of(spec.action_space).outputs) if self.memory_size else ()
 
     def descent(self, learning_rate: Any) -> Optimiser:
-        return named(self.optimiser, learning_rate, self.max_gradient_norm, epsilon=1e-5, flat=True)
+        return make_named_optimiser(self.optimiser, learning_rate, self.max_gradient_norm, epsilon=1e-5, flat=True)
 
     def act(
         self,
@@ -169,7 +169,7 @@ class PPO(Agent):
         noise: Float[Array, "*noise"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         network, before = state.network, hidden
-        observation = normalised(state.norm, observation)
+        observation = apply_norm(state.norm, observation)
         if self.memory_size:
             features = network.remember(hidden, observation)
             hidden = hidden._replace(features=features)
@@ -194,7 +194,7 @@ class PPO(Agent):
     def probabilities(self, state: PPOState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         if self.memory_size:
             raise ForageError("PPO with memory has no probabilities for an observation by itself.")
-        observation = normalised(state.norm, observation)
+        observation = apply_norm(state.norm, observation)
         policy = state.network.policy(state.network.torso(0)(observation), observation)
         if not isinstance(policy, Categorical):
             raise ForageError("PPO has probabilities of actions where there is one choice among numbered ones.")
@@ -204,7 +204,7 @@ class PPO(Agent):
         self, state: PPOState, observation: PyTree[Array], action: PyTree[Array]
     ) -> Float[Array, " row"]:
         network = state.network
-        observation = jax.vmap(lambda o: normalised(state.norm, o))(observation)
+        observation = jax.vmap(lambda o: apply_norm(state.norm, o))(observation)
         action = action if network.actions.discrete else jax.vmap(network.actions.to_unit)(action)
         return score_actions(network, observation, action, None)[0]
 
@@ -216,8 +216,8 @@ class PPO(Agent):
     ) -> tuple[PPOState, Metrics, Float[Array, " env"]]:
         # The rollout. The statistics that acted also learn, except in the first rollout, which starts without any.
         experience = batch.experience
-        later = updated(state.norm, split_mask(experience.observation)[0], experience.counts)
-        read = self.read(state.network, begun(state.norm, later), experience)
+        later = update_norms(state.norm, split_mask(experience.observation)[0], experience.counts)
+        read = self.read(state.network, first_statistics(state.norm, later), experience)
 
         # Advantages and value targets
         by_agent, counts = (x.astype(jnp.float32) for x in (experience.source == AGENT, experience.counts))
@@ -262,7 +262,7 @@ class PPO(Agent):
             return observation, self.normalise(cut), sequence
 
         def epoch(carry, bits):
-            order = shuffled(bits)
+            order = shuffle(bits)
             if mesh.ways() > 1:  # cut one minibatch at a time, so that no device ever has more of the others' rollout
                 one = lambda carry, part: step(carry, jax.tree.map(lambda x: x[0], minibatches(part, 1)))  # noqa: E731
                 return jax.lax.scan(one, carry, order.reshape(self.minibatches, -1))
@@ -276,7 +276,7 @@ class PPO(Agent):
 
     def normalise(self, cut: Targets) -> Targets:
         """Return minibatches with standardised advantages, 0 for others' actions, and counts of mean 1."""
-        advantage = standardised(cut.advantage, cut.by_agent) if self.normalise_advantage else cut.advantage
+        advantage = standardise(cut.advantage, cut.by_agent) if self.normalise_advantage else cut.advantage
         assert cut.counts is not None
         counts = cut.counts / jnp.maximum(cut.counts.mean(tuple(range(1, cut.counts.ndim)), keepdims=True), 1e-8)
         return cut._replace(advantage=advantage * cut.by_agent, counts=counts)
@@ -297,13 +297,13 @@ class PPO(Agent):
         """Apply the network that acted to the whole rollout at once, including the values of next observations."""
         return rollouts.read_rollout(network, norm, experience)
 
-    def judge(self, state: PPOState, rollout: Experience) -> Judgement:
+    def judge(self, state: PPOState, rollout: Experience) -> ValueEstimates:
         """Judge a rollout by the network that acted in it. Values and advantages of several streams are `joined`."""
-        later = updated(state.norm, split_mask(rollout.observation)[0], rollout.counts)
-        read = self.read(state.network, begun(state.norm, later), rollout)
+        later = update_norms(state.norm, split_mask(rollout.observation)[0], rollout.counts)
+        read = self.read(state.network, first_statistics(state.norm, later), rollout)
         advantage = self.joined(state, self.estimates(rollout, read)[0])
         td_error = self.joined(state, self.advantages(rollout, read.value, read.next_value, 0.0)) * rollout.counts
-        return Judgement(self.joined(state, read.value), advantage, td_error, read.log_probability)
+        return ValueEstimates(self.joined(state, read.value), advantage, td_error, read.log_probability)
 
     def advantages(
         self,

@@ -34,12 +34,12 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 from forage.agents.policy_gradient.rollouts import over_rollout
 from forage.core import prng
 from forage.core.ports import Agent, Metrics
-from forage.core.spaces import seen, split_mask
+from forage.core.spaces import observation_part, split_mask
 from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
 from forage.nn.networks import input_size
-from forage.nn.normalise import Norms, begun, normalised, norms_for, read_after, updated
+from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
 from forage.ops.episodes import finished, group_relative, groups, leave_one_out, spread, whole_returns
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, adam
@@ -95,13 +95,13 @@ class Reinforce(Agent):
                 f"it a rollout_length of {spec.horizon} or more, not {self.rollout_length}."
             )
         Actions.of(spec.action_space)
-        input_size(seen(spec.observation_space))
+        input_size(observation_part(spec.observation_space))
         norms_for(spec, self.normalise_observation)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ReinforceState:
         sizes = Shape(self.hidden_sizes, self.activation, log_std=self.initial_log_std)
         norm = norms_for(spec, self.normalise_observation)
-        network = ActorCritic(key, read_after(spec.observation_space, norm), spec.action_space, sizes)
+        network = ActorCritic(key, input_space(spec.observation_space, norm), spec.action_space, sizes)
         return ReinforceState(network, self.optimiser(1.0).init(network), norm)
 
     def optimiser(self, learning_rate: Any) -> Optimiser:
@@ -109,7 +109,7 @@ class Reinforce(Agent):
 
     def policy(self, state: ReinforceState, observation: PyTree[Array]) -> Distribution:
         """Return the distribution of actions for an observation."""
-        observation = normalised(state.norm, observation)
+        observation = apply_norm(state.norm, observation)
         return state.network.policy(state.network.torso(0)(observation), observation)
 
     def act(
@@ -145,9 +145,9 @@ class Reinforce(Agent):
     ) -> tuple[ReinforceState, Metrics, Float[Array, " env"]]:
         experience = batch.experience
         # The statistics that acted also learn, except in the first rollout, which starts without any.
-        later = updated(state.norm, split_mask(experience.observation)[0], experience.counts)
-        norm = begun(state.norm, later)
-        observation = over_rollout(lambda o: normalised(norm, o))(experience.observation)
+        later = update_norms(state.norm, split_mask(experience.observation)[0], experience.counts)
+        norm = first_statistics(state.norm, later)
+        observation = over_rollout(lambda o: apply_norm(norm, o))(experience.observation)
         action = experience.action
         if not state.network.actions.discrete:
             action = over_rollout(state.network.actions.to_unit)(action)

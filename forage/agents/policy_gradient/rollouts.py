@@ -11,8 +11,8 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from forage.core import mesh
 from forage.core.types import Experience
 from forage.nn.actor_critic import ActorCritic
-from forage.nn.networks import GRU, Recall
-from forage.nn.normalise import Norms, normalised
+from forage.nn.networks import GRU, GRUState
+from forage.nn.normalise import Norms, apply_norm
 from forage.ops.returns import gae
 
 Tree = TypeVar("Tree")
@@ -135,7 +135,7 @@ def score_actions(
 def read_rollout(network: ActorCritic, norm: Norms, experience: Experience) -> Reading:
     """Apply the network that acted to the whole rollout at once, including the values of next observations."""
     observation, next_observation = (
-        over_rollout(lambda o: normalised(norm, o))(o) for o in (experience.observation, experience.next_observation)
+        over_rollout(lambda o: apply_norm(norm, o))(o) for o in (experience.observation, experience.next_observation)
     )
     action = experience.action
     if not network.actions.discrete:
@@ -159,8 +159,8 @@ def next_values(
 ) -> Float[Array, "time env streams"]:
     """Compute the values of next observations, also at the ends of episodes; with memory, as if they continued."""
 
-    def remembering(hidden: Recall, observation: PyTree[Array], action: Array, next_observation: PyTree[Array]):
-        after = Recall(network.remember(hidden, observation), network.actions.heard(action))
+    def remembering(hidden: GRUState, observation: PyTree[Array], action: Array, next_observation: PyTree[Array]):
+        after = GRUState(network.remember(hidden, observation), network.actions.heard(action))
         return network.value(next_observation, network.remember(after, next_observation))
 
     if network.gru is not None:
@@ -199,7 +199,7 @@ def cut_minibatches(
 ) -> tuple[PyTree[Array], Tree, Sequence | None]:
     """Put into this order and cut into minibatches: transitions, or with memory whole segments."""
     if sequence is None:
-        rows = mesh.drawn((observation, targets), order)
+        rows = mesh.take_rows((observation, targets), order)
         return *jax.tree.map(lambda x: x.reshape(minibatches, -1, *x.shape[1:]), rows), None
 
     def segments(x: Array) -> Array:

@@ -26,12 +26,12 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import Agent, Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_discrete, seen, split_mask
+from forage.core.spaces import check_discrete, observation_part, split_mask
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.networks import MLP, Torso, input_size
 from forage.ops import returns
-from forage.ops.action_values import best, chosen, followed
+from forage.ops.action_values import best, take_values, update_target
 from forage.ops.optimiser import Optimiser, adam
 
 
@@ -131,7 +131,7 @@ class BootstrappedDQN(Agent):
     def check(self, spec: Spec) -> None:
         check_discrete("Bootstrapped DQN", spec)
         Actions.of(spec.action_space)
-        input_size(seen(spec.observation_space))
+        input_size(observation_part(spec.observation_space))
         if self.heads < 1:
             raise ForageError(f"Bootstrapped DQN's heads are at least 1, not {self.heads}.")
         if isinstance(self.mask_probability, int | float) and not 0 < self.mask_probability <= 1:
@@ -196,7 +196,7 @@ class BootstrappedDQN(Agent):
         gradient, (error, metrics) = jax.grad(self.loss, has_aux=True)(state.network, state.target, state.prior, batch)
         network, optimiser = self.optimiser().step(gradient, state.optimiser, state.network)
         count = state.updates + 1
-        target = followed(self, state.target, network, count)
+        target = update_target(self, state.target, network, count)
         return (
             BootstrappedDQNState(network, target, state.prior, optimiser, count),
             metrics,
@@ -216,10 +216,10 @@ class BootstrappedDQN(Agent):
         mask = split_mask(after)[1]
         mask = None if mask is None else mask[:, None]
         later = self.values(target, prior, after)
-        value = chosen(later, best(self.values(network, prior, after) if self.double else later, mask))
+        value = take_values(later, best(self.values(network, prior, after) if self.double else later, mask))
         goal = jax.lax.stop_gradient(total[:, None] + bootstrap[:, None] * value)
         action = jnp.broadcast_to(experience.action[0][:, None], goal.shape)
-        error = goal - chosen(self.values(network, prior, now), action)
+        error = goal - take_values(self.values(network, prior, now), action)
         weight = (batch.weight * experience.counts[0])[:, None] * experience.aux[0]
         loss = jnp.mean(weight * optax.huber_loss(error), axis=0).sum()
         size = jnp.abs(error).mean(1)

@@ -40,11 +40,11 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from forage.agents.q_learning.c51 import projected
 from forage.core.ports import Agent, Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_bounded, seen
+from forage.core.spaces import check_bounded, observation_part
 from forage.core.types import DATASET, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.layers import MLP
-from forage.nn.networks import Style, Torso, input_size
+from forage.nn.networks import NetworkConfig, Torso, input_size
 from forage.ops import returns
 from forage.ops.optimiser import Optimiser, blend
 
@@ -79,7 +79,9 @@ class CoarseToFine(equinox.Module):
         self.actions = Actions.of(spec.action_space)
         self.dimensions, self.levels, self.intervals = self.actions.outputs, agent.levels, agent.intervals
         self.atoms, self.low, self.high = agent.atoms, agent.low, agent.high
-        self.torso = Torso(torso_key, spec.observation_space, (), Style(agent.activation, encoder=agent.encoder))
+        self.torso = Torso(
+            torso_key, spec.observation_space, (), NetworkConfig(agent.activation, encoder=agent.encoder)
+        )
         self.advantage = self.stream(advantage_key, self.dimensions * self.intervals * self.atoms, agent)
         self.state_value = self.stream(value_key, self.dimensions * self.atoms, agent)
 
@@ -228,7 +230,7 @@ class CQN(Agent):
         name = type(self).__name__
         check_bounded(name, spec)
         Actions.of(spec.action_space)
-        input_size(seen(spec.observation_space))
+        input_size(observation_part(spec.observation_space))
         if self.low >= self.high:
             raise ForageError(
                 f"{name}'s returns go from low to high, and low {self.low:g} is not below high {self.high:g}; take a "

@@ -32,8 +32,8 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
-from forage.nn.networks import MLP, Style, Torso
-from forage.ops.action_values import best, chosen
+from forage.nn.networks import MLP, NetworkConfig, Torso
+from forage.ops.action_values import best, take_values
 
 LOGIT_PRICE = 0.01  # of squared logits, as in the authors' program
 
@@ -48,7 +48,7 @@ class BCQNetwork(equinox.Module):
     def __init__(self, key: Key[Array, ""], spec: Spec, agent: DQN):
         q_key, torso_key, head_key = jax.random.split(key, 3)
         self.q = QNetwork(q_key, spec, agent)
-        self.torso = Torso(torso_key, spec.observation_space, agent.hidden_sizes, Style.of(agent), gain=2**0.5)
+        self.torso = Torso(torso_key, spec.observation_space, agent.hidden_sizes, NetworkConfig.of(agent), gain=2**0.5)
         actions = Actions.of(spec.action_space).outputs
         self.head = MLP(head_key, (self.torso.size, actions), agent.activation, 2**0.5, 1.0)
 
@@ -113,7 +113,7 @@ class DiscreteBCQ(DQN):
         loss, (error, metrics) = super().loss(network, target, batch)  # pyrefly: ignore[bad-argument-type]
         now = jax.tree.map(lambda x: x[0], batch.experience)
         logits, counts = jax.vmap(network.logits)(now.observation), batch.weight * self.valid(batch.experience)[0]
-        surprise = jnp.mean(counts * -chosen(jax.nn.log_softmax(logits), now.action))
+        surprise = jnp.mean(counts * -take_values(jax.nn.log_softmax(logits), now.action))
         allowed = logits > -1e8
         size = jnp.sum(jnp.where(allowed, logits, 0.0) ** 2, axis=-1) / jnp.sum(allowed, axis=-1)
         return loss + surprise + LOGIT_PRICE * jnp.mean(counts * size), (error, metrics | {"surprise": surprise})
@@ -127,4 +127,4 @@ class DiscreteBCQ(DQN):
         later = target.rows(after)
         online = network.rows(after) if self.double else later
         likely = jax.vmap(lambda observation: self.considered(network, observation))(after)
-        return chosen(q, experience.action[:1]), self.next_value(online, later, likely)
+        return take_values(q, experience.action[:1]), self.next_value(online, later, likely)

@@ -24,7 +24,7 @@ from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, ForageError, Spec
-from forage.ops.action_values import chosen
+from forage.ops.action_values import take_values
 
 
 class DiscreteCQL(DQN):
@@ -53,5 +53,5 @@ class DiscreteCQL(DQN):
         now = jax.tree.map(lambda x: x[0], batch.experience)
         q, mask = network.rows(now.observation), split_mask(now.observation)[1]
         pushed = jax.nn.logsumexp(q if mask is None else jnp.where(mask, q, -jnp.inf), axis=-1)
-        gap = jnp.mean(batch.weight * self.valid(batch.experience)[0] * (pushed - chosen(q, now.action)))
+        gap = jnp.mean(batch.weight * self.valid(batch.experience)[0] * (pushed - take_values(q, now.action)))
         return loss + self.conservatism * gap, (error, metrics | {"gap": gap})

@@ -31,16 +31,16 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import Agent, Metrics, State
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_discrete, seen, split_mask
+from forage.core.spaces import check_discrete, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import Bins
 from forage.nn.distributions import Actions
-from forage.nn.dormant import Follower, Units, check_recycling, recycled, share_dormant, units_of
-from forage.nn.networks import GRU, MLP, Recall, Style, Torso, input_size
+from forage.nn.dormant import NextLayer, Units, check_recycling, recycle_units, share_dormant, units_of
+from forage.nn.networks import GRU, MLP, GRUState, NetworkConfig, Torso, input_size
 from forage.ops import returns
-from forage.ops.action_values import best, chosen, followed
-from forage.ops.every import every
-from forage.ops.optimiser import Optimiser, forgotten, named
+from forage.ops.action_values import best, take_values, update_target
+from forage.ops.every import run_every
+from forage.ops.optimiser import Optimiser, make_named_optimiser, reset_entries
 
 
 class QNetwork(equinox.Module):
@@ -58,7 +58,7 @@ class QNetwork(equinox.Module):
     def __init__(self, key: Key[Array, ""], spec: Spec, agent: Any, numbers: int = 1):
         """`agent`: DQN, or another with its options; `numbers`: outputs for each action."""
         keys = jax.random.split(key, 4)
-        self.torso = Torso(keys[0], spec.observation_space, agent.hidden_sizes, Style.of(agent), gain=2**0.5)
+        self.torso = Torso(keys[0], spec.observation_space, agent.hidden_sizes, NetworkConfig.of(agent), gain=2**0.5)
         size = self.torso.size
         self.actions = Actions.of(spec.action_space)
         actions = self.actions.outputs
@@ -73,7 +73,7 @@ class QNetwork(equinox.Module):
         streams = [("advantage", self.advantage)]
         streams += [("state_value", self.state_value)] if self.state_value else []
         outputs = jax.vmap(self.torso.activations)(observations)
-        heads = tuple(Follower(lambda n, name=name: getattr(n, name).layers[0]) for name, _ in streams)
+        heads = tuple(NextLayer(lambda n, name=name: getattr(n, name).layers[0]) for name, _ in streams)
         found = units_of(self.torso.body, outputs, lambda n: n.torso.body, heads)
         features = self.torso.rows(observations)
         for name, stream in streams:
@@ -248,7 +248,7 @@ class DQN(Agent):
         name = type(self).__name__
         check_discrete(name, spec, self.offline)
         Actions.of(spec.action_space)
-        input_size(seen(spec.observation_space))
+        input_size(observation_part(spec.observation_space))
         if (self.recycle_interval or self.count_dormant) and (self.memory_size or self.joint):
             raise ForageError(
                 f"Dormant units are looked for in {name} without memory and with one agent alone; leave out "
@@ -274,10 +274,10 @@ class DQN(Agent):
     def hidden(self, spec: Spec) -> PyTree[Array]:
         if not self.memory_size:
             return ()
-        return Recall.nothing(self.memory_size, Actions.of(spec.action_space).outputs)
+        return GRUState.nothing(self.memory_size, Actions.of(spec.action_space).outputs)
 
     def descent(self, learning_rate: Any) -> Optimiser:
-        return named(self.optimiser, learning_rate, self.max_gradient_norm, flat=True)
+        return make_named_optimiser(self.optimiser, learning_rate, self.max_gradient_norm, flat=True)
 
     def act(
         self, state: State, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
@@ -310,26 +310,26 @@ class DQN(Agent):
         gradient, (error, metrics) = jax.grad(self.loss, has_aux=True)(state.network, state.target, batch)
         state = self.descend(state, gradient, clock, key)
         count = state.updates + 1
-        target = followed(self, state.target, state.network, count)
+        target = update_target(self, state.target, state.network, count)
         start, length = self.window
         error = jnp.abs(error) * self.valid(batch.experience)[start : start + length]
         return state._replace(target=target, updates=count), metrics, self.surprise(error)
 
-    def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
+    def reset_networks(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
         observation = jax.tree.map(lambda x: x[0], batch.experience.observation)
         metrics: Metrics = {}
         if self.count_dormant:
             metrics["dormant"] = share_dormant(state.network.units(observation), self.dormant_threshold)
         if self.recycle_interval:
             turn = lambda state: self.recycle(state, observation, self.init(key, spec))  # noqa: E731
-            state = every(self.recycle_interval, state.updates, turn, state)
+            state = run_every(self.recycle_interval, state.updates, turn, state)
         return state, metrics
 
     def recycle(self, state: State, observation: PyTree[Array], fresh: State) -> State:
         """Reset dormant units of the network to the weights of a `fresh` state."""
         layers = state.network.units(observation)
-        network, changed = recycled(state.network, fresh.network, layers, self.dormant_threshold)
-        return state._replace(network=network, optimiser=forgotten(state.optimiser, fresh.optimiser, changed))
+        network, changed = recycle_units(state.network, fresh.network, layers, self.dormant_threshold)
+        return state._replace(network=network, optimiser=reset_entries(state.optimiser, fresh.optimiser, changed))
 
     def descend(self, state: State, gradient: QNetwork, clock: Clock, key: Key[Array, ""]) -> State:
         """Take one step of the network down the gradient."""
@@ -372,7 +372,7 @@ class DQN(Agent):
         """Compute the cross-entropy of the histograms of the actions taken and those about their targets."""
         assert isinstance(network, HistogramNetwork)
         logits = network.spreads(jax.tree.map(lambda x: x[0], experience.observation))
-        taken = jax.vmap(chosen, (-1, None), -1)(logits, experience.action[0])
+        taken = jax.vmap(take_values, (-1, None), -1)(logits, experience.action[0])
         return network.bins.loss(taken, goal)
 
     def values(
@@ -393,7 +393,7 @@ class DQN(Agent):
             later = target.rows(after)
             online = network.rows(after) if self.double else later
             value = self.next_value(online, later, split_mask(after)[1])
-        return chosen(q, experience.action[start : start + length]), value
+        return take_values(q, experience.action[start : start + length]), value
 
     def fold(
         self, experience: Experience
@@ -416,4 +416,4 @@ class DQN(Agent):
         mask: Bool[Array, "*batch actions"] | None,
     ) -> Float[Array, "*batch"]:
         """Return the target network's value of its own best action, or with `double` of the online network's."""
-        return chosen(target, best(online if self.double else target, mask))
+        return take_values(target, best(online if self.double else target, mask))

@@ -30,7 +30,7 @@ from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.data.demonstrations import Demonstrations, as_demonstrations, join_experience
 from forage.nn.distributions import Categorical
-from forage.ops.action_values import chosen, followed
+from forage.ops.action_values import take_values, update_target
 from forage.ops.inverse_q import check_objective, inverse_q
 
 
@@ -130,7 +130,7 @@ class IQLearn(DQN):
         )
         state = self.descend(state, gradient, clock, key)
         count = state.updates + 1
-        target = followed(self, state.target, state.network, count)
+        target = update_target(self, state.target, state.network, count)
         return state._replace(target=target, updates=count), metrics, jnp.abs(reward[self.batch_size :]) * own.counts
 
     def objective_of(
@@ -142,7 +142,7 @@ class IQLearn(DQN):
         if self.use_target:
             after = jax.lax.stop_gradient(target.rows(rows.next_observation))
         following = self.discount * jnp.where(rows.terminated, 0.0, self.soft_value(after, rows.next_observation))
-        taken = chosen(q, rows.action)
+        taken = take_values(q, rows.action)
         value, counts = self.soft_value(q, rows.observation), weight * rows.counts
         loss = inverse_q(
             taken, value, following, self.batch_size, counts, self.objective, self.strength, self.regularise_own

@@ -24,13 +24,13 @@ from jaxtyping import Array, Float, Key, PyTree
 from forage.agents.q_learning.dqn import QNetwork
 from forage.core.ports import Agent, Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_discrete, seen, split_mask
+from forage.core.spaces import check_discrete, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.networks import input_size
-from forage.ops.action_values import best, chosen
+from forage.ops.action_values import best, take_values
 from forage.ops.minibatches import fit, weighted_mean
-from forage.ops.optimiser import Optimiser, named
+from forage.ops.optimiser import Optimiser, make_named_optimiser
 from forage.ops.returns import lambda_returns
 
 
@@ -75,7 +75,7 @@ class PQN(Agent):
     def check(self, spec: Spec) -> None:
         check_discrete("PQN", spec)
         Actions.of(spec.action_space)
-        input_size(seen(spec.observation_space))
+        input_size(observation_part(spec.observation_space))
         if (self.num_envs * self.rollout_length * spec.num_agents) % self.minibatches:
             raise ForageError(
                 f"PQN cannot cut {self.num_envs * self.rollout_length * spec.num_agents} transitions into "
@@ -87,7 +87,7 @@ class PQN(Agent):
         return PQNState(network, self.descent(1.0).init(network))
 
     def descent(self, learning_rate: Any) -> Optimiser:
-        return named(self.optimiser, learning_rate, self.max_gradient_norm, flat=True)
+        return make_named_optimiser(self.optimiser, learning_rate, self.max_gradient_norm, flat=True)
 
     def act(
         self, state: PQNState, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
@@ -118,7 +118,7 @@ class PQN(Agent):
         fitted = fit(loss, self.descent(rate), state.network, state.optimiser, rows, key, self.epochs, size)
         network, optimiser, mean_loss = fitted
 
-        error = jnp.abs(target - chosen(values(state.network, experience.observation), experience.action))
+        error = jnp.abs(target - take_values(values(state.network, experience.observation), experience.action))
         error = error * experience.counts
         metrics: Metrics = {"loss": mean_loss, "q": target.mean(), "error": error.mean()}
         return PQNState(network, optimiser), metrics, error.mean(0)
@@ -127,7 +127,7 @@ class PQN(Agent):
         """Compute the Q(lambda) return of every step."""
         after = experience.next_observation
         q = values(network, after)
-        value = chosen(q, best(q, split_mask(after)[1]))  # finite also where nothing is allowed, at an end
+        value = take_values(q, best(q, split_mask(after)[1]))  # finite also where nothing is allowed, at an end
         folded = jax.vmap(lambda_returns, in_axes=(1, 1, 1, 1, None, None), out_axes=1)
         ends = experience.terminated, experience.truncated
         return folded(experience.reward, value, *ends, self.discount, self.trace_lambda)
@@ -143,4 +143,4 @@ def values(network: QNetwork, observations: PyTree[Array]) -> Float[Array, "time
 def loss(network: QNetwork, rows: tuple[PyTree[Array], Array, Array, Array]) -> Float[Array, ""]:
     """Compute half the mean squared error of Q over the rows that count."""
     observation, action, target, counts = rows
-    return weighted_mean(0.5 * (chosen(network.rows(observation), action) - target) ** 2, counts)
+    return weighted_mean(0.5 * (take_values(network.rows(observation), action) - target) ** 2, counts)

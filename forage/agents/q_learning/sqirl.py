@@ -26,11 +26,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import Agent, Metrics
-from forage.core.spaces import check_discrete, seen, split_mask
+from forage.core.spaces import check_discrete, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.networks import MLP, Torso, input_size
-from forage.ops.action_values import best, chosen
+from forage.ops.action_values import best, take_values
 from forage.ops.optimiser import adam
 
 
@@ -94,7 +94,7 @@ class SQIRL(Agent):
     def check(self, spec: Spec) -> None:
         check_discrete("SQIRL", spec)
         Actions.of(spec.action_space)
-        input_size(seen(spec.observation_space))
+        input_size(observation_part(spec.observation_space))
         if spec.horizon is None:
             raise ForageError(
                 f"SQIRL decides time step by time step, and the episodes of {spec.name} have no known end; give it "
@@ -190,10 +190,10 @@ class SQIRL(Agent):
             some = jax.tree.map(lambda x: x[index], experience)
             value = jax.vmap(later)(some.next_observation)
             mask = split_mask(some.next_observation)[1]
-            hoped = chosen(value, best(value, mask))
+            hoped = take_values(value, best(value, mask))
             planned = some.reward + self.discount * jnp.where(some.ended, 0.0, hoped)
             target = jnp.where(ahead == self.planning_depth, returns[index], planned)
-            error = chosen(jax.vmap(network)(some.observation), some.action) - jax.lax.stop_gradient(target)
+            error = take_values(jax.vmap(network)(some.observation), some.action) - jax.lax.stop_gradient(target)
             return jnp.where(count > 0, jnp.mean(error**2), 0.0)
 
         def update(carry: tuple[Values, Any], key: Key[Array, ""]) -> tuple[tuple[Values, Any], Array]:

@@ -65,7 +65,10 @@ class VDN(DQN):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         if self.identity:
-            seen = {"observation": spaces.seen(spec.observation_space), "member": spaces.OneHot(spec.num_agents)}
+            seen = {
+                "observation": spaces.observation_part(spec.observation_space),
+                "member": spaces.OneHot(spec.num_agents),
+            }
             spec = dataclasses.replace(spec, observation_space=gymnasium.spaces.Dict(seen))
         return super().init(key, spec)
 

@@ -38,12 +38,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import Agent, Metrics, World
-from forage.core.spaces import describe, seen, split_mask
+from forage.core.spaces import describe, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Categorical
 from forage.nn.networks import input_size
-from forage.nn.normalise import Norms, begun, normalised, norms_for, read_after, updated
+from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
 from forage.ops.minibatches import fit
 from forage.ops.optimiser import Optimiser, adam
 from forage.ops.returns import lambda_returns
@@ -108,13 +108,13 @@ class GumbelSearch(Agent):
             )
         if importlib.util.find_spec("mctx") is None:
             raise ForageError("gumbel-search needs the library mctx: pip install 'forage-rl[search]'.")
-        input_size(seen(spec.observation_space))
+        input_size(observation_part(spec.observation_space))
         norms_for(spec, self.normalise_observation)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> SearchState:
         norm = norms_for(spec, self.normalise_observation)
         sizes = Shape(self.hidden_sizes, self.activation)
-        network = ActorCritic(key, read_after(spec.observation_space, norm), spec.action_space, sizes)
+        network = ActorCritic(key, input_space(spec.observation_space, norm), spec.action_space, sizes)
         return SearchState(network, self.optimiser(1.0).init(network), norm)
 
     def optimiser(self, learning_rate: Any) -> Optimiser:
@@ -179,7 +179,7 @@ class GumbelSearch(Agent):
 
     def read(self, state: SearchState, observation: PyTree[Array]) -> tuple[Float[Array, " actions"], Float[Array, ""]]:
         """Return the logits and the value of an observation."""
-        observation, network = normalised(state.norm, observation), state.network
+        observation, network = apply_norm(state.norm, observation), state.network
         policy = network.policy(network.torso(0)(observation), observation)
         assert isinstance(policy, Categorical)
         return policy.logits, network.value(observation)[0]
@@ -189,10 +189,10 @@ class GumbelSearch(Agent):
     ) -> tuple[SearchState, Metrics, Float[Array, " env"]]:
         experience, found = batch.experience, batch.experience.aux
         # The statistics that acted also learn, except in the first rollout, which starts without any.
-        later = updated(state.norm, split_mask(experience.observation)[0], experience.counts)
-        norm = begun(state.norm, later)
+        later = update_norms(state.norm, split_mask(experience.observation)[0], experience.counts)
+        norm = first_statistics(state.norm, later)
         targets = self.value_targets(state._replace(norm=norm), experience)
-        observation = jax.vmap(jax.vmap(lambda o: normalised(norm, o)))(experience.observation)
+        observation = jax.vmap(jax.vmap(lambda o: apply_norm(norm, o)))(experience.observation)
         rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, found.weights, targets))
         before, value_loss = self.losses(state.network, rows)
 
@@ -222,7 +222,7 @@ class GumbelSearch(Agent):
     def value_targets(self, state: SearchState, experience: Experience) -> Float[Array, "time env"]:
         """Compute the TD(lambda) returns of a rollout, which bootstrap from values found by the searches."""
         rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), experience.next_observation)
-        value = state.network.values(jax.vmap(lambda o: normalised(state.norm, o))(rows))
+        value = state.network.values(jax.vmap(lambda o: apply_norm(state.norm, o))(rows))
         value = value.reshape(experience.reward.shape)
         searched = jnp.concatenate([experience.aux.value[1:], value[-1:]])
         next_value = jnp.where(experience.ended, value, searched)

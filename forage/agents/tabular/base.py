@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, Int, PyTree
 
-from forage.core.spaces import MASK, OneHot, check_discrete, describe, seen, split_mask
+from forage.core.spaces import MASK, OneHot, check_discrete, describe, observation_part, split_mask
 from forage.core.types import Experience, ForageError, Spec
 from forage.ops.action_values import best
 
@@ -57,7 +57,7 @@ class Counts(NamedTuple):
 
 def check_numbered(who: str, spec: Spec) -> None:
     """Raise `ForageError` if states or actions are not numbered."""
-    space = seen(spec.observation_space)
+    space = observation_part(spec.observation_space)
     if not isinstance(space, spaces.Discrete | OneHot):
         raise ForageError(
             f"{who} needs numbered states, as numbers or one-hot; {spec.name} gives {describe(space)}. "
@@ -80,7 +80,7 @@ def check(who: str, spec: Spec) -> None:
 
 def pairs(spec: Spec) -> tuple[int, int]:
     """Return the numbers of states and actions."""
-    space = seen(spec.observation_space)
+    space = observation_part(spec.observation_space)
     states = int(space.n) if isinstance(space, spaces.Discrete) else int(np.prod(space.shape or ()))
     assert isinstance(spec.action_space, spaces.Discrete)
     return states, int(spec.action_space.n)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-from forage.core.ports.part import Judgement, Part, State
+from forage.core.ports.part import Part, State, ValueEstimates
 from forage.core.ports.starts import Branching
 from forage.core.types import Experience, ForageError, ReturnRule, Spec
 
@@ -16,7 +16,7 @@ from forage.core.types import Experience, ForageError, ReturnRule, Spec
 class Recurrent(Part):
     """An agent with a memory within an episode; by default it has none."""
 
-    hears_rewards: ClassVar[bool] = False
+    return_conditioned: ClassVar[bool] = False
     """It conditions on rewards: `paid` follows every step that it acts in. It learns from a data set alone."""
 
     def hidden(self, spec: Spec) -> PyTree[Array]:
@@ -32,12 +32,12 @@ class Recurrent(Part):
         return hidden
 
     def paid(self, state: State, hidden: PyTree[Array], reward: Float[Array, ""]) -> PyTree[Array]:
-        """Return the agent's memory updated with the reward of its step, for an agent that `hears_rewards`."""
+        """Return the agent's memory updated with the reward of its step, for an agent that `return_conditioned`."""
         return hidden
 
     def check_unpaid(self, role: str) -> None:
         """Raise `ForageError` if the agent needs the rewards of its steps, which `role` does not give it."""
-        if self.hears_rewards:
+        if self.return_conditioned:
             raise ForageError(
                 f"{type(self).__name__} acts by the rewards that it has had, which {role} is not told; take an agent "
                 f"that acts by observations alone, such as iql."
@@ -84,16 +84,16 @@ class Offline(Part):
         return "best=1" if self.best_episodes < 1 else ""
 
     @property
-    def looks_at_data(self) -> bool:
-        """Return whether `primed` needs the whole data set in memory."""
-        return type(self).primed is not Offline.primed
+    def needs_whole_dataset(self) -> bool:
+        """Return whether `init_from_dataset` needs the whole data set in memory."""
+        return type(self).init_from_dataset is not Offline.init_from_dataset
 
-    def primed(self, state: State, data: Experience) -> State:
+    def init_from_dataset(self, state: State, data: Experience) -> State:
         """Return the first state of an agent that learns from this data set (leaves `transition ...`) alone."""
         return state
 
 
-class Grouped(Part):
+class Grouping(Part):
     """An agent that compares episodes with a shared first state; by default it compares none."""
 
     group: ClassVar[int] = 1
@@ -120,7 +120,7 @@ class Grouped(Part):
 class Estimating(Part):
     """An agent that estimates values and probabilities of actions for others; by default it has no such estimates."""
 
-    def judge(self, state: State, rollout: Experience) -> Judgement:
+    def judge(self, state: State, rollout: Experience) -> ValueEstimates:
         """Judge a rollout (leaves `time env ...`, with the rewards to learn from) that this state acted in.
 
         One that is `joint` gets leaves `time env agent ...`, and judges the team.
@@ -128,7 +128,7 @@ class Estimating(Part):
         raise ForageError(f"{type(self).__name__} does not judge its rollouts; an agent that does is ppo.")
 
     @property
-    def judges(self) -> bool:
+    def has_estimates(self) -> bool:
         """Return whether it has a method `judge` of its own."""
         return type(self).judge is not Estimating.judge
 

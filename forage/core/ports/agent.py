@@ -8,13 +8,13 @@ from typing import ClassVar
 import equinox
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.core.ports.abilities import Estimating, Grouped, Lagging, Offline, Recurrent
+from forage.core.ports.abilities import Estimating, Grouping, Lagging, Offline, Recurrent
 from forage.core.ports.environment import World
 from forage.core.ports.part import Metrics, State
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 
 
-class Agent(Recurrent, Offline, Grouped, Estimating, Lagging):
+class Agent(Recurrent, Offline, Grouping, Estimating, Lagging):
     """The port of agents. An agent does not know its runner, nor the source of the actions that it learns from.
 
     Static fields that say how the loop is to feed it:
@@ -74,7 +74,7 @@ class Agent(Recurrent, Offline, Grouped, Estimating, Lagging):
     def observe(self, state: State, rollout: Experience) -> State:
         """See each new rollout (leaves `time stream ...`) once, with the rewards to learn from, before any update.
 
-        Memories keep it as it is. What a data set holds is seen by `primed`.
+        Memories keep it as it is. What a data set holds is seen by `init_from_dataset`.
         """
         return state
 
@@ -132,11 +132,11 @@ class Agent(Recurrent, Offline, Grouped, Estimating, Lagging):
     def due(self, state: State) -> Int[Array, ""] | None:
         """Return the number of updates to make after this rollout; `None` for `updates_per_rollout`.
 
-        Seeds may differ, which makes updates slower; where they do not, say so with `forage.ops.every.alike`.
+        Seeds may differ, which makes updates slower; where they do not, say so with `forage.ops.every.shared_by_seeds`.
         """
         return None
 
-    def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
+    def reset_networks(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
         """Return the state with its due networks reset after an update, and metrics in addition to those of `learn`.
 
         `batch` is what the update learned from. Networks that are reset now and then, or some of their units, are

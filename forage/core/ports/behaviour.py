@@ -15,7 +15,7 @@ from forage.core.ports.part import Part, State
 from forage.core.types import AGENT, Clock, Experience, Spec
 
 
-class Moment(NamedTuple):
+class ActContext(NamedTuple):
     """The context in which a part acts: all it may know besides its own state."""
 
     agent: Agent
@@ -35,7 +35,7 @@ class Moment(NamedTuple):
         return self.agent.act(self.agent_state, hidden, observation, key, explore=True, **world)
 
 
-class Hidden(NamedTuple):
+class HiddenState(NamedTuple):
     """The memory within one episode. The loop keeps it, and resets it with the episode."""
 
     agent: PyTree[Array]
@@ -46,7 +46,7 @@ class Decision(NamedTuple):
     """An action with its source, its information for the agent and the new memory."""
 
     action: PyTree[Array]
-    hidden: Hidden  # after `Agent.act`; the loop calls `Agent.acted`
+    hidden: HiddenState  # after `Agent.act`; the loop calls `Agent.acted`
     aux: PyTree[Array]  # what the agent wants back in `learn`
     source: Int[Array, ""] = np.int32(AGENT)  # type: ignore[assignment]  # who chose the action
     memo: PyTree[Array] = ()  # what the behaviour wants back in `report`
@@ -75,10 +75,10 @@ class Behaviour(OnHost):
         return ()
 
     @abc.abstractmethod
-    def act(self, state: State, hidden: Hidden, observation: PyTree[Array], moment: Moment) -> Decision:
+    def act(self, state: State, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         """Choose the action for one observation."""
 
-    def report(self, state: State, rollout: Experience, moment: Moment) -> State:
+    def report(self, state: State, rollout: Experience, moment: ActContext) -> State:
         """Learn from each rollout (leaves `time env ...`), before the agent does.
 
         `rollout.memo` is what `act` returned. `moment.clock` reads as it did when the rollout began, and `moment.who`
@@ -93,7 +93,7 @@ class Behaviour(OnHost):
     def truncate(self, state: State, agent: Agent, clock: Clock) -> State:
         """Truncate the unfinished episodes: they were lost, and the next rollout starts with new ones.
 
-        `clock` reads as it does after the newest rollout. The loop resets `Hidden`.
+        `clock` reads as it does after the newest rollout. The loop resets `HiddenState`.
         """
         return state
 

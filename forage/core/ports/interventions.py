@@ -12,7 +12,7 @@ from forage.core.ports.part import Part, State
 from forage.core.types import Clock, Spec
 
 
-class Scene(NamedTuple):
+class InterventionContext(NamedTuple):
     """The view of a behaviour on the host before a step: read-only NumPy arrays, leaves `env *agent ...`."""
 
     observation: PyTree[np.ndarray]
@@ -45,7 +45,7 @@ class OnHost(Part):
         """Return the first state of `intervene`, NumPy arrays that checkpoints store; `()` for none."""
         return ()
 
-    def intervene(self, state: PyTree[np.ndarray], scene: Scene) -> Intervention:
+    def intervene(self, state: PyTree[np.ndarray], scene: InterventionContext) -> Intervention:
         """Take over actions that `act` chose, before the environments take them.
 
         It is called in Python with NumPy, never traced, and may take its time, as people do. `Experience.source` is

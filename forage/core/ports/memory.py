@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from jaxtyping import Array, Float
 
 from forage.core.ports.agent import Agent
-from forage.core.ports.behaviour import Moment
+from forage.core.ports.behaviour import ActContext
 from forage.core.ports.environment import Environment
-from forage.core.ports.part import Judgement, Part, State
+from forage.core.ports.part import Part, State, ValueEstimates
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 
 
@@ -80,7 +80,7 @@ class Memory(Part):
                 f"whole; use --memory uniform or prioritised, or an agent that learns from its rollouts, such as ppo."
             )
 
-    def sealed(self) -> Memory:
+    def with_hashes(self) -> Memory:
         """Return the memory with the hash of every file that it reads, so that a resumed run can recognise them."""
         return self
 
@@ -105,7 +105,7 @@ class Memory(Part):
     def add(self, state: State, rollout: Experience, clock: Clock) -> State:
         """Keep a rollout (leaves `time env ...`). `clock` reads as it did when the rollout began."""
 
-    def rate(self, state: State, judgement: Judgement, clock: Clock) -> State:
+    def rate(self, state: State, judgement: ValueEstimates, clock: Clock) -> State:
         """Rate the rollout that was just added by the agent's value estimates, for a memory that is `judged`."""
         return state
 
@@ -116,7 +116,7 @@ class Memory(Part):
         """
         return state
 
-    def turn(self, state: State, size: int, length: int, moment: Moment) -> State:
+    def turn(self, state: State, size: int, length: int, moment: ActContext) -> State:
         """Return the state from which the next batch is drawn, for a memory whose batches follow one another.
 
         It is called before each `sample`, with the same arguments.
@@ -124,7 +124,7 @@ class Memory(Part):
         return state
 
     @abc.abstractmethod
-    def sample(self, state: State, size: int, length: int, moment: Moment) -> Batch:
+    def sample(self, state: State, size: int, length: int, moment: ActContext) -> Batch:
         """Draw `size` segments of `length` transitions. The clock reads as it does after the newest rollout.
 
         A memory that learns a model of the environment may imagine some of them, in which `Experience.source` is

@@ -23,7 +23,7 @@ class Part(equinox.Module):
         return options
 
 
-class Judgement(NamedTuple):
+class ValueEstimates(NamedTuple):
     """An agent's value estimates of a rollout, before it learns from it, for the rewards that it learns from."""
 
     value: Float[Array, "time env"]  # of each observation

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key, PyTree
 
 from forage.core.ports.environment import Environment
-from forage.core.ports.part import Judgement, State
+from forage.core.ports.part import State, ValueEstimates
 from forage.core.types import Clock
 
 
-class Visited(NamedTuple):
+class RolloutStates(NamedTuple):
     """The states that a rollout (leaves `time env ...`) visited.
 
     With `Starts.every_state`, `env_states` and `gone` are `time env ...`: the state that each step led to, also where
@@ -31,11 +31,11 @@ class Visited(NamedTuple):
         return jnp.concatenate([self.fresh[None], ended[:-1]])
 
 
-class Review(NamedTuple):
+class RolloutReport(NamedTuple):
     """The context of a rollout for tasks and starts: all they may know besides its transitions."""
 
     environment: Environment
-    visited: Visited
+    visited: RolloutStates
     clock: Clock  # as it read when the rollout began
     key: Key[Array, ""]
-    judgement: Judgement | None = None  # for a part that is `judged`
+    judgement: ValueEstimates | None = None  # for a part that is `judged`

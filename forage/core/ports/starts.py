@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports.environment import Environment
 from forage.core.ports.part import Part, State
-from forage.core.ports.rollout import Review
+from forage.core.ports.rollout import RolloutReport
 from forage.core.ports.tasks import Tasks
 from forage.core.types import Experience, Spec
 
@@ -44,8 +44,8 @@ class Starts(Part):
     group: ClassVar[int] = 1
     """The number of consecutive episodes that share a first state."""
 
-    heeds: ClassVar[bool] = False
-    """`heed` is called after every step, so that a start may depend on the current rollout. On the host."""
+    follows_steps: ClassVar[bool] = False
+    """`on_step` is called after every step, so that a start may depend on the current rollout. On the host."""
 
     branching: ClassVar[Branching | None] = None
     """The rule by which answers start from the first tokens of others; `None` without such answers."""
@@ -53,7 +53,7 @@ class Starts(Part):
     def check(self, environment: Environment, tasks: Tasks) -> None:
         """Raise `ForageError` if the environment and its tasks cannot have these starts."""
 
-    def heed(
+    def on_step(
         self, state: State, action: PyTree[Array], aux: PyTree[Array], reward: Float[Array, "env *objectives"]
     ) -> State:
         """Return the state after a step of all environments, leaves `env ...`, before other episodes begin."""
@@ -94,6 +94,6 @@ class Starts(Part):
         The mark is what `report` is to know the episode by, such as which of its starts this was; `()` for nothing.
         """
 
-    def report(self, state: State, rollout: Experience, review: Review) -> State:
+    def report(self, state: State, rollout: Experience, review: RolloutReport) -> State:
         """Learn from each rollout (leaves `time env ...`)."""
         return state

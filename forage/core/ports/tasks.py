@@ -9,7 +9,7 @@ from jaxtyping import Array, Key, PyTree
 
 from forage.core.ports.environment import Environment
 from forage.core.ports.part import Part, State
-from forage.core.ports.rollout import Review
+from forage.core.ports.rollout import RolloutReport
 from forage.core.types import Experience
 
 
@@ -47,6 +47,6 @@ class Tasks(Part):
     @abc.abstractmethod
     def next(self, state: State, environment: Environment, key: Key[Array, ""]) -> PyTree[Array | None]: ...
 
-    def report(self, state: State, rollout: Experience, review: Review) -> State:
+    def report(self, state: State, rollout: Experience, review: RolloutReport) -> State:
         """Learn from each rollout (leaves `time env ...`)."""
         return state

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from forage.core.text.server import Lost, Server
+from forage.core.text.server import LostAnswer, Server
 from forage.core.text.tokenizer import Tokenizer
 
 LEAST = -1e3  # a log-probability below this is none of a token that was drawn: vLLM writes -9999 for -inf
@@ -38,7 +38,7 @@ IDS = {"return_token_ids": True, "return_tokens_as_token_ids": True}
 """Options that make a server return the ids of the tokens that it drew."""
 
 
-class Asked(NamedTuple):
+class AnswerRequest(NamedTuple):
     """The request for one answer."""
 
     prompt: tuple[int, ...]
@@ -68,13 +68,13 @@ class Reader(NamedTuple):
         return (self.end, *self.others)
 
 
-def complete(server: Server, asked: Asked, reader: Reader) -> Answer:
+def complete(server: Server, asked: AnswerRequest, reader: Reader) -> Answer:
     """Return an answer. Raise `Lost` if none came that can be learned from, `ForageError` where none will."""
     prompt: Any = list(asked.prompt)
     if reader.in_text:
         prompt = reader.tokenizer.decode(asked.prompt, special=True)
         if tuple(reader.tokenizer.encode(prompt)) != asked.prompt:
-            raise Lost("would read a prompt as other tokens than the policy, as it goes there as text")
+            raise LostAnswer("would read a prompt as other tokens than the policy, as it goes there as text")
     body = PLAIN | {
         "model": server.model,
         "prompt": prompt,
@@ -84,35 +84,35 @@ def complete(server: Server, asked: Asked, reader: Reader) -> Answer:
         "stop_token_ids": list(reader.stop),
     }
     said = server.ask("POST", f"{server.parts.path}/completions", body | ({} if reader.in_text else IDS))
-    return read(said, asked, reader)
+    return read_answer(said, asked, reader)
 
 
-def read(said: Any, asked: Asked, reader: Reader) -> Answer:
+def read_answer(said: Any, asked: AnswerRequest, reader: Reader) -> Answer:
     """Return the answer in a server's JSON. Raise `Lost` for an answer that cannot be learned from."""
     choices = said.get("choices") if isinstance(said, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, dict):
-        raise Lost("answered without a choice")
+        raise LostAnswer("answered without a choice")
     if isinstance(given := choice.get("prompt_token_ids"), list) and tuple(given) != asked.prompt:
-        raise Lost("read a prompt as other tokens than the policy")
+        raise LostAnswer("read a prompt as other tokens than the policy")
     tokens, scores = parts(choice, reader)
     if not tokens:
-        raise Lost("wrote nothing, or does not say which tokens")
+        raise LostAnswer("wrote nothing, or does not say which tokens")
     if not scores:
-        raise Lost("sent no log-probabilities")
+        raise LostAnswer("sent no log-probabilities")
     if len(tokens) > asked.longest:
-        raise Lost(f"wrote {len(tokens)} tokens, and {asked.longest} were asked for at most")
+        raise LostAnswer(f"wrote {len(tokens)} tokens, and {asked.longest} were asked for at most")
     if len(scores) != len(tokens):
-        raise Lost(f"sent {len(scores)} log-probabilities of {len(tokens)} tokens")
+        raise LostAnswer(f"sent {len(scores)} log-probabilities of {len(tokens)} tokens")
     if not all(is_token(one) and one < reader.vocabulary for one in tokens):
-        raise Lost(f"wrote a token that is none of the policy's {reader.vocabulary}; its tokenizer is another")
+        raise LostAnswer(f"wrote a token that is none of the policy's {reader.vocabulary}; its tokenizer is another")
     if not all(is_number(one) and LEAST < one < 1e-3 for one in scores):
-        raise Lost("sent a log-probability that is none")
+        raise LostAnswer("sent a log-probability that is none")
     ended = [place for place, token in enumerate(tokens) if token in reader.stop]
     if ended:
         tokens = tokens[: ended[0] + 1]
     elif len(tokens) < asked.longest:
-        raise Lost(f"cut an answer after {len(tokens)} of {asked.longest} tokens, without the one that ends it")
+        raise LostAnswer(f"cut an answer after {len(tokens)} of {asked.longest} tokens, without the one that ends it")
     check_text(choice.get("text"), tokens, reader)
     return Answer(tokens, [min(float(one), 0.0) for one in scores[: len(tokens)]])
 
@@ -130,7 +130,7 @@ def parts(choice: dict[str, Any], reader: Reader) -> tuple[list[Any], list[Any]]
     if not tokens and content and all("id" in one for one in content):
         tokens = [one["id"] for one in content]
     if not tokens:
-        tokens = named(logprobs.get("tokens") or [one.get("token") for one in content], reader.tokenizer)
+        tokens = token_ids(logprobs.get("tokens") or [one.get("token") for one in content], reader.tokenizer)
     return (tokens if isinstance(tokens, list) else []), (scores if isinstance(scores, list) else [])
 
 
@@ -142,16 +142,16 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def named(words: Any, tokenizer: Tokenizer) -> list[int]:
+def token_ids(words: Any, tokenizer: Tokenizer) -> list[int]:
     """Return the ids of tokens that are named: as "token_id:7", or by the text of each."""
     found: list[int] = []
     for word in words if isinstance(words, list) else ():
         if not isinstance(word, str):
-            raise Lost("names a token by what is no text")
+            raise LostAnswer("names a token by what is no text")
         number = word.removeprefix(PREFIX)
         ids = [int(number)] if number != word and number.isdecimal() else tokenizer.encode(word)
         if len(ids) != 1:
-            raise Lost("names a token by a text that is not one token of the policy's")
+            raise LostAnswer("names a token by a text that is not one token of the policy's")
         found += ids
     return found
 
@@ -164,7 +164,9 @@ def check_text(text: Any, tokens: Sequence[int], reader: Reader) -> None:
     if not isinstance(text, str) or not text or "\ufffd" in text or "\ufffd" in forms[0]:
         return  # a character that was cut in two tells nothing
     if bare(text) not in forms:
-        raise Lost("wrote a text that is not that of its tokens; its tokenizer is not that of --behaviour.tokenizer")
+        raise LostAnswer(
+            "wrote a text that is not that of its tokens; its tokenizer is not that of --behaviour.tokenizer"
+        )
 
 
 def bare(text: str) -> str:

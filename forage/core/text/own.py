@@ -99,7 +99,7 @@ class BytePairs(OwnTokenizer):
             if word not in self._words:
                 if len(self._words) >= 2**16:
                     self._words.clear()
-                self._words[word] = merged(list(word.encode()), self._rank)
+                self._words[word] = merge_word(list(word.encode()), self._rank)
             found += [first + piece for piece in self._words[word]]
         return found
 
@@ -126,17 +126,17 @@ def byte_pair_model(vocabulary: dict[str, int], merges: list[list[str]]) -> dict
     return {"type": "BPE", **unused, **flags, "vocab": vocabulary, "merges": merges}
 
 
-def merged(word: list[int], rank: dict[Pair, int]) -> list[int]:
+def merge_word(word: list[int], rank: dict[Pair, int]) -> list[int]:
     """Return a word's pieces: the pair that was learned first is merged first, wherever it stands."""
     while len(word) > 1:
         best = min(itertools.pairwise(word), key=lambda pair: rank.get(pair, len(rank)))
         if best not in rank:
             break
-        word = joined(word, best, 256 + rank[best])
+        word = join_pair(word, best, 256 + rank[best])
     return word
 
 
-def joined(word: Sequence[int], pair: Pair, piece: int) -> list[int]:
+def join_pair(word: Sequence[int], pair: Pair, piece: int) -> list[int]:
     """Return a word in which a pair is one piece, from left to right."""
     found, place = [], 0
     while place < len(word):
@@ -165,7 +165,7 @@ def learned_pairs(texts: Iterable[str], most: int) -> list[Pair]:
             break
         for number in where.pop(best):
             word, count = words[number]
-            new = joined(word, best, 256 + len(pairs))
+            new = join_pair(word, best, 256 + len(pairs))
             for pair in itertools.pairwise(word):
                 frequency[pair] -= count
                 if not frequency[pair]:
@@ -178,7 +178,7 @@ def learned_pairs(texts: Iterable[str], most: int) -> list[Pair]:
     return pairs
 
 
-def read(directory: Path, config: dict[str, Any]) -> Tokenizer:
+def read_tokenizer(directory: Path, config: dict[str, Any]) -> Tokenizer:
     """Return one of our tokenizers from its files."""
     data = read_json(directory / "tokenizer.json")
     try:

@@ -21,11 +21,11 @@ PAUSE = 0.5  # seconds before an attempt is repeated; twice as long each time
 LONGEST_PAUSE = 30.0
 
 
-class Lost(Exception):
+class LostAnswer(Exception):
     """An answer did not come, or cannot be learned from. Its text is the end of a sentence about the server."""
 
 
-class Away(Lost):
+class ServerAway(LostAnswer):
     """No answer came, for a reason that may pass."""
 
 
@@ -34,7 +34,7 @@ class Server:
 
     def __init__(self, url: str, model: str, variable: str, timeout: float, retries: int):
         """`variable`: the environment variable that holds the key, where there is one."""
-        self.url, self.timeout, self.retries = checked(url.rstrip("/")), timeout, retries
+        self.url, self.timeout, self.retries = check_url(url.rstrip("/")), timeout, retries
         self.parts = urllib.parse.urlsplit(self.url)
         self.model, self.variable = model, variable
         self.owner: int | None = None  # the seed whose policy it has been given
@@ -51,7 +51,7 @@ class Server:
         """See that the server is there, and which model it has. Raise `ForageError` if it is away."""
         try:
             listed = self.ask("GET", f"{self.parts.path}/models")
-        except Lost as error:
+        except LostAnswer as error:
             raise ForageError(
                 f"The endpoint {self.url} {error}; start the server, or name another with --behaviour.url."
             ) from None
@@ -70,7 +70,7 @@ class Server:
         for number in range(self.retries):
             try:
                 return self.once(method, path, body)
-            except Away:
+            except ServerAway:
                 time.sleep(min(PAUSE * 2**number, LONGEST_PAUSE))
         return self.once(method, path, body)
 
@@ -90,17 +90,17 @@ class Server:
                 while piece := response.read1(2**16):
                     pieces.append(piece)
                     if sum(map(len, pieces)) > LARGEST:
-                        raise Lost(f"sent more than {LARGEST // 2**20} MiB in answer to one request")
+                        raise LostAnswer(f"sent more than {LARGEST // 2**20} MiB in answer to one request")
                     if response.isclosed():  # all is there, and the socket may be gone
                         break
                     if (left := until - time.monotonic()) <= 0:
                         raise TimeoutError
                     socket.settimeout(left)
         except TimeoutError:
-            raise Away(f"gave no answer within {self.timeout:g} seconds") from None
+            raise ServerAway(f"gave no answer within {self.timeout:g} seconds") from None
         except (OSError, http.client.HTTPException) as error:
             words = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise Away(f"does not answer ({words})") from None
+            raise ServerAway(f"does not answer ({words})") from None
         finally:
             connection.close()
         return self.heard(response.status, b"".join(pieces), key)
@@ -111,7 +111,7 @@ class Server:
             try:
                 return json.loads(body)
             except ValueError:
-                raise Lost("answered with what is no JSON") from None
+                raise LostAnswer("answered with what is no JSON") from None
         words = body.decode("utf-8", "replace")
         words = " ".join((words.replace(key, "...") if key else words).split())[:SAID]
         said = f"answered with status {status}" + (f" ({words})" if words else "")
@@ -121,10 +121,10 @@ class Server:
             )
         if status in (404, 405):
             raise ForageError(f"The endpoint {self.url} {said}; give its url up to /v1, and a model that it has.")
-        raise (Away if status in (408, 409, 425, 429) or status >= 500 else Lost)(said)
+        raise (ServerAway if status in (408, 409, 425, 429) or status >= 500 else LostAnswer)(said)
 
 
-def checked(url: str) -> str:
+def check_url(url: str) -> str:
     """Return an address. Raise `ForageError` for an invalid address, and for an address that holds a secret."""
     none = ForageError("The url of an endpoint is one like http://localhost:8000/v1, and what was given is none.")
     try:
@@ -142,8 +142,8 @@ def checked(url: str) -> str:
     return url
 
 
-def each(function: Callable[[Any], Any], items: Sequence[Any], threads: int) -> list[Any]:
-    """Return the result of a function for each item, in their order, or the `Lost` that it raised.
+def map_threads(function: Callable[[Any], Any], items: Sequence[Any], threads: int) -> list[Any]:
+    """Return the result of a function for each item, in their order, or the `LostAnswer` that it raised.
 
     So many threads share the items. They end with the process: who presses Ctrl-C waits for no server. After any other
     error no further item is begun, and it is raised.
@@ -162,7 +162,7 @@ def each(function: Callable[[Any], Any], items: Sequence[Any], threads: int) -> 
                 return
             try:
                 results[number] = function(items[number])
-            except Lost as lost:
+            except LostAnswer as lost:
                 results[number] = lost
             except Exception as error:
                 results[number] = error
@@ -177,6 +177,6 @@ def each(function: Callable[[Any], Any], items: Sequence[Any], threads: int) -> 
     finally:
         over.set()
     for result in results:
-        if isinstance(result, Exception) and not isinstance(result, Lost):
+        if isinstance(result, Exception) and not isinstance(result, LostAnswer):
             raise result
     return results

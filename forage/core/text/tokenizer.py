@@ -45,7 +45,7 @@ class Tokenizer:
         if not (directory / "tokenizer.json").exists():
             raise ForageError(f"{directory} holds no tokenizer: it has no tokenizer.json.")
         config = read_json(directory / "tokenizer_config.json")
-        found = own.read(directory, config) if config.get(OWN) else hugging_face.HuggingFace(directory)
+        found = own.read_tokenizer(directory, config) if config.get(OWN) else hugging_face.HuggingFace(directory)
         named = named_ends(*(read_json(directory / f"{name}.json") for name in ("generation_config", "config")))
         ends = [*([] if found.end is None else [found.end]), *(one for one in named if 0 <= one < found.vocabulary)]
         found.ends = tuple(dict.fromkeys(ends))

@@ -59,7 +59,7 @@ def kind_of(path: Path) -> str:
     kind = SUFFIXES.get(path.suffix.lower(), "forage")
     if kind == "forage":
         # What cannot be opened `files.read` refuses, and says why.
-        with contextlib.suppress(Exception), checkpoint.opened(path) as archive:
+        with contextlib.suppress(Exception), checkpoint.open_archive(path) as archive:
             if "header" not in archive.files and "terminals" in archive.files:
                 return "ogbench"
     return kind

@@ -167,7 +167,7 @@ def shape_of(space: Any) -> Any:
     try:
         return spaces.example(space)
     except (NotImplementedError, TypeError) as error:
-        raise ForageError(spaces.unknown(space)) from error
+        raise ForageError(spaces.unknown_space(space)) from error
 
 
 def write(path: Path, data: Transitions, header: Mapping[str, Any]) -> None:

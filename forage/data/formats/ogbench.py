@@ -33,7 +33,7 @@ MAYBE = ("masks", "next_observations", *OWN)
 def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
     """Read a file. Raise `ForageError` if it is damaged or has no rewards."""
     try:
-        with checkpoint.opened(path) as archive:
+        with checkpoint.open_archive(path) as archive:
             told = flat.named_arrays(path, reading, archive.files)
             found: dict[str, Any] = {name: archive[name] for name in (*NEEDED, *MAYBE, *told) if name in archive.files}
     except ForageError:

@@ -12,7 +12,7 @@ from jaxtyping import PyTree, UInt8
 
 from forage.core.errors import did_you_mean
 from forage.core.host import LIFE_LOST, HostEnvironment, HostStep
-from forage.core.spaces import Stacked
+from forage.core.spaces import StackedBox
 from forage.core.types import ForageError, Step
 
 
@@ -45,7 +45,7 @@ class ALEEnvironment(HostEnvironment):
         limit = usual["max_num_frames_per_episode"]
         super().__init__(
             name,
-            Stacked(np.zeros(shape, np.uint8), np.full(shape, 255, np.uint8), np.uint8, frames),
+            StackedBox(np.zeros(shape, np.uint8), np.full(shape, 255, np.uint8), np.uint8, frames),
             self._games.single_action_space,
             num_envs,
             math.ceil(limit / self._skip) if limit > 0 else None,

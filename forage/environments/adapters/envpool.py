@@ -14,7 +14,7 @@ from jaxtyping import PyTree, UInt8
 
 from forage.core.errors import did_you_mean
 from forage.core.host import HostEnvironment, HostStep, array_dtype, seeds
-from forage.core.spaces import Stacked, Tokens, leaves
+from forage.core.spaces import StackedBox, Tokens, leaves
 from forage.core.types import ForageError, Step
 from forage.environments.adapters.gymnasium.spaces import apart_space, has_loose_mask, mask_fits, split_mask_part
 
@@ -159,7 +159,7 @@ class EnvPoolEnvironment(HostEnvironment):
         if self._images and space is self._pool_space:
             low, high = (np.moveaxis(bound, 0, -1) for bound in (space.low, space.high))
             stack = dict(self._pool.config).get("stack_num", 1)
-            return Stacked(low, high, np.uint8, stack if space.shape[0] % stack == 0 else 1)
+            return StackedBox(low, high, np.uint8, stack if space.shape[0] % stack == 0 else 1)
         if not isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
             raise ForageError(
                 f"{self._target} of EnvPool has observations in {space}; Box, Discrete and Dicts of them work."

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Shaped
 
 from forage.core.arrays import CHOICES, array_space, choices, float_box, travelling, vector_size
 from forage.core.host import Misfit
-from forage.core.spaces import Whole, describe, fitted, is_bounded, leaves, picture, scale_of
+from forage.core.spaces import Whole, describe, fit_dtype, is_bounded, leaves, picture, scale_of
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.actions import Door
 from forage.environments.adapters.gymnasium.calls import describe_value
@@ -194,7 +194,7 @@ class SharedView:
         if value.shape != space.shape:
             raise Misfit(what, f"it should be {space.dtype}{list(space.shape)}")
         try:
-            value = fitted(value, row.dtype)
+            value = fit_dtype(value, row.dtype)
         except ValueError as error:
             raise Misfit(f"{what} ({error})", f"it should be {space.dtype}{list(space.shape)}") from None
         if self.picture:

@@ -94,7 +94,7 @@ def save_levels(path: str | Path, levels: Level) -> None:
 def load_levels(path: str | Path) -> Level:
     """Read a file of `save_levels`. Raise `ForageError` for any other file."""
     try:
-        with checkpoint.opened(path) as saved:
+        with checkpoint.open_archive(path) as saved:
             leaves = {name: saved[name] for name in Level._fields}
     except FileNotFoundError:
         raise ForageError(f"There is no file {path}; save_levels writes one.") from None

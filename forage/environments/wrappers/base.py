@@ -164,7 +164,7 @@ def flat_box(wrapper: Wrapper) -> gymnasium.spaces.Box:
 
 def seen_box(wrapper: Wrapper, ranks: tuple[int, ...] = ()) -> gymnasium.spaces.Box:
     """Return the box of the inner observation, without mask or other entries; `ForageError` for another rank."""
-    space = spaces.seen(wrapper.inner_spaces[0])
+    space = spaces.observation_part(wrapper.inner_spaces[0])
     if not isinstance(space, gymnasium.spaces.Box) or (ranks and len(space.shape) not in ranks):
         shown = " or ".join(f"{rank}" for rank in ranks)
         wanted = f"a Box observation with {shown} axes" if ranks else "a Box observation"
@@ -182,7 +182,7 @@ def with_seen_space(space: gymnasium.Space[Any], box: gymnasium.spaces.Box) -> g
 def without_one_hot(wrapper: Wrapper) -> gymnasium.Space[Any]:
     """Return the inner environment's observation space, with a plain box in place of one-hot vectors."""
     space = wrapper.environment.observation_space
-    seen = spaces.seen(space)
+    seen = spaces.observation_part(space)
     if not isinstance(seen, spaces.OneHot):
         return space
     return with_seen_space(space, gymnasium.spaces.Box(seen.low, seen.high, dtype=np.float32))

@@ -52,7 +52,7 @@ class FrameStack(Wrapper):
         box = self._box
         low, high = (np.concatenate([bound] * self.frames, axis=-1) for bound in self._columns(box.low, box.high))
         return with_seen_space(
-            self.environment.observation_space, spaces.Stacked(low, high, dtype_of(box), self.frames)
+            self.environment.observation_space, spaces.StackedBox(low, high, dtype_of(box), self.frames)
         )
 
     @property

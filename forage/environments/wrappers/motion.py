@@ -190,7 +190,7 @@ def read_clip(file: str) -> dict[str, np.ndarray]:
     """Read a clip. Raise `ForageError` if the file is missing, damaged or of another kind."""
     advice = "forage.environments.wrappers.motion.record writes one"
     try:
-        with checkpoint.opened(file) as archive:
+        with checkpoint.open_archive(file) as archive:
             arrays = {name: archive[name] for name in archive.files}
         if json.loads(str(arrays["header"])).get("format") != FORMAT or len(arrays["observation"]) < 2:
             raise KeyError(FORMAT)

@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from forage.core.errors import ForageError
-from forage.loop.cluster.process import SECONDS_TO_END, Gone, Lane, Worker
+from forage.loop.cluster.process import SECONDS_TO_END, Lane, Worker, WorkerGone
 from forage.loop.cluster.worker import Actor, Exchange
 
 OLDEST = (2, 50)  # release of Ray that this is tested with
@@ -41,7 +41,7 @@ class RayWorker(Worker):
         self.came = 0  # answers
 
     def reach(self) -> None:
-        ray = connected()
+        ray = connect_ray()
         actor = ray.remote(num_cpus=1 / PER_CPU, max_restarts=0, scheduling_strategy="SPREAD")(Actor)
         told = [(lane.num_envs, lane.first) for lane in self.lanes]
         self.asked = []
@@ -100,7 +100,7 @@ class RayWorker(Worker):
                 f"workers on a processor, and ray status says how many it has."
             ) from None
         except (ray.exceptions.RayActorError, ray.exceptions.RaySystemError):
-            raise Gone from None
+            raise WorkerGone from None
         self.begun = True
         self.came += 1
         del self.asked[0]
@@ -133,10 +133,10 @@ class RayWorker(Worker):
 
 def check_ray() -> None:
     """Raise `ForageError` if Ray is missing, is too old, or has no cluster here."""
-    connected()
+    connect_ray()
 
 
-def connected() -> Any:
+def connect_ray() -> Any:
     """Return the module `ray`, connected with the cluster that `RAY_ADDRESS` names, or that this machine is in."""
     try:
         found = importlib.metadata.version("ray")

@@ -123,7 +123,7 @@ def await_others(hosts: Hosts, name: str, port: int, note: Callable[[str], None]
                         continue
                     if line is None:
                         continue
-                    number, wrong = introduced(hosts, line, came)
+                    number, wrong = identify_host(hosts, line, came)
                     if number:
                         came[number], heard[other] = other, b""
                     else:
@@ -180,7 +180,7 @@ def next_line(other: socket.socket, heard: dict[socket.socket, bytes]) -> bytes 
     return None if said and len(line) < LONGEST_LINE else b""
 
 
-def introduced(hosts: Hosts, line: bytes, came: Collection[int]) -> tuple[int, str]:
+def identify_host(hosts: Hosts, line: bytes, came: Collection[int]) -> tuple[int, str]:
     """Return the number of the host that sent a line, or 0 and the reason to refuse it; no reason for a stranger."""
     try:
         said = json.loads(line)
@@ -338,7 +338,7 @@ class LeadingRunner:
 
     def inherit(self, agents: PyTree[Array], memory: PyTree[Array] | None, steps: int) -> None:
         """Take the learned state of another run, and send it to the others."""
-        self.channel.tell("inherit", packed(agents), None if memory is None else packed(memory), steps)
+        self.channel.tell("inherit", pack_tree(agents), None if memory is None else pack_tree(memory), steps)
         self.runner.inherit(agents, memory, steps)
 
     def select(self, rows: Sequence[int]) -> LeadingRunner:
@@ -368,7 +368,7 @@ def follow(runner: DeviceRunner, channel: Channel, number: int, note: Callable[[
                 agents, memory, steps = arguments
                 like = runner.shapes().learner
                 runner.inherit(
-                    unpacked(agents, like.agent), None if memory is None else unpacked(memory, like.memory), steps
+                    unpack_tree(agents, like.agent), None if memory is None else unpack_tree(memory, like.memory), steps
                 )
             elif name == "select":
                 runner = runner.select(arguments[0])
@@ -397,15 +397,15 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def packed(tree: PyTree[Array]) -> str:
+def pack_tree(tree: PyTree[Array]) -> str:
     """Return the numbers of a tree as text."""
     buffer = io.BytesIO()
     np.savez(buffer, *(np.asarray(bits(leaf)) for leaf in jax.tree.leaves(tree)))
     return base64.b64encode(buffer.getvalue()).decode()
 
 
-def unpacked(text: str, like: PyTree[Any]) -> PyTree[Array]:
-    """Return the tree whose numbers were `packed`; `like`: its shapes."""
+def unpack_tree(text: str, like: PyTree[Any]) -> PyTree[Array]:
+    """Return the tree whose numbers were `pack_tree`; `like`: its shapes."""
     leaves, treedef = jax.tree.flatten(like)
     with np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False) as found:
         arrays = [found[f"arr_{i}"] for i in range(len(leaves))]

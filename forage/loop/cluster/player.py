@@ -21,10 +21,10 @@ from jaxtyping import Array, Bool, Int, PyTree
 
 from forage.core import prng
 from forage.core.checkpoint import generator_of
-from forage.core.compiling import Flat, kind, on_host, shared
+from forage.core.compiling import Flat, jit_shared, kind, on_host
 from forage.core.host import HostEnvironment
 from forage.core.mesh import bits, is_key
-from forage.core.ports import Decision, Hidden
+from forage.core.ports import Decision, HiddenState
 from forage.core.types import GONE, Clock, Experience, Step
 from forage.loop.cluster.block import Block
 from forage.loop.cluster.worker import CALL, Lane, main
@@ -38,7 +38,7 @@ COMPILING = threading.Lock()
 """Held by the first of a worker's threads that plays: the others use its program, where it fits them."""
 
 
-class Shelf(NamedTuple):
+class SharedBuffers(NamedTuple):
     """Arrays that the learner and the players write for each other, or their shapes.
 
     There is a place for each rollout that is under way, and for the parameters that it may be played with.
@@ -67,7 +67,7 @@ class Lesson(NamedTuple):
 
     actor: bytes  # a learner and its state, with the numbers of leaves in their place
     leaves: tuple[Leaf, ...]
-    shelf: Shelf  # shapes
+    shelf: SharedBuffers  # shapes
     total_steps: int
 
 
@@ -83,7 +83,7 @@ class Order(NamedTuple):
 
 def act_rows(
     actor: Flat,
-    hidden: Hidden,
+    hidden: HiddenState,
     ended: Bool[Array, "row *agent"],
     observation: PyTree[Array],
     words: Int[Array, "row word"],
@@ -96,7 +96,7 @@ def act_rows(
     )
 
 
-class Player(Lane):
+class RolloutWorker(Lane):
     """A lane of a worker that acts in its environments."""
 
     def answer(self, what: str, *told: Any) -> Any:
@@ -114,7 +114,7 @@ class Player(Lane):
         """Load the policy's description, and open the shelf of this name."""
         self.lesson: Lesson = pickle.loads(lesson)
         self.shelf_block = Block(self.lesson.shelf, name)
-        shelf: Shelf = self.shelf_block.arrays
+        shelf: SharedBuffers = self.shelf_block.arrays
         self.stopped, self.parameters = shelf.stopped, shelf.parameters
         rows = slice(self.first, self.first + self.num_envs)
         own = jax.tree.map(lambda x: x[:, :, rows], shelf._replace(parameters=[], stopped=(), progress=()))
@@ -126,7 +126,7 @@ class Player(Lane):
 
         learner, _ = actor = pickle.loads(self.lesson.actor)
         self.structure, self.spec, self.version = jax.tree.structure(actor), learner.spec, -1
-        self.act = shared(kind(learner), act_rows)
+        self.act = jit_shared(kind(learner), act_rows)
         # Products of a matrix with one row are rounded otherwise than with several.
         self.times = 2 if self.num_envs == 1 < self.all_envs else 1
         many = lambda x: jnp.broadcast_to(x, (self.num_envs * self.times, *x.shape))  # noqa: E731
@@ -224,7 +224,7 @@ class Player(Lane):
 
     def remind(self, hidden: PyTree[np.ndarray], ended: np.ndarray) -> None:
         """Continue from the result of `remember`."""
-        self.hidden, self.ended = keyed(self.repeated(hidden), self.hidden), np.array(ended)
+        self.hidden, self.ended = restore_keys(self.repeated(hidden), self.hidden), np.array(ended)
 
     def close(self) -> None:
         super().close()
@@ -235,7 +235,7 @@ class Player(Lane):
             self.shelf_block.close()
 
 
-def keyed(tree: PyTree[np.ndarray], like: PyTree[Any]) -> PyTree[Array]:
+def restore_keys(tree: PyTree[np.ndarray], like: PyTree[Any]) -> PyTree[Array]:
     """Return a tree whose random keys were numbers; `like` has keys where those are."""
 
     def leaf(numbers: np.ndarray, like: Any) -> Array:
@@ -263,4 +263,4 @@ def play_main(
     """Run a worker whose lanes are players, on one thread of XLA each: workers are as many as there is room for."""
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
     os.environ["NPROC"] = "1"  # threads of XLA's own
-    main(build, lanes, pipes, mark, Player)
+    main(build, lanes, pipes, mark, RolloutWorker)

@@ -22,9 +22,9 @@ from jaxtyping import PyTree
 from forage.core.errors import ForageError, Interrupted
 from forage.core.host import HostEnvironment
 from forage.loop.cluster.block import Block
-from forage.loop.cluster.player import LEARN, PLAY, REMEMBER, REMIND, Lesson, Order, Shelf, play_main
-from forage.loop.cluster.pool import Pool, joined
-from forage.loop.cluster.process import Gone, Lane, Process, Worker
+from forage.loop.cluster.player import LEARN, PLAY, REMEMBER, REMIND, Lesson, Order, SharedBuffers, play_main
+from forage.loop.cluster.pool import Pool, join_batches
+from forage.loop.cluster.process import Lane, Process, Worker, WorkerGone
 
 
 class PlayerProcess(Process):
@@ -47,7 +47,7 @@ class PlayerProcess(Process):
         return super().is_slow(line) or self.steps(line) == 0  # how to act is compiled before the first step
 
 
-class Players(Pool):
+class RolloutWorkers(Pool):
     """A pool that plays rollouts: `teach` once, then `publish` parameters, `play`, `hear` and read the shelf."""
 
     apart: ClassVar[bool] = True
@@ -64,7 +64,7 @@ class Players(Pool):
         self.done = dict.fromkeys(self.lanes, 0)  # the newest order that each has played
 
     @property
-    def shelf(self) -> Shelf:
+    def shelf(self) -> SharedBuffers:
         """Return the arrays that players write to."""
         assert self.shelf_block is not None
         return self.shelf_block.arrays
@@ -78,14 +78,14 @@ class Players(Pool):
             worker.starting = True
             worker.progress = self.shelf.progress  # type: ignore[attr-defined]
         for lane in self.lanes:
-            with contextlib.suppress(Gone):  # which is heard at once
+            with contextlib.suppress(WorkerGone):  # which is heard at once
                 lane.tell(LEARN, *self.told_how)
         for worker in self.workers:
             try:
                 for lane in worker.lanes:
                     lane.answer()
                 worker.starting = False
-            except Gone:
+            except WorkerGone:
                 self._renewed(worker)
 
     def _open(self, lane: Lane) -> None:
@@ -104,7 +104,7 @@ class Players(Pool):
         self.asked += 1
         self.orders[self.asked] = order
         for lane in self.lanes:
-            with contextlib.suppress(Gone):  # it is replaced when it is waited for
+            with contextlib.suppress(WorkerGone):  # it is replaced when it is waited for
                 lane.tell(PLAY, order._replace(anew=lane in self.anew))
         self.anew.clear()
         return self.asked
@@ -122,7 +122,7 @@ class Players(Pool):
         while self.done[lane] < number:
             try:
                 self._next(lane)
-            except Gone:
+            except WorkerGone:
                 self._replace(lane.worker)
 
     def _next(self, lane: Lane) -> None:
@@ -145,14 +145,14 @@ class Players(Pool):
     def _replace(self, worker: Worker) -> None:
         """Replace a worker that is gone, and have the new one play its unfinished rollouts."""
         for lane in worker.lanes:  # what it had finished it may have said
-            with contextlib.suppress(Gone):
+            with contextlib.suppress(WorkerGone):
                 while self.done[lane] < self.asked:
                     self._next(lane)
         self._renewed(worker)
         self.anew.update(lane for lane in worker.lanes if self.done[lane] == self.asked)
         for lane in worker.lanes:
             for number in range(self.done[lane] + 1, self.asked + 1):
-                with contextlib.suppress(Gone):
+                with contextlib.suppress(WorkerGone):
                     lane.tell(PLAY, self.orders[number]._replace(anew=number == self.done[lane] + 1))
 
     def _check_deaths(self, worker: Worker, how: str) -> None:
@@ -170,7 +170,7 @@ class Players(Pool):
                 for lane in worker.lanes:
                     while self.done[lane] < self.asked:
                         self._next(lane)
-            except Gone:
+            except WorkerGone:
                 self.done |= dict.fromkeys(worker.lanes, self.asked)
                 self._replace_between(worker)
         self.orders.clear()
@@ -185,7 +185,7 @@ class Players(Pool):
         for lane in self.lanes:
             self._until(lane, self.asked)
         self._check_played(self.asked)
-        return joined([self._sure(lane, REMEMBER) for lane in self.lanes])
+        return join_batches([self._sure(lane, REMEMBER) for lane in self.lanes])
 
     def remind(self, hidden: PyTree[np.ndarray], ended: np.ndarray) -> None:
         """Have players continue from their remembered state."""

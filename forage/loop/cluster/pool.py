@@ -29,7 +29,7 @@ from forage.core.host import Conversation, HostEnvironment, HostStep
 from forage.core.types import Step
 from forage.loop.cluster.actors import RayWorker, check_ray
 from forage.loop.cluster.block import Block
-from forage.loop.cluster.process import Gone, Guard, Lane, Process, Worker
+from forage.loop.cluster.process import Guard, Lane, Process, Worker, WorkerGone
 from forage.loop.cluster.silence import Silence
 from forage.loop.cluster.worker import OPEN, Exchange, exchange
 
@@ -40,7 +40,7 @@ TRIES = 3  # times that a worker may die of one question
 PATIENCE = 600.0  # seconds in which a worker answers, unless a person says how many
 
 
-def unsaid(text: str) -> None:
+def print_nothing(text: str) -> None:
     """Print no text."""
 
 
@@ -64,7 +64,7 @@ class Pool(HostEnvironment):
         threads: int = 1,
         ray: bool = False,
         step_timeout: float = PATIENCE,
-        note: Callable[[str], None] = unsaid,
+        note: Callable[[str], None] = print_nothing,
     ):
         """Start `workers` processes with `threads` lanes each. `build` makes a batch; it is sent to the processes.
 
@@ -134,7 +134,7 @@ class Pool(HostEnvironment):
         for last in [False] * (TRIES - 1) + [True]:
             try:
                 found = lane.answer()
-            except Gone:
+            except WorkerGone:
                 how = worker.how_it_ended()
                 if last:
                     break
@@ -142,7 +142,7 @@ class Pool(HostEnvironment):
                 worker.end()
                 worker.start()
                 for earlier in worker.lanes[: lane.place]:  # those have been heard
-                    with contextlib.suppress(Gone):
+                    with contextlib.suppress(WorkerGone):
                         earlier.answer()
             else:
                 worker.starting = lane is not worker.lanes[-1]
@@ -156,7 +156,7 @@ class Pool(HostEnvironment):
         try:
             for lane in worker.lanes:
                 self._open(lane)
-        except Gone:
+        except WorkerGone:
             self._renewed(worker)
 
     def _open(self, lane: Lane) -> None:
@@ -170,14 +170,14 @@ class Pool(HostEnvironment):
         self.seed, self._lost = seed, None
         self.anew.clear()
         self.shared.number[:] = 0  # steps are counted anew, and no lane has taken the first
-        return joined([self._reset_lanes(worker, seed) for worker in self.workers])
+        return join_batches([self._reset_lanes(worker, seed) for worker in self.workers])
 
     def _reset_lanes(self, worker: Worker, seed: int) -> PyTree[np.ndarray]:
         """Reset the environments of a worker, or of its replacement if it is gone."""
         try:
-            return joined([lane.ask("reset", seed) for lane in worker.lanes])
-        except Gone:
-            return joined(self._renewed(worker, seed))
+            return join_batches([lane.ask("reset", seed) for lane in worker.lanes])
+        except WorkerGone:
+            return join_batches(self._renewed(worker, seed))
 
     def _send(self, action: PyTree[np.ndarray]) -> None:
         jax.tree.map(np.copyto, self.shared.action, action)
@@ -189,7 +189,7 @@ class Pool(HostEnvironment):
                 continue
             try:
                 worker.begin_step(self._steps + 1, self.shared)
-            except Gone:
+            except WorkerGone:
                 self._gone.append(worker)
 
     def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
@@ -199,7 +199,7 @@ class Pool(HostEnvironment):
                 continue
             try:
                 failed = worker.end_step(self._steps, self.shared) or failed
-            except Gone:
+            except WorkerGone:
                 self._gone.append(worker)
         if failed:  # raised once all have answered
             raise ForageError(failed)
@@ -254,7 +254,7 @@ class Pool(HostEnvironment):
         was_replaced = self.anew.issuperset(worker.lanes)
         self.anew.difference_update(worker.lanes)
         if was_replaced:
-            with contextlib.suppress(Gone):
+            with contextlib.suppress(WorkerGone):
                 return [lane.ask("reset", self._own_seed()) for lane in worker.lanes]
         return self._renewed(worker)
 
@@ -282,7 +282,7 @@ class Pool(HostEnvironment):
                 self.counted[name] += values[worker.rows].sum()
                 values[worker.rows] = 0
             worker.start()
-            with contextlib.suppress(Gone):
+            with contextlib.suppress(WorkerGone):
                 for lane in worker.lanes:
                     lane.answer()
                 worker.starting = False
@@ -321,7 +321,7 @@ class Pool(HostEnvironment):
         for _ in range(TRIES):
             try:
                 return ask()
-            except Gone:
+            except WorkerGone:
                 how = lane.worker.how_it_ended()
                 self._replace_between(lane.worker)
         raise ForageError(
@@ -445,13 +445,13 @@ class Pool(HostEnvironment):
             at += 8 + size
         shown = [self._restored(worker, parts) for worker in self.workers]
         self.anew = {lane for lane, anew in zip(self.lanes, snapshot[at:], strict=False) if anew}
-        return joined(shown)
+        return join_batches(shown)
 
     def _restored(self, worker: Worker, parts: Sequence[bytes]) -> PyTree[np.ndarray]:
         """Return the observations of a worker, or of its replacement, after its lanes are restored from a snapshot."""
         own = [(lane, parts[self.lanes.index(lane)]) for lane in worker.lanes]
         ask = lambda: [lane.ask("restore", part) for lane, part in own]  # noqa: E731
-        return joined(self._persist(worker.lanes[0], "restore", ask))
+        return join_batches(self._persist(worker.lanes[0], "restore", ask))
 
     def close(self) -> None:
         self.silence.stop()
@@ -465,7 +465,7 @@ class Pool(HostEnvironment):
             self.block = None
 
 
-def joined(parts: Sequence[PyTree[np.ndarray]]) -> PyTree[np.ndarray]:
+def join_batches(parts: Sequence[PyTree[np.ndarray]]) -> PyTree[np.ndarray]:
     """Join the arrays of neighbouring environments into one batch."""
     return jax.tree.map(lambda *x: np.concatenate(x), *parts)
 

@@ -33,7 +33,7 @@ LOOKS_UP = 0.1  # seconds for which nobody looks whether the run was asked to st
 BEGINNING = "workers compiled or made their environments"
 
 
-class Gone(Exception):
+class WorkerGone(Exception):
     """A worker has ended by itself."""
 
 
@@ -75,7 +75,7 @@ class Worker:
             self.heard, self.gone, self.left, self.overdue, self.starting = {}, False, False, 0.0, True
             self.sittings += 1
             self.reach()
-        with contextlib.suppress(Gone):  # which is heard when they are asked what they made
+        with contextlib.suppress(WorkerGone):  # which is heard when they are asked what they made
             for lane in reversed(self.lanes):  # the first is made on the thread that hands out the others' work
                 lane.tell(MAKE)
 
@@ -239,7 +239,7 @@ class Process(Worker):
                 near.close()
             if self.process is not None and self.process.pid is None:
                 self.process = None
-            raise ForageError(unstarted(error)) from None
+            raise ForageError(describe_start_failure(error)) from None
         finally:
             for _, far_end in pairs:
                 far_end.close()  # so that the end of the process is the end of the pipe
@@ -253,7 +253,7 @@ class Process(Worker):
             self.pipes[line].send_bytes(message)
         except OSError:
             self.gone = True
-            raise Gone from None
+            raise WorkerGone from None
 
     def hear(self, place: int = 0) -> bytes:
         line = place if self.apart else 0
@@ -262,7 +262,7 @@ class Process(Worker):
             said = self.pipes[line].recv_bytes()
         except (EOFError, OSError):
             self.gone = True
-            raise Gone from None
+            raise WorkerGone from None
         self.came[line] += 1
         self.due[line] -= 1
         return said
@@ -307,7 +307,7 @@ class Process(Worker):
             self.until = time.monotonic() + (SECONDS_TO_STOP if slow else SECONDS_TO_END)
         for place, pipe in enumerate(self.pipes):
             if not self.gone and not is_full(pipe):  # else it learns by the end of the pipe, once it listens
-                with contextlib.suppress(Gone):
+                with contextlib.suppress(WorkerGone):
                     self.tell(pickle.dumps((place, CLOSE)), place)
             pipe.close()
         self.due, self.pipes = [], []
@@ -352,7 +352,7 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def unstarted(error: OSError) -> str:
+def describe_start_failure(error: OSError) -> str:
     """Describe the failure to start a worker, and a remedy."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return (
@@ -386,7 +386,7 @@ class Lane:
         self.worker.tell(pickle.dumps((self.place, *what)), self.place)
 
     def answer(self) -> Any:
-        """Wait for the answer. Raise `ForageError` if the lane failed, and `Gone` where it is no more."""
+        """Wait for the answer. Raise `ForageError` if the lane failed, and `WorkerGone` where it is no more."""
         heard = self.worker.heard
         while self.place not in heard:
             place, *answer = pickle.loads(self.worker.hear(self.place))

@@ -25,7 +25,7 @@ GRACE = 5.0  # seconds in which workers may end by themselves once their pool is
 PROCESSES = Path("/proc")
 
 
-def marked(mark: str) -> list[int]:
+def find_marked_processes(mark: str) -> list[int]:
     """Return the processes that a worker with this mark has started, if the system shows their environment
     variables.
     """
@@ -48,7 +48,7 @@ def kill(mark: str, leaders: Iterable[int]) -> None:
         with contextlib.suppress(OSError):  # one that had not made its group yet
             os.kill(leader, signal.SIGKILL)
     for _ in range(10):  # some may be starting others
-        left = marked(mark)
+        left = find_marked_processes(mark)
         for process in left:
             with contextlib.suppress(OSError):
                 os.kill(process, signal.SIGKILL)

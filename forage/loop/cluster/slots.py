@@ -18,8 +18,8 @@ from jaxtyping import PyTree
 from forage.core.errors import ForageError
 from forage.core.host import HostEnvironment, HostStep
 from forage.core.types import Step
-from forage.loop.cluster.pool import Pool, joined
-from forage.loop.cluster.process import Gone, Lane, Worker
+from forage.loop.cluster.pool import Pool, join_batches
+from forage.loop.cluster.process import Lane, Worker, WorkerGone
 from forage.loop.cluster.worker import Exchange
 
 
@@ -45,7 +45,7 @@ class Slot:
         return jax.tree.unflatten(self.structure, [leaf.copy() for leaf in self.written])
 
 
-class Arrived(NamedTuple):
+class SlotResults(NamedTuple):
     """The results of a slot."""
 
     rows: slice  # its environments among all
@@ -86,10 +86,10 @@ class Slots(Pool):
                 continue
             try:
                 slot.worker.begin_step(slot.number, shared, slot.place)
-            except Gone:
+            except WorkerGone:
                 self.dead.append(slot.worker)
 
-    def hear(self) -> list[Arrived]:
+    def hear(self) -> list[SlotResults]:
         """Wait for some of the busy slots, and return their results.
 
         Raise `ForageError` if an environment failed, once nothing is under way any more.
@@ -105,7 +105,7 @@ class Slots(Pool):
         self.tell([slot.rows for slot in self.slots], action)
 
     def _receive(self, action: PyTree[np.ndarray]) -> HostStep:
-        found: dict[int, Arrived] = {}
+        found: dict[int, SlotResults] = {}
         while any(slot.under_way for slot in self.slots):
             for one in self.hear():
                 if one.result is None:  # it had stepped already, and its episode is cut there
@@ -116,7 +116,7 @@ class Slots(Pool):
         each = [found[start] for start in sorted(found)]
         lost = np.concatenate([np.full(one.rows.stop - one.rows.start, one.lost) for one in each])
         self._lost = lost if lost.any() else None
-        return joined([one.result for one in each])
+        return join_batches([one.result for one in each])
 
     def _renewed(self, worker: Worker, seed: int | None = None) -> list[PyTree[np.ndarray]]:
         self.ready = None
@@ -126,7 +126,7 @@ class Slots(Pool):
         self.slots, self.by_row, self.own = [], {}, {}  # whose views would keep the shared memory
         super().close()
 
-    def _heard(self) -> tuple[list[Arrived], str]:
+    def _heard(self) -> tuple[list[SlotResults], str]:
         """Return the results of the slots that have answered by now, at least one, and the error message."""
         found, failed = [], ""
         for slot in self.slots if self.anew else ():
@@ -137,7 +137,7 @@ class Slots(Pool):
             slot = self.own[worker][place]
             try:
                 failed = worker.end_step(slot.number, self.shared, place) or failed
-            except Gone:
+            except WorkerGone:
                 self.dead += [worker] if worker not in self.dead else []
                 continue
             slot.under_way = False
@@ -148,29 +148,29 @@ class Slots(Pool):
             self.dead = []
         return found, failed
 
-    def _begun_anew(self, slot: Slot) -> list[Arrived]:
+    def _begun_anew(self, slot: Slot) -> list[SlotResults]:
         """Return the results of a slot whose worker was replaced before it got its step, which is lost.
 
         Nothing, where that worker is gone as well.
         """
         self.anew.difference_update(slot.lanes)
         try:
-            observation = joined([lane.ask("reset", self._own_seed()) for lane in slot.lanes])
-        except Gone:
+            observation = join_batches([lane.ask("reset", self._own_seed()) for lane in slot.lanes])
+        except WorkerGone:
             self.dead += [slot.worker] if slot.worker not in self.dead else []
             return []
         slot.under_way = False
         return [self._lost_step(slot, observation)]
 
-    def _lost_step(self, slot: Slot, observation: PyTree[np.ndarray]) -> Arrived:
+    def _lost_step(self, slot: Slot, observation: PyTree[np.ndarray]) -> SlotResults:
         """Return a lost step: the only known value is the first observation of the next episode."""
         written = slot.copied()
         nothing: Any = {name: np.full_like(values, np.nan) for name, values in written.info.items()}
         over: Any = np.zeros_like(written.terminated)
         step = Step(observation, np.zeros_like(written.reward), over, ~over, nothing)
-        return Arrived(slot.rows, HostStep(step, observation), observation, lost=True)
+        return SlotResults(slot.rows, HostStep(step, observation), observation, lost=True)
 
-    def _shown(self, slot: Slot) -> Arrived:
+    def _shown(self, slot: Slot) -> SlotResults:
         """Return the results that a slot has written."""
         shared = slot.copied()
         step = Step(shared.led_to, shared.reward, shared.terminated, shared.truncated, shared.info)
@@ -182,9 +182,9 @@ class Slots(Pool):
                 shared.led_to,
                 shared.observation,
             )
-        return Arrived(slot.rows, HostStep(step, observation), observation)
+        return SlotResults(slot.rows, HostStep(step, observation), observation)
 
-    def _replaced(self, worker: Worker) -> list[Arrived]:
+    def _replaced(self, worker: Worker) -> list[SlotResults]:
         """Replace a worker that is gone, and return the results of its slots.
 
         A step that one had taken, but had not told, counts, and its episode is cut there; one under way is lost.
@@ -192,9 +192,9 @@ class Slots(Pool):
         began, found = self._renewed(worker), []
         self.anew.difference_update(worker.lanes)
         for slot in self.own[worker]:
-            observation = joined([began[lane.place] for lane in slot.lanes])
+            observation = join_batches([began[lane.place] for lane in slot.lanes])
             if not slot.under_way:
-                found.append(Arrived(slot.rows, None, observation))
+                found.append(SlotResults(slot.rows, None, observation))
                 continue
             slot.under_way = False
             if self.shared.number[slot.rows.start] != slot.number:
@@ -203,5 +203,5 @@ class Slots(Pool):
             shown = self._shown(slot).result
             assert shown is not None
             step = shown.step._replace(truncated=~shown.step.terminated)
-            found.append(Arrived(slot.rows, HostStep(step, observation), observation))
+            found.append(SlotResults(slot.rows, HostStep(step, observation), observation))
         return found

@@ -214,7 +214,7 @@ class Worker:
 
     def call(self, place: int, *asked: Any) -> None:
         """Answer a request to the lane at this place."""
-        self.say(answered(self.lanes[place - self.first], place, *asked))
+        self.say(answer_of(self.lanes[place - self.first], place, *asked))
 
     def say(self, message: bytes) -> None:
         with contextlib.suppress(OSError), self.lock:  # nobody may be there any more to hear it
@@ -232,7 +232,7 @@ class Actor:
     def call(self, message: bytes) -> bytes:
         """Answer a request to a lane, as a worker's process does."""
         place, *asked = pickle.loads(message)
-        return self.threads[place].submit(answered, self.lanes[place], place, *asked).result()
+        return self.threads[place].submit(answer_of, self.lanes[place], place, *asked).result()
 
     def step(self, number: int, action: PyTree[np.ndarray]) -> tuple[str, Exchange]:
         """Take a step in all lanes. Return the error of one of them, or an empty text, and the results of the step."""
@@ -261,7 +261,7 @@ def write(leaves: list[np.ndarray], tree: PyTree[np.ndarray]) -> None:
         to[...] = new
 
 
-def answered(lane: Lane, place: int, *asked: Any) -> bytes:
+def answer_of(lane: Lane, place: int, *asked: Any) -> bytes:
     """Return a lane's answer, or its error, with its place."""
     try:
         return pickle.dumps((place, DONE, lane.answer(*asked)))

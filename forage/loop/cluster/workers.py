@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from forage.core.errors import ForageError
 from forage.core.host import HostEnvironment
-from forage.loop.cluster.players import Players
-from forage.loop.cluster.pool import PATIENCE, Pool, unsaid
+from forage.loop.cluster.players import RolloutWorkers
+from forage.loop.cluster.pool import PATIENCE, Pool, print_nothing
 from forage.loop.cluster.slots import Slots
 
 
@@ -21,7 +21,7 @@ class Workers(NamedTuple):
     first_come: bool = False  # within a rollout nobody waits for others, and who has stepped is served first
     ahead: int | None = None  # they act themselves, so many rollouts ahead of the learner; `None`: the learner acts
     step_timeout: float | None = None  # seconds within which one answers, or is replaced; `None`: the pool's own
-    note: Callable[[str], None] = unsaid  # says who was replaced, and why
+    note: Callable[[str], None] = print_nothing  # says who was replaced, and why
 
     @classmethod
     def of(
@@ -48,7 +48,7 @@ class Workers(NamedTuple):
 
     def around(self, build: Callable[[int], HostEnvironment]) -> Callable[[int], HostEnvironment]:
         """Return a builder of a batch that these workers step."""
-        kind = Slots if self.first_come else Pool if self.ahead is None else Players
+        kind = Slots if self.first_come else Pool if self.ahead is None else RolloutWorkers
         how = self.count, self.threads, self.ray, self.step_timeout or PATIENCE, self.note
         return (lambda num_envs: kind(build, num_envs, *how)) if self.count else build
 

@@ -12,11 +12,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
 from forage.core import mesh, prng, spaces, team
-from forage.core.ports import Hidden, Visited, World
+from forage.core.ports import HiddenState, RolloutStates, World
 from forage.core.types import Clock, Experience
 from forage.loop.device.episodes import numbers, running_totals
-from forage.loop.device.state import Actors, Collected, DeviceState, Pool, Start
-from forage.loop.learner import Episodes, State, select
+from forage.loop.device.state import Actors, DeviceState, Pool, RolloutResults, Start
+from forage.loop.learner import Episodes, State, where_tree
 from forage.loop.visits import Places
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ LARGE = 2**14
 """Bytes of an environment's state from which on starts are copied one by one, as episodes end."""
 
 
-def collect(loop: DeviceLoop, adapts: bool, state: DeviceState, clock: Clock, key: Key[Array, ""]) -> Collected:
+def collect(loop: DeviceLoop, adapts: bool, state: DeviceState, clock: Clock, key: Key[Array, ""]) -> RolloutResults:
     """Step every environment `rollout_length` times, with tasks and starts as `loop` has them.
 
     `adapts`: starts that were drawn before are stale, so new ones are drawn first.
@@ -38,7 +38,7 @@ def collect(loop: DeviceLoop, adapts: bool, state: DeviceState, clock: Clock, ke
     # One environment
     def one(
         at: Start,
-        hidden: Hidden,
+        hidden: HiddenState,
         clock: Clock,
         act_key: Key[Array, ""],
         step_key: Key[Array, ""],
@@ -71,7 +71,7 @@ def collect(loop: DeviceLoop, adapts: bool, state: DeviceState, clock: Clock, ke
 
     # One step of all environments, with new starts where episodes end
     def step(
-        carry: tuple[Pool, Start, Hidden, Int[Array, " env"]],
+        carry: tuple[Pool, Start, HiddenState, Int[Array, " env"]],
         inputs: tuple[Key[Array, " keys"], Int[Array, ""]],
     ):
         pool, at, hidden, age = carry
@@ -87,13 +87,13 @@ def collect(loop: DeviceLoop, adapts: bool, state: DeviceState, clock: Clock, ke
         gone = team.as_one(experience, spec.num_agents).ended
         if loop.starts.cuts:
             cut = jax.vmap(loop.starts.cut)(at.mark, age + 1)
-            experience = experience._replace(truncated=team.truncated(experience, cut))
+            experience = experience._replace(truncated=team.truncate_teams(experience, cut))
         over = team.as_one(experience, spec.num_agents).ended
         age = jnp.where(over, 0, age + 1)
         played = at.task, at.mark
         visited = (at.env_state, gone) if loop.starts.every_state else None
         pool, at = restart_episodes(loop, state, pool, at, over, keys[-1])
-        hidden = select(experience.ended, jax.tree.map(lambda x: x[None], first_hidden), hidden)
+        hidden = where_tree(experience.ended, jax.tree.map(lambda x: x[None], first_hidden), hidden)
         return (pool, at, hidden, age), (experience, played, visited, place)
 
     # The rollout
@@ -118,16 +118,16 @@ def collect(loop: DeviceLoop, adapts: bool, state: DeviceState, clock: Clock, ke
     if visited is None:
         visited = jax.tree.map(lambda x: x[None], (at.env_state, ended[-1]))
     (env_states, gone), (tasks, marks) = visited, played
-    visited = Visited(env_states, marks, gone, state.actors.episode_length == 0, tasks)
+    visited = RolloutStates(env_states, marks, gone, state.actors.episode_length == 0, tasks)
     actors = Actors(at, hidden, episode_return, episode_length)
-    return Collected(pool, actors, episodes, rollout, visited, places)
+    return RolloutResults(pool, actors, episodes, rollout, visited, places)
 
 
 def drop_unfinished(loop: DeviceLoop, state: DeviceState, key: Key[Array, ""]) -> DeviceState:
     """Replace the unfinished episodes by new ones, without counting them."""
     running = state.actors.episode_length > 0
     pool, at = restart_episodes(loop, state, state.pool, state.actors.at, running, key)
-    hidden = select(running, jax.tree.map(lambda x: x[None], loop.learner.hidden()), state.actors.hidden)
+    hidden = where_tree(running, jax.tree.map(lambda x: x[None], loop.learner.hidden()), state.actors.hidden)
     nothing = jnp.zeros_like(state.actors.episode_return), jnp.zeros_like(state.actors.episode_length)
     return state._replace(pool=pool, actors=Actors(at, hidden, *nothing))
 
@@ -152,7 +152,7 @@ def restart_episodes(
     if sum(x.nbytes for x in jax.tree.leaves(at)) < LARGE * over.size:
         index = jnp.clip(pool.used + jnp.cumsum(over) - 1, 0, loop.pool_size - 1)
         fresh = jax.tree.map(lambda x: x[index], pool.starts)
-        return handed_out, select(over, fresh, at)
+        return handed_out, where_tree(over, fresh, at)
 
     # Where a start is large, copying one for every environment at every step would take longer than the step.
     def replace(carry: tuple[Int[Array, ""], Bool[Array, " env"], Start]):

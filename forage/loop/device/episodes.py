@@ -13,18 +13,18 @@ from forage.core.types import Experience
 
 
 @jax.custom_batching.custom_vmap
-def some(flags: Bool[Array, "..."]) -> Bool[Array, ""]:
+def any_of(flags: Bool[Array, "..."]) -> Bool[Array, ""]:
     """Return whether any flag is set, in any member of a `vmap`.
 
-    A loop that goes on while `some` are running has one condition for all of them. Where each member had its own, every
-    turn would choose between what all that it carries was and is.
+    A loop whose condition is `any_of` its members has one condition for all. With a condition each, every turn would
+    select between the old and the new value of all that it carries.
     """
     return flags.any()
 
 
-@some.def_vmap
+@any_of.def_vmap
 def some_of_all(size: int, batched: list[bool], flags: Bool[Array, "..."]) -> tuple[Bool[Array, ""], bool]:
-    return some(flags), False
+    return any_of(flags), False
 
 
 def numbers(info: dict[str, Any], names: tuple[str, ...]) -> dict[str, Float[Array, "*env"]]:

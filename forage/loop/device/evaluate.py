@@ -10,11 +10,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage.core import mesh, prng, spaces, team
-from forage.core.ports import Hidden, World
-from forage.loop.device.episodes import numbers, some
+from forage.core.ports import HiddenState, World
+from forage.loop.device.episodes import any_of, numbers
 from forage.loop.device.state import Start
-from forage.loop.learner import LearnerState, select
-from forage.loop.runner import Played
+from forage.loop.learner import LearnerState, where_tree
+from forage.loop.runner import EvaluationEpisodes
 
 if TYPE_CHECKING:
     from forage.loop.device.loop import DeviceLoop
@@ -29,7 +29,7 @@ def play_episodes(
     pinned: PyTree[Array | None] = None,
     sampled: bool | Bool[Array, ""] = False,
     split: bool = True,
-) -> Played:
+) -> EvaluationEpisodes:
     """Play fresh episodes, greedily or `sampled`, apart from training (leaves `episode ...`).
 
     The tasks are those that `tasks.evaluation()` draws, with schedules at their end; `pinned`, shaped like one,
@@ -54,7 +54,7 @@ def play_episodes(
     last = limits.max()
     hidden = loop.learner.hidden(explore=False)
     if loop.opponent is not None:
-        hidden = Hidden(hidden, team.repeat(loop.opponent.hidden(loop.learner.spec), loop.learner.spec.num_agents))
+        hidden = HiddenState(hidden, team.repeat(loop.opponent.hidden(loop.learner.spec), loop.learner.spec.num_agents))
     hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (episodes, *x.shape)), hidden)
     seats = jnp.arange(episodes) % loop.learner.spec.num_agents
 
@@ -75,8 +75,8 @@ def play_episodes(
         step = team.as_one(brought, loop.learner.spec.num_agents)
         if loop.opponent is not None:
             step = step._replace(reward=brought.reward[jnp.arange(episodes), seats])
-        total, length = total + select(running, step.reward, 0), length + running
-        infos = select(running, numbers(step.info, loop.learner.spec.info_names), infos)
+        total, length = total + where_tree(running, step.reward, 0), length + running
+        infos = where_tree(running, numbers(step.info, loop.learner.spec.info_names), infos)
         running &= ~(step.terminated | step.truncated) & (time + 1 < last)  # others, in this program, may go on
         return time + 1, at, hidden, running, total, length, infos
 
@@ -84,12 +84,12 @@ def play_episodes(
     total = jnp.zeros((episodes, objectives) if objectives else (episodes,))
     infos = {name: jnp.full(episodes, jnp.nan) for name in loop.learner.spec.info_names}
     carry = (jnp.int32(0), at, hidden, jnp.full(episodes, last > 0), total, jnp.zeros(episodes, jnp.int32), infos)
-    carry = jax.lax.while_loop(lambda carry: some(carry[3]), step, carry)
+    carry = jax.lax.while_loop(lambda carry: any_of(carry[3]), step, carry)
     total, length, infos = carry[4:]
     if loop.opponent is not None:
         results = {"win": total > 0, "draw": total == 0, "loss": total < 0}
         infos = numbers(results, tuple(results)) | infos
-    return Played(total, length, infos)
+    return EvaluationEpisodes(total, length, infos)
 
 
 def choose_actions(
@@ -113,4 +113,4 @@ def choose_actions(
     own, memory = loop.learner.play(state, hidden.agent, observation, key, sampled)
     key = jax.random.fold_in(key, prng.OPPONENT)
     others, theirs = loop.learner.by_agent(act)(hidden.behaviour, observation, key)
-    return select(jnp.arange(spec.num_agents) == seat, own, others), Hidden(memory, theirs)
+    return where_tree(jnp.arange(spec.num_agents) == seat, own, others), HiddenState(memory, theirs)

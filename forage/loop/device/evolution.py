@@ -15,11 +15,11 @@ from jaxtyping import Array, Int, Key
 
 from forage.core import mesh
 from forage.core.ports import Evolver, Metrics
-from forage.core.schedule import held
+from forage.core.schedule import at_fraction
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop.device.episodes import sum_infos
 from forage.loop.device.loop import DeviceLoop
-from forage.loop.learner import Episodes, LearnerState, State, Tally, finite
+from forage.loop.learner import ChunkStats, Episodes, LearnerState, State, finite
 
 
 class EvolutionState(NamedTuple):
@@ -59,23 +59,23 @@ class EvolutionLoop(DeviceLoop):
 
     def init(self, key: Key[Array, ""]) -> State:
         key, agent_key = jax.random.split(key)
-        learner = LearnerState(held(self.agent, 0.0).init(agent_key, self.learner.spec), (), (), ())
+        learner = LearnerState(at_fraction(self.agent, 0.0).init(agent_key, self.learner.spec), (), (), ())
         return EvolutionState(key, learner, jnp.int32(0))
 
-    def iterate(self, state: State, clock: Clock) -> tuple[State, Tally]:
+    def iterate(self, state: State, clock: Clock) -> tuple[State, ChunkStats]:
         """Play generations as long as another one of full length fits into the clock's total."""
         shapes = jax.eval_shape(lambda state: self.generation(state, clock)[1], state)
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
-        def play(carry: tuple[EvolutionState, Tally]) -> tuple[EvolutionState, Tally]:
+        def play(carry: tuple[EvolutionState, ChunkStats]) -> tuple[EvolutionState, ChunkStats]:
             state, tally = self.generation(carry[0], clock)
             return state, jax.tree.map(jnp.add, carry[1], tally)
 
         return jax.lax.while_loop(lambda carry: carry[0].played <= clock.steps, play, (state, nothing))
 
-    def generation(self, state: EvolutionState, clock: Clock) -> tuple[EvolutionState, Tally]:
+    def generation(self, state: EvolutionState, clock: Clock) -> tuple[EvolutionState, ChunkStats]:
         """Ask for a population, play each member's episodes, and tell the agent their mean returns."""
-        agent, before = held(self.evolver, clock.fraction), state.learner.agent
+        agent, before = at_fraction(self.evolver, clock.fraction), state.learner.agent
         key, ask_key, play_key = jax.random.split(state.key, 3)
         population = agent.ask(before, ask_key)
 
@@ -92,7 +92,7 @@ class EvolutionLoop(DeviceLoop):
         count, length = jnp.float32(agent.num_envs), episodes.lengths.sum().astype(jnp.float32)
         metrics = {"best_return": jnp.max(returns), "return_deviation": jnp.std(returns), "updates": jnp.float32(1)}
         faults = (~finite(returns)).astype(jnp.float32)
-        tally = Tally(Episodes(count, episodes.returns.sum(), length), metrics, faults, sum_infos(episodes.infos))
+        tally = ChunkStats(Episodes(count, episodes.returns.sum(), length), metrics, faults, sum_infos(episodes.infos))
         return EvolutionState(key, state.learner._replace(agent=after), played), tally
 
     def latest(self, state: State) -> Metrics:

@@ -26,7 +26,7 @@ def shape_of(seeds: int, units: int, here: list[jax.Device], asked: mesh.Devices
     return mesh.shape_for(seeds, 1 if on_cpu and asked is None else units, count, doubles=not on_cpu)
 
 
-def shared(loop: DeviceLoop) -> tuple[int, str]:
+def shared_batch(loop: DeviceLoop) -> tuple[int, str]:
     """Return the batch size that the devices of one seed must divide, and its name."""
     agent, memory = loop.agent, loop.learner.memory
     if isinstance(agent, Evolver):

@@ -26,20 +26,20 @@ from forage.core.ports import (
     Metrics,
     Opponent,
     Part,
-    Review,
+    RolloutReport,
     Starts,
     Tasks,
 )
-from forage.core.schedule import held, is_scheduled, moments
+from forage.core.schedule import at_fraction, is_scheduled, moments
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import visits
 from forage.loop.compatible import check_signatures
 from forage.loop.device.collect import collect, new_start
 from forage.loop.device.episodes import last_infos
 from forage.loop.device.evaluate import play_episodes
-from forage.loop.device.state import Actors, Collected, DeviceState, Pool
-from forage.loop.learner import Learner, LearnerState, Tally, finite
-from forage.loop.runner import Played
+from forage.loop.device.state import Actors, DeviceState, Pool, RolloutResults
+from forage.loop.learner import ChunkStats, Learner, LearnerState, finite
+from forage.loop.runner import EvaluationEpisodes
 from forage.loop.visits import Visits
 
 
@@ -92,7 +92,9 @@ class DeviceLoop(Part):
         """Return the loop with tasks and starts as they are at a share of the run; the learner looks for itself."""
         if not self.scheduled:
             return self
-        return dataclasses.replace(self, tasks=held(self.tasks, fraction), starts=held(self.starts, fraction))
+        return dataclasses.replace(
+            self, tasks=at_fraction(self.tasks, fraction), starts=at_fraction(self.starts, fraction)
+        )
 
     def init(self, key: Key[Array, ""]) -> DeviceState:
         loop = self.at(0.0)
@@ -127,7 +129,7 @@ class DeviceLoop(Part):
         marks = jax.eval_shape(lambda key: self.init(key), prng.key(0)).pool.starts.mark
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), marks)
 
-    def collect(self, state: DeviceState, clock: Clock, key: Key[Array, ""]) -> Collected:
+    def collect(self, state: DeviceState, clock: Clock, key: Key[Array, ""]) -> RolloutResults:
         """Step every environment `rollout_length` times. Tasks and starts are as at the first of these steps."""
         adapts = self.tasks.adapts or self.starts.adapts or self.scheduled
         return collect(self.at(clock.fraction), adapts, state, clock, key)
@@ -141,7 +143,7 @@ class DeviceLoop(Part):
     def pool_size(self) -> int:
         return max(self.agent.num_envs, 16)
 
-    def iterate(self, state: DeviceState, clock: Clock) -> tuple[DeviceState, Tally]:
+    def iterate(self, state: DeviceState, clock: Clock) -> tuple[DeviceState, ChunkStats]:
         """Take one turn of the loop: collect, remember, learn, and tell tasks and starts about it."""
         key, collect_key, learn_key, starts_key = jax.random.split(state.key, 4)
         pool, actors, episodes, rollout, visited, places = self.collect(state, clock, collect_key)
@@ -151,7 +153,7 @@ class DeviceLoop(Part):
             after = clock._replace(steps=clock.steps + self.steps_per_iteration)
             learner = self.learner.truncate(learner, after)
         told = self.as_one(rollout)
-        review = Review(self.environment, visited, clock, starts_key)
+        review = RolloutReport(self.environment, visited, clock, starts_key)
         if loop.tasks.judged or loop.starts.judged:
             review = review._replace(judgement=self.learner.judge(state.learner, rollout, clock, learn_key))
         tasks_key = jax.random.fold_in(starts_key, prng.TASKS)
@@ -167,7 +169,7 @@ class DeviceLoop(Part):
         )
         sums = {name: value if name == "updates" else value * metrics["updates"] for name, value in metrics.items()}
         sound = finite((rollout.reward, rollout.next_observation))
-        return state, Tally(episodes, sums, (~sound).astype(jnp.float32), last_infos(told))
+        return state, ChunkStats(episodes, sums, (~sound).astype(jnp.float32), last_infos(told))
 
     def latest(self, state: DeviceState) -> Metrics:
         """Return the metrics of a report that describe the final state."""
@@ -186,7 +188,7 @@ class DeviceLoop(Part):
         pinned: PyTree[Array | None] = None,
         sampled: bool | Bool[Array, ""] = False,
         split: bool = True,
-    ) -> Played:
+    ) -> EvaluationEpisodes:
         """Play fresh episodes, greedily or `sampled`, apart from training (leaves `episode ...`).
 
         The tasks are those that `tasks.evaluation()` draws, with schedules at their end; `pinned`, shaped like one,

@@ -14,16 +14,16 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import mesh
-from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, known
+from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, known_options
 from forage.core.types import Clock, Experience
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.state import DeviceState
-from forage.loop.learner import LearnerState, Report, Tally
-from forage.loop.runner import Numbers, Played, with_numbers
+from forage.loop.learner import ChunkStats, LearnerState, Report
+from forage.loop.runner import EvaluationEpisodes, Numbers, with_numbers
 from forage.loop.soundness import sound
 
 
-class Varied(equinox.Module):
+class SeedBatch(equinox.Module):
     """A loop whose `members` leaves (`seed ...`, `None` elsewhere) differ from seed to seed."""
 
     common: DeviceLoop
@@ -34,10 +34,10 @@ class Varied(equinox.Module):
         return self.common.steps_per_iteration
 
 
-def vary(loop: DeviceLoop, values: dict[str, Array]) -> Varied:
+def batch_seeds(loop: DeviceLoop, values: dict[str, Array]) -> SeedBatch:
     """Give seeds their own values (`seed ...`) of fields named by dotted path, such as `learner.agent.discount`."""
     nobody = jax.tree.map(lambda _: None, loop)
-    return Varied(loop, with_numbers(nobody, values, is_leaf=lambda x: x is None))
+    return SeedBatch(loop, with_numbers(nobody, values, is_leaf=lambda x: x is None))
 
 
 def as_arrays(numbers: Numbers) -> dict[str, Array]:
@@ -45,7 +45,7 @@ def as_arrays(numbers: Numbers) -> dict[str, Array]:
     return {path: jnp.array(values, jnp.float32) for path, values in numbers.items()}
 
 
-def over_seeds(varied: Varied, function: Any, *arguments: Any) -> Any:
+def over_seeds(varied: SeedBatch, function: Any, *arguments: Any) -> Any:
     """Map `function(loop, *arguments)` over seeds; batches only those leaves that differ."""
     return jax.vmap(lambda member, *rest: function(equinox.combine(member, varied.common), *rest))(
         varied.members, *arguments
@@ -53,12 +53,12 @@ def over_seeds(varied: Varied, function: Any, *arguments: Any) -> Any:
 
 
 def advance(
-    varied: Varied, state: DeviceState, clock: Clock, iterations: Int[Array, ""]
+    varied: SeedBatch, state: DeviceState, clock: Clock, iterations: Int[Array, ""]
 ) -> tuple[DeviceState, Clock, Report]:
     """Run `iterations` turns of the loop for every seed (leaves `seed ...`). One compilation serves any number."""
 
     @jax.jit  # traced once, for its shapes and for the loop
-    def turn(varied: Varied, state: DeviceState, clock: Clock) -> tuple[DeviceState, Tally]:
+    def turn(varied: SeedBatch, state: DeviceState, clock: Clock) -> tuple[DeviceState, ChunkStats]:
         # The clock stays outside the `vmap`: what depends on it alone is computed once for all seeds.
         return over_seeds(varied, lambda e, state: e.iterate(state, clock), state)
 
@@ -77,22 +77,22 @@ def advance(
     latest = over_seeds(varied, lambda e, state: e.latest(state), state)
     found = jax.vmap(sound)(state.learner)
     report = Report(tally.episodes, metrics, tally.faults == 0, found, latest, tally.infos)
-    return laid_out(varied, state), clock, report
+    return lay_out(varied, state), clock, report
 
 
-def init(varied: Varied, keys: Key[Array, " seed"]) -> DeviceState:
+def init(varied: SeedBatch, keys: Key[Array, " seed"]) -> DeviceState:
     """Return the first state of every seed."""
-    return laid_out(varied, over_seeds(varied, lambda e, key: e.init(key), keys))
+    return lay_out(varied, over_seeds(varied, lambda e, key: e.init(key), keys))
 
 
-def laid_out(varied: Varied, state: DeviceState) -> DeviceState:
+def lay_out(varied: SeedBatch, state: DeviceState) -> DeviceState:
     """Lay a state (leaves `seed ...`) out over the devices of each seed, and leave none of that to XLA."""
     if mesh.ways() == 1:
         return state
     return jax.tree.map(lambda x, axis: mesh.split(x, axis) if axis else mesh.whole(x), state, env_axes(varied, state))
 
 
-def env_axes(varied: Varied, state: DeviceState) -> PyTree[int]:
+def env_axes(varied: SeedBatch, state: DeviceState) -> PyTree[int]:
     """Return the axis of each leaf (`seed ...`) that counts environments; 0: each device has the whole leaf.
 
     Of what is remembered the transitions lie with their environments. Parts may keep more by environment, of which
@@ -111,7 +111,7 @@ def env_axes(varied: Varied, state: DeviceState) -> PyTree[int]:
     return axes._replace(learner=learner, actors=jax.tree.map(lambda _: 1, state.actors))
 
 
-def next_rollout(varied: Varied, state: DeviceState, clock: Clock) -> Experience:
+def next_rollout(varied: SeedBatch, state: DeviceState, clock: Clock) -> Experience:
     """Return the rollout that the next turn will collect, for every seed."""
     return over_seeds(varied, lambda e, state: e.next_rollout(state, clock), state)
 
@@ -119,11 +119,11 @@ def next_rollout(varied: Varied, state: DeviceState, clock: Clock) -> Experience
 def evaluate(
     episodes: int,
     max_steps: int,
-    varied: Varied,
+    varied: SeedBatch,
     learner: LearnerState,
     keys: Key[Array, " seed"],
     sampled: Bool[Array, ""],
-) -> Played:
+) -> EvaluationEpisodes:
     """Play evaluation episodes for every seed. One compilation serves greedy and sampled actions."""
 
     def one(loop: DeviceLoop, state: LearnerState, key: Key[Array, ""]) -> Any:
@@ -135,12 +135,12 @@ def evaluate(
 def evaluate_points(
     episodes: int,
     max_steps: int,
-    varied: Varied,
+    varied: SeedBatch,
     learner: LearnerState,
     keys: Key[Array, " seed"],
     points: PyTree[Array | None],
     sampled: Bool[Array, ""],
-) -> Played:
+) -> EvaluationEpisodes:
     """Play evaluation episodes for every seed in each of many environments."""
 
     def one(loop: DeviceLoop, state: LearnerState, key: Key[Array, ""]) -> Any:
@@ -149,13 +149,13 @@ def evaluate_points(
     return over_seeds(varied, one, learner, keys)
 
 
-def alone(agent: PyTree[Array]) -> LearnerState:
+def agent_only(agent: PyTree[Array]) -> LearnerState:
     """Return a learner with its agent only, which is sufficient for evaluation."""
     return LearnerState(agent, (), (), ())
 
 
 @functools.lru_cache(maxsize=128)
-def jitted(
+def jit_program(
     kind: Hashable,
     devices: jax.sharding.Mesh,
     function: Any,
@@ -175,7 +175,7 @@ def jitted(
     def place(split: bool) -> Any:
         return P("seed") if split else P()
 
-    tree = Varied(P(), P("seed"))  # type: ignore[arg-type]  # a prefix of the pytree
+    tree = SeedBatch(P(), P("seed"))  # type: ignore[arg-type]  # a prefix of the pytree
     mapped = jax.shard_map(
         functools.partial(function, *settings),
         mesh=devices,
@@ -189,4 +189,4 @@ def jitted(
         options |= SUMS_IN_ONE_PIECE
     if once:
         options |= QUICK
-    return jax.jit(mapped, donate_argnums=(1,) if donate else (), compiler_options=known(options))
+    return jax.jit(mapped, donate_argnums=(1,) if donate else (), compiler_options=known_options(options))

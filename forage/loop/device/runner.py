@@ -20,23 +20,23 @@ from forage.core.host import Conversation
 from forage.core.ports import Evolver
 from forage.core.types import Clock, Experience
 from forage.loop import soundness, visits
-from forage.loop.device.layout import shape_of, shared
+from forage.loop.device.layout import shape_of, shared_batch
 from forage.loop.device.programs import (
-    Varied,
+    SeedBatch,
     advance,
-    alone,
+    agent_only,
     as_arrays,
+    batch_seeds,
     env_axes,
     evaluate,
     evaluate_points,
     init,
-    jitted,
+    jit_program,
     next_rollout,
-    vary,
 )
 from forage.loop.device.state import DeviceState
 from forage.loop.learner import Learner, LearnerState, Report
-from forage.loop.runner import Numbers, Played
+from forage.loop.runner import EvaluationEpisodes, Numbers
 from forage.loop.soundness import Bad
 from forage.loop.watch import Watch
 
@@ -54,7 +54,7 @@ class DeviceRunner:
 
     def __init__(
         self,
-        varied: Varied,
+        varied: SeedBatch,
         seeds: list[int],
         total_steps: int,
         devices: mesh.Devices = None,
@@ -66,7 +66,7 @@ class DeviceRunner:
         self.several_hosts = several_hosts
         self.here = here = jax.devices() if several_hosts else jax.local_devices()
         self.asked = len(here) if several_hosts and devices is None else devices
-        shape = shape_of(len(seeds), shared(varied.common)[0], here, self.asked)
+        shape = shape_of(len(seeds), shared_batch(varied.common)[0], here, self.asked)
         self.places = np.arange(-(-len(seeds) // shape.seed) * shape.seed) % len(seeds)  # the seed that runs in each
         self.mesh = mesh.make(shape, here)
         self._placement = NamedSharding(self.mesh, P(mesh.SEED))
@@ -78,14 +78,14 @@ class DeviceRunner:
         self.conversations: list[list[Conversation]] = []
         self.watch = Watch()
         self._keys = self._spread(jax.vmap(prng.key)(jnp.array(seeds)))
-        self._jitted = functools.partial(jitted, kind(varied), self.mesh)
+        self._jitted = functools.partial(jit_program, kind(varied), self.mesh)
         self._init = self._jitted(init, (True,), True, once=True)
         self._programs: dict[Any, Background] = {}
 
-    def placed(self, varied: Varied) -> Varied:
+    def placed(self, varied: SeedBatch) -> SeedBatch:
         """Put the loop's numbers on the devices, as every call would send them again otherwise."""
         everywhere = NamedSharding(self.mesh, P())
-        return Varied(mesh.put(varied.common, everywhere), self._spread(varied.members))
+        return SeedBatch(mesh.put(varied.common, everywhere), self._spread(varied.members))
 
     def _spread(self, tree: PyTree[Array], to: PyTree[NamedSharding] | None = None) -> PyTree[Array]:
         """Put every seed's row of the leaves in its places on the devices."""
@@ -110,7 +110,7 @@ class DeviceRunner:
 
     def _reachable(self, tree: PyTree[Array]) -> PyTree[Array]:
         """Return leaves unchanged, or, if some of them are on other hosts, copies in this host's memory."""
-        return mesh.fetched(tree) if self.several_hosts else tree
+        return mesh.fetch(tree) if self.several_hosts else tree
 
     @property
     def rows(self) -> int | None:
@@ -139,7 +139,7 @@ class DeviceRunner:
     def _evaluation(self, episodes: int, max_steps: int) -> Background:
         def prepare() -> tuple[Any, ...]:
             play = self._jitted(evaluate, (True, True, False), True, settings=(episodes, max_steps))
-            return play, alone(self.shapes(placed=True).learner.agent), self._keys, np.bool_(False)
+            return play, agent_only(self.shapes(placed=True).learner.agent), self._keys, np.bool_(False)
 
         return self._program(("evaluation", episodes, max_steps), prepare)
 
@@ -165,28 +165,28 @@ class DeviceRunner:
         self.watch.start()
         state, _, report = program(self.varied, self.state, self._clock(), np.int32(iterations))
         self.state = self._in_place(state)
-        report = self._seeds(mesh.fetched(report))
+        report = self._seeds(mesh.fetch(report))
         self.watch.lap("loop")
         self.steps += iterations * self.steps_per_iteration
         return report
 
-    def evaluate(self, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> Played:
+    def evaluate(self, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> EvaluationEpisodes:
         """Play `episodes` evaluation episodes for every seed, greedily or with `sampled` actions."""
-        keys = prng.folded(self._keys, seed)
+        keys = prng.fold_keys(self._keys, seed)
         program = self._evaluation(episodes, max_steps).result()
-        return self._seeds(mesh.fetched(program(self.varied, alone(self._agents()), keys, np.bool_(sampled))))
+        return self._seeds(mesh.fetch(program(self.varied, agent_only(self._agents()), keys, np.bool_(sampled))))
 
     def evaluate_points(
         self, points: PyTree[Array | None], episodes: int, max_steps: int, seed: int, sampled: bool = False
-    ) -> Played:
+    ) -> EvaluationEpisodes:
         """Play as `evaluate` does, once in each of many environments, in one program.
 
         `points` is shaped like the environment, with leaves `point ...` where points differ and `None` elsewhere. All
         points get the same random numbers.
         """
-        keys = prng.folded(self._keys, seed)
+        keys = prng.fold_keys(self._keys, seed)
         play = self._jitted(evaluate_points, (True, True, False, False), True, settings=(episodes, max_steps))
-        return self._seeds(mesh.fetched(play(self.varied, alone(self._agents()), keys, points, np.bool_(sampled))))
+        return self._seeds(mesh.fetch(play(self.varied, agent_only(self._agents()), keys, points, np.bool_(sampled))))
 
     def sample(self) -> str | None:
         """Return `None`: native environments have no words."""
@@ -221,7 +221,7 @@ class DeviceRunner:
         asked = mesh.forced_devices() if here[0].platform == "cpu" and self.asked is None else self.asked
         quiet = here[0].platform == "cpu" and asked is None
         wanted = min(mesh.size_of(asked), len(here)) if asked else len(here)
-        used, env, what = len(self.devices), self.shape.env, shared(self.varied.common)[1]
+        used, env, what = len(self.devices), self.shape.env, shared_batch(self.varied.common)[1]
         many = f"on {used} device{'s' if used > 1 else ''}"
         if used < wanted and not quiet:
             return f"{many} of {wanted}, which is how {len(self.seeds)} seeds with {what} can be shared out evenly"
@@ -270,7 +270,7 @@ class DeviceRunner:
     def inherit(self, agents: PyTree[Array], memory: PyTree[Array] | None, steps: int) -> None:
         """Take, just after `begin`, the agents of another run, and, at the step that it counts, its memory."""
         assert self.state is not None
-        state = self._seeds(mesh.fetched(self.state))
+        state = self._seeds(mesh.fetch(self.state))
         learner = state.learner._replace(agent=agents)
         if memory is not None:
             clock = Clock(np.int32(steps), np.float32(self.total_steps))  # type: ignore[arg-type]
@@ -281,7 +281,7 @@ class DeviceRunner:
     def next_rollout(self) -> Experience:
         """Return the rollout that the next turn will collect (leaves `seed time env ...`), for inspection."""
         look = self._jitted(next_rollout, (True, False), True, once=True)
-        return self._seeds(mesh.fetched(look(self.varied, self.state, self._clock())))
+        return self._seeds(mesh.fetch(look(self.varied, self.state, self._clock())))
 
     @property
     def shown(self) -> PyTree[np.ndarray] | None:
@@ -290,7 +290,7 @@ class DeviceRunner:
         """
         if self.state is None or not self.state.actors:
             return None
-        return self._seeds(mesh.fetched(self.state.actors.at.observation))
+        return self._seeds(mesh.fetch(self.state.actors.at.observation))
 
     @property
     def visits(self) -> np.ndarray | None:
@@ -300,7 +300,7 @@ class DeviceRunner:
         measured, places = self.state.visits if self.state else (), self.varied.common.environment.places
         if not isinstance(measured, visits.Visits) or not places:
             return None
-        return mesh.fetched(measured.counts)[: self.rows].reshape(-1, *places)
+        return mesh.fetch(measured.counts)[: self.rows].reshape(-1, *places)
 
     @property
     def begun(self) -> np.ndarray | None:
@@ -308,7 +308,7 @@ class DeviceRunner:
         measured, places = self.state.visits if self.state else (), self.varied.common.environment.places
         if not isinstance(measured, visits.Visits) or not places:
             return None
-        return mesh.fetched(measured.begun)[: self.rows].reshape(-1, *places)
+        return mesh.fetch(measured.begun)[: self.rows].reshape(-1, *places)
 
     def shapes(self, placed: bool = False) -> DeviceState:
         """Return the shapes and dtypes of a state to `restore`; when `placed`, those of `state` with the devices it
@@ -384,7 +384,7 @@ class DeviceRunner:
         name, report = self.learner.spec.name, self.advance(ahead)
         environment, learned = np.asarray(report.environment_finite), np.asarray(report.agent_finite)
         rows = zip(self.seeds, skip, environment, learned, strict=True)
-        return ["" if skipped else soundness.why_broken(name, seed, *finite) for seed, skipped, *finite in rows]
+        return ["" if skipped else soundness.reason_to_stop(name, seed, *finite) for seed, skipped, *finite in rows]
 
     def attempt_evaluation(
         self, episodes: int, max_steps: int, seed: int, sampled: bool, skip: Sequence[bool]
@@ -396,8 +396,8 @@ class DeviceRunner:
     def select(self, rows: Sequence[int]) -> DeviceRunner:
         """Return a runner that continues with these members alone, perhaps on fewer devices."""
         chosen = np.array(rows)
-        members, state = mesh.fetched((self.varied.members, self.state))
-        varied = Varied(self.varied.common, jax.tree.map(lambda leaf: leaf[chosen], members))
+        members, state = mesh.fetch((self.varied.members, self.state))
+        varied = SeedBatch(self.varied.common, jax.tree.map(lambda leaf: leaf[chosen], members))
         seeds = [self.seeds[row] for row in rows]
         runner = DeviceRunner(varied, seeds, self.total_steps, self.asked, self.several_hosts)
         runner.restore(jax.tree.map(lambda leaf: leaf[chosen], state), self.steps)
@@ -405,10 +405,10 @@ class DeviceRunner:
 
     def adopt(self, source: Sequence[int], numbers: Numbers, anew: Sequence[bool]) -> list[str]:
         """Give member i the learned state and memory of `source[i]`, and its own numbers."""
-        self.varied = self.placed(vary(self.varied.common, as_arrays(numbers)))
+        self.varied = self.placed(batch_seeds(self.varied.common, as_arrays(numbers)))
         state, rows = self.state, np.array(source)
         assert state is not None
         if (rows != np.arange(len(rows))).any():
-            learner = jax.tree.map(lambda leaf: leaf[rows], mesh.fetched(state.learner))
+            learner = jax.tree.map(lambda leaf: leaf[rows], mesh.fetch(state.learner))
             self.restore(state._replace(learner=learner), self.steps)
         return [""] * len(self.seeds)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.core.ports import Hidden, Visited
+from forage.core.ports import HiddenState, RolloutStates
 from forage.core.types import Experience
 from forage.loop.learner import Episodes, LearnerState, State
 from forage.loop.visits import Places, Visits
@@ -33,7 +33,7 @@ class Actors(NamedTuple):
     """The environments being stepped; leaves [env, ...]."""
 
     at: Start
-    hidden: Hidden
+    hidden: HiddenState
     episode_return: Float[Array, "env *objectives"]
     episode_length: Int[Array, " env"]
 
@@ -51,12 +51,12 @@ class DeviceState(NamedTuple):
     groups: Key[Array, ""] | tuple[()] = ()  # the key of each group's task is folded from it, where there are groups
 
 
-class Collected(NamedTuple):
+class RolloutResults(NamedTuple):
     """The results of a rollout."""
 
     pool: Pool
     actors: Actors
     episodes: Episodes
     rollout: Experience  # leaves `time env *agent ...`
-    visited: Visited
+    visited: RolloutStates
     places: Places | tuple[()]  # where the steps were on the environment's map, where measured

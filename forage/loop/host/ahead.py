@@ -21,19 +21,19 @@ import numpy as np
 from jaxtyping import Array, Int, Key, PyTree, UInt32
 
 from forage.core import prng
-from forage.core.compiling import Flat, kind, on_device, on_host, shared
+from forage.core.compiling import Flat, jit_shared, kind, on_device, on_host
 from forage.core.errors import ForageError, Interrupted
 from forage.core.mesh import bits, is_key
 from forage.core.types import Clock, Experience
-from forage.loop.cluster.player import Leaf, Lesson, Order, Shelf, act_rows, generator_name, keyed
-from forage.loop.cluster.players import Players
-from forage.loop.host.loop import HostLoop, HostState, Way, cut_before_lost
-from forage.loop.host.programs import Measured, keys_of
+from forage.loop.cluster.player import Leaf, Lesson, Order, SharedBuffers, act_rows, generator_name, restore_keys
+from forage.loop.cluster.players import RolloutWorkers
+from forage.loop.host.loop import HostLoop, HostOptions, HostState, cut_before_lost
+from forage.loop.host.programs import TurnMetrics, keys_of
 from forage.loop.learner import Learner, Report
-from forage.loop.program import traced, uses
+from forage.loop.program import trace, uses
 
 
-def check(learner: Learner, way: Way, ahead: int) -> None:
+def check(learner: Learner, way: HostOptions, ahead: int) -> None:
     """Raise `ForageError` for parts that do not allow workers to collect with this policy lag."""
     agent = learner.agent
     if agent.on_policy:
@@ -60,7 +60,7 @@ class AheadState(NamedTuple):
     visited: np.ndarray  # [ahead, time, env]
 
 
-class Collected(NamedTuple):
+class LaggedRollout(NamedTuple):
     """A rollout, where it was lost, and which places of the environments' map were visited."""
 
     rollout: Experience  # leaves [time, env, ...]
@@ -78,7 +78,7 @@ class Request:
     version: Any  # for `Experience.version`
     number: int = 0  # of the order
     place: int = 0  # on the shelf
-    collected: Collected | None = None  # unless it is on the shelf
+    collected: LaggedRollout | None = None  # unless it is on the shelf
 
 
 def keys_ahead(
@@ -89,16 +89,16 @@ def keys_ahead(
     return after, jax.random.split(after)[0], jax.random.key_data(keys)
 
 
-class Ahead(HostLoop):
+class LaggedLoop(HostLoop):
     """The loop for one seed whose workers play."""
 
-    environment: Players
+    environment: RolloutWorkers
 
     def __init__(self, ahead: int, learner: Learner, *arguments: Any):
         super().__init__(learner, *arguments)
         self.ahead = ahead
         self.overlap = False  # it is the workers who do not wait
-        self.keys_ahead = shared(kind(learner), keys_ahead, static_argnames=("steps", "num_envs"))
+        self.keys_ahead = jit_shared(kind(learner), keys_ahead, static_argnames=("steps", "num_envs"))
         self.requests: deque[Request] = deque()
         self.published: tuple[Any, Any] | None = None  # what workers were sent last
         self.acting_numbers: tuple[Learner, Flat] | None = None  # of a learner, what concerns acting
@@ -128,7 +128,7 @@ class Ahead(HostLoop):
             return jax.ShapeDtypeStruct((self.ahead + 1, *x.shape), x.dtype)
 
         words = jax.eval_shape(jax.random.key_data, prng.key(0))
-        shelf = Shelf(
+        shelf = SharedBuffers(
             jax.tree.map(shelved, blank),
             shelved(jax.ShapeDtypeStruct(each, np.bool_)),
             shelved(jax.ShapeDtypeStruct(each, np.int32)),
@@ -156,7 +156,7 @@ class Ahead(HostLoop):
         def act(leaves: tuple[Any, ...], *others: Any) -> Any:
             return act_rows(Flat(leaves, actor.structure), *others)
 
-        program = traced(
+        program = trace(
             act,
             actor.leaves,
             jax.tree.map(one, jax.eval_shape(self.learner.hidden)),
@@ -174,7 +174,7 @@ class Ahead(HostLoop):
         self.lag = float(np.mean(self.lags)) if self.lags else self.lag
         return report._replace(latest=report.latest | {"policy_lag": np.float32(self.lag)})  # type: ignore[dict-item]
 
-    def collect(self) -> tuple[Experience, np.ndarray, Measured | None]:
+    def collect(self) -> tuple[Experience, np.ndarray, TurnMetrics | None]:
         """Wait for the next rollout to learn from, while workers continue with those after it."""
         watch = self.watch
         watch.lap("keep")
@@ -202,7 +202,7 @@ class Ahead(HostLoop):
         """Return the number of rollouts in `steps`."""
         return int(steps) // (self.rollout_length * self.environment.num_envs)
 
-    def learn(self, rollout: Experience, clock: Clock) -> Measured:
+    def learn(self, rollout: Experience, clock: Clock) -> TurnMetrics:
         """Learn from a rollout with its own key, and not that of the next to be asked for."""
         following, self.key = self.key, self.learn_key
         metrics = super().learn(rollout, clock)
@@ -234,7 +234,7 @@ class Ahead(HostLoop):
         needed = [bits(leaf) for leaf, needed in zip(leaves, self.needed, strict=True) if needed]
         self.environment.publish(self.sent % (self.ahead + 1), on_host(needed))
 
-    def collected(self, request: Request) -> Collected:
+    def collected(self, request: Request) -> LaggedRollout:
         """Return copies of the players' results, which workers overwrite in time."""
         if request.collected is not None:
             return request.collected
@@ -242,7 +242,7 @@ class Ahead(HostLoop):
         many = lambda x: x[request.place].copy()  # noqa: E731
         rollout = jax.tree.map(many, shelf.rollout._replace(version=()))
         version = jax.tree.map(lambda x: np.broadcast_to(x, (self.rollout_length, *x.shape)).copy(), request.version)
-        return Collected(rollout._replace(version=version), many(shelf.lost), many(shelf.visited))
+        return LaggedRollout(rollout._replace(version=version), many(shelf.lost), many(shelf.visited))
 
     def save(self, with_environment: bool = True) -> HostState:
         """Return the state to continue from, with the rollouts that workers are ahead. After a failure, rollouts and
@@ -252,7 +252,7 @@ class Ahead(HostLoop):
             self.ask(self.ahead)
             try:
                 hidden, self.ended = self.environment.remembered()
-                self.hidden = keyed(hidden, self.first_hidden)
+                self.hidden = restore_keys(hidden, self.first_hidden)
             except Interrupted:
                 raise
             except ForageError:  # in a rollout that is not needed yet, and says so when it is
@@ -306,7 +306,7 @@ class Ahead(HostLoop):
                 began = saved.ahead.began[n]
                 after, *_ = self.keys_ahead(began, self.rollout_length, self.environment.num_envs)
                 acted = self.rollouts_of(saved.steps) - int(saved.ahead.behind[n])
-                collected = Collected(*jax.tree.map(lambda x, n=n: x[n], held))
+                collected = LaggedRollout(*jax.tree.map(lambda x, n=n: x[n], held))
                 self.requests.append(Request(began, after, acted, (), collected=collected))
         super().restore(saved)
         if saved.environment.size:

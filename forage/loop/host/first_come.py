@@ -14,19 +14,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
-from forage.core.compiling import Flat, kind, on_host, shared
+from forage.core.compiling import Flat, jit_shared, kind, on_host
 from forage.core.errors import ForageError
-from forage.core.ports import Decision, Hidden
+from forage.core.ports import Decision, HiddenState
 from forage.core.types import GONE, Clock, Experience
-from forage.loop.cluster.slots import Arrived, Slots
-from forage.loop.host.loop import HostLoop, Way, cut_before_lost
-from forage.loop.host.programs import Measured, decide, keys_of
-from forage.loop.learner import Learner, select
+from forage.loop.cluster.slots import SlotResults, Slots
+from forage.loop.host.loop import HostLoop, HostOptions, cut_before_lost
+from forage.loop.host.programs import TurnMetrics, decide, keys_of
+from forage.loop.learner import Learner, where_tree
 
 
 def act_where(
     actor: Flat,
-    hidden: Hidden,
+    hidden: HiddenState,
     ended: Bool[Array, "env *agent"],
     observation: PyTree[Array],
     ready: Bool[Array, " env"],
@@ -41,10 +41,10 @@ def act_where(
     """
     rows = jnp.arange(len(time))
     executed, decision = decide(actor, hidden, ended, observation, clock, keys[time, rows], rows, own_clocks=True)
-    return executed, decision._replace(hidden=select(ready, decision.hidden, hidden))
+    return executed, decision._replace(hidden=where_tree(ready, decision.hidden, hidden))
 
 
-def check(learner: Learner, way: Way) -> None:
+def check(learner: Learner, way: HostOptions) -> None:
     """Raise `ForageError` for agents and parts that need all environments at each step."""
     if learner.agent.rollout_length == 1:
         raise ForageError(
@@ -68,10 +68,10 @@ class FirstCome(HostLoop):
         same = kind(learner)
         self.seen: Flat | None = None  # what acts next
         self.collected: Any = None  # the rollout, as far as it is known
-        self.act_where = shared(same, act_where)
-        self.keys_of = shared(same, keys_of, static_argnames=("steps", "num_envs"))
+        self.act_where = jit_shared(same, act_where)
+        self.keys_of = jit_shared(same, keys_of, static_argnames=("steps", "num_envs"))
 
-    def collect(self) -> tuple[Experience, np.ndarray, Measured | None]:
+    def collect(self) -> tuple[Experience, np.ndarray, TurnMetrics | None]:
         environment, watch, length = self.environment, self.watch, self.rollout_length
         num_envs, each = environment.num_envs, [slot.rows for slot in environment.slots]
         time = np.zeros(num_envs, np.int32)  # steps that each environment has taken in this rollout
@@ -80,7 +80,7 @@ class FirstCome(HostLoop):
         self.observation = jax.tree.map(np.array, self.observation)  # into which arrivals are written
         self.ended = self.ended.copy()
         self.collected = None
-        metrics: Measured | None = None
+        metrics: TurnMetrics | None = None
 
         jax.block_until_ready(self.flat.leaves)
         watch.lap("learn")
@@ -163,7 +163,7 @@ class FirstCome(HostLoop):
             version=version,
         )
 
-    def keep(self, arrived: Arrived, time: np.ndarray, lost: np.ndarray, places: np.ndarray) -> None:
+    def keep(self, arrived: SlotResults, time: np.ndarray, lost: np.ndarray, places: np.ndarray) -> None:
         """Write the results of a slot into the rollout."""
         rows, kept = arrived.rows, self.collected
         at = int(time[rows.start])

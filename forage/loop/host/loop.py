@@ -17,16 +17,16 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 from forage.core import prng, team
 from forage.core.bounds import bounded_leaves
 from forage.core.checkpoint import Bytes
-from forage.core.compiling import Flat, kind, on_device, on_host, shared
+from forage.core.compiling import Flat, jit_shared, kind, on_device, on_host
 from forage.core.errors import Interrupted, warn
 from forage.core.host import HostEnvironment
-from forage.core.packing import Pickled
-from forage.core.ports import Agent, Hidden, Starts, Tasks
+from forage.core.packing import PickledState
+from forage.core.ports import Agent, HiddenState, Starts, Tasks
 from forage.core.types import GONE, Clock, Experience, ForageError, Step
 from forage.loop import visits
-from forage.loop.host.onlooker import Onlooker
-from forage.loop.host.programs import Measured, act, acted, begin, judge, learn, paid
-from forage.loop.host.starts import Hosted, HostStarts, HostStartsState
+from forage.loop.host.onlooker import InterventionRecorder
+from forage.loop.host.programs import TurnMetrics, act, begin, judge, learn, observe_actions, observe_rewards
+from forage.loop.host.starts import HostedEnvironment, HostStarts, HostStartsState
 from forage.loop.learner import Episodes, Learner, LearnerState, Report
 from forage.loop.soundness import Unsound, learned_sentence, search, sound
 from forage.loop.visits import Visits
@@ -41,7 +41,7 @@ class HostState(NamedTuple):
     learner: LearnerState
     pending: Experience  # the rollout that is not learned from yet, `time env ...`
     is_pending: Bool[np.ndarray, ""]  # whether there is one
-    hidden: Hidden  # leaves [env, ...]
+    hidden: HiddenState  # leaves [env, ...]
     ended: Bool[np.ndarray, "env *agent"]  # whether the next step begins an episode
     episode_return: np.ndarray  # [env, *objectives]
     episode_length: np.ndarray  # [env]
@@ -53,7 +53,7 @@ class HostState(NamedTuple):
     ahead: Any = ()  # of a loop whose workers act ahead of the learner: see `ahead.py`
 
 
-class Way(NamedTuple):
+class HostOptions(NamedTuple):
     """The options of a run on the host."""
 
     starts: Starts | None = None  # where episodes begin; `None`: as the environment resets
@@ -61,7 +61,7 @@ class Way(NamedTuple):
     tasks: Tasks | None = None  # which of the numbered beginnings; `None`: any. They need `starts`
 
 
-PLAIN = Way()
+PLAIN = HostOptions()
 count = jax.jit(visits.hear)
 
 
@@ -78,22 +78,24 @@ def cut_before_lost(rollout: Experience, lost: Bool[np.ndarray, "time env"]) -> 
 class HostLoop:
     """The loop for one seed."""
 
-    def __init__(self, learner: Learner, environment: HostEnvironment, seed: int, total_steps: int, way: Way = PLAIN):
+    def __init__(
+        self, learner: Learner, environment: HostEnvironment, seed: int, total_steps: int, way: HostOptions = PLAIN
+    ):
         self.learner = learner
         same = kind(learner)
-        self.begun, self.act = shared(same, begin, once=True), shared(same, act, static_argnames="explore")
-        self.learned = shared(same, learn, donate_argnames="state")
-        self.judged = shared(same, judge)
-        self.acted = shared(same, acted)
-        self.paid = shared(same, paid)
-        self.onlooker: Onlooker | None = None
+        self.begun, self.act = jit_shared(same, begin, once=True), jit_shared(same, act, static_argnames="explore")
+        self.learned = jit_shared(same, learn, donate_argnames="state")
+        self.judged = jit_shared(same, judge)
+        self.acted = jit_shared(same, observe_actions)
+        self.paid = jit_shared(same, observe_rewards)
+        self.onlooker: InterventionRecorder | None = None
         if learner.behaviour.on_host:
-            self.onlooker = Onlooker(learner.behaviour, learner.spec, environment.num_envs, seed)
+            self.onlooker = InterventionRecorder(learner.behaviour, learner.spec, environment.num_envs, seed)
         self.way = way
         self.starts: HostStarts | None = None
         if way.starts is not None:
             self.starts = HostStarts(way.starts, environment, learner.spec, seed, way.tasks)
-        self.visits = visits.nothing(Hosted(learner.spec, environment.places)) if way.measured else ()
+        self.visits = visits.nothing(HostedEnvironment(learner.spec, environment.places)) if way.measured else ()
         self.environment = environment
         self.seed = seed
         self.total_steps = total_steps
@@ -159,7 +161,7 @@ class HostLoop:
         objectives = self.episode_return.shape[1:]
         self.count, self.total, self.length = 0, np.zeros(objectives), 0
         self.infos = {name: np.zeros(2) for name in self.environment.info_names}
-        learned: list[Measured | None] = []
+        learned: list[TurnMetrics | None] = []
         began = self.steps
         self.watch.start()
         for _ in range(iterations):
@@ -169,7 +171,7 @@ class HostLoop:
                 raise
             except ForageError as error:
                 raise self.blamed(error) from error
-        found: list[Measured | None] = jax.device_get(learned)
+        found: list[TurnMetrics | None] = jax.device_get(learned)
         self.watch.lap("learn")
         unwell = [number for number, m in enumerate(found) if m and not np.isfinite(m.values).all()]
         each = self.rollout_length * self.environment.num_envs
@@ -207,7 +209,7 @@ class HostLoop:
         part, bad = found
         return Unsound(learned_sentence(part, bad, f"before step {self.steps:,}", self.seed))
 
-    def iterate(self) -> Measured | None:
+    def iterate(self) -> TurnMetrics | None:
         """Collect one rollout and learn; with overlap, from the rollout before. Return the metrics."""
         agent, environment, spec = self.agent, self.environment, self.spec
         if agent.whole_episodes and self.episode_length.any():
@@ -236,7 +238,7 @@ class HostLoop:
             return metrics
         return self.learn(rollout, clock)
 
-    def collect(self) -> tuple[Experience, np.ndarray, Measured | None]:
+    def collect(self) -> tuple[Experience, np.ndarray, TurnMetrics | None]:
         """Step all environments for a rollout, and learn from the rollout before meanwhile, where there is one.
 
         Return the rollout (`time env ...`), the places that were visited, empty if visits are not counted, and the
@@ -246,7 +248,7 @@ class HostLoop:
         steps: list[Any] = []
         places: list[Any] = []
         losses = np.zeros((self.rollout_length, environment.num_envs), bool)
-        metrics: Measured | None = None
+        metrics: TurnMetrics | None = None
         seen: Flat | None = None
         for time in range(self.rollout_length):
             now = self.clock(self.steps + time * environment.num_envs)
@@ -308,7 +310,7 @@ class HostLoop:
         rollout = cut_before_lost(jax.tree.map(lambda *x: np.stack(x), *steps), losses)
         return rollout, np.stack(places) if places else np.zeros(0, np.int32), metrics
 
-    def learn(self, rollout: Experience, clock: Clock) -> Measured:
+    def learn(self, rollout: Experience, clock: Clock) -> TurnMetrics:
         self.watch.lap("keep")
         self.key, self.flat, metrics = self.learned(self.numbers, self.flat, rollout, clock, self.key)
         self.watch.lap("learn")
@@ -442,7 +444,7 @@ class HostLoop:
         if saved.environment.size:
             try:
                 self.observation = self.environment.restore(saved.environment.tobytes())
-            except Pickled as error:
+            except PickledState as error:
                 warn(f"{error} Unfinished episodes begin anew.")
                 self.begin_episodes()
         else:  # what the run said when it started: these environments cannot be saved, so new episodes begin

@@ -15,11 +15,11 @@ from jaxtyping import Bool, Int, PyTree
 
 from forage.core import spaces
 from forage.core.errors import Interrupted
-from forage.core.ports import Behaviour, Intervention, Scene
+from forage.core.ports import Behaviour, Intervention, InterventionContext
 from forage.core.types import GONE, NOBODY, PERSON, Clock, Experience, ForageError, Spec
 
 
-class Asked(NamedTuple):
+class IntervenedActions(NamedTuple):
     """The agents' actions after the behaviour's intervention."""
 
     executed: PyTree[np.ndarray]
@@ -28,7 +28,7 @@ class Asked(NamedTuple):
     source: Int[np.ndarray, "env *agent"]
 
 
-class Onlooker:
+class InterventionRecorder:
     """The state of a behaviour on the host, and the number of steps it took over, for one seed."""
 
     def __init__(self, behaviour: Behaviour, spec: Spec, num_envs: int, seed: int):
@@ -54,13 +54,13 @@ class Onlooker:
         clock: Clock,
         aux: PyTree[np.ndarray] = (),
         policy: Callable[[], Any] | None = None,
-    ) -> Asked:
+    ) -> IntervenedActions:
         """Return the actions to execute and to remember, and who chose each, once the behaviour was asked.
 
         `aux`: what the agent wants back of each action. `policy` returns the agent's state.
         """
-        seen, chosen, fresh = (read_only(part) for part in (observation, executed, begins))
-        scene = Scene(seen, chosen, fresh, self.spec, clock, self.seed, read_only(aux), policy)
+        seen, chosen, fresh = (as_read_only(part) for part in (observation, executed, begins))
+        scene = InterventionContext(seen, chosen, fresh, self.spec, clock, self.seed, as_read_only(aux), policy)
         when = f"at step {int(clock.steps):,} with seed {self.seed}"
         answer = self.asked(when, self.behaviour.intervene, self.state, scene)
         given, taken, state = answer[:3]
@@ -80,7 +80,7 @@ class Onlooker:
         self.state = state
         taken = taken & (source != NOBODY) & (source != GONE)  # who waits or has left does not act
         if not taken.any():
-            return Asked(executed, action, aux, source)
+            return IntervenedActions(executed, action, aux, source)
         given = self.fitting(given, executed, taken, when)
 
         def put(own: np.ndarray, given: np.ndarray) -> np.ndarray:
@@ -90,7 +90,7 @@ class Onlooker:
         if own is not None:
             aux = jax.tree.map(put, aux, self.alike(own, aux, taken, when))
         source = np.where(taken, PERSON if who is None else who, source).astype(source.dtype)
-        return Asked(executed, action, aux, source)
+        return IntervenedActions(executed, action, aux, source)
 
     def alike(self, own: PyTree[Any], like: PyTree[np.ndarray], taken: np.ndarray, when: str) -> PyTree[np.ndarray]:
         """Return the replacement of the agent's `aux`, with the dtypes of its own. Raise `ForageError` for another
@@ -131,7 +131,7 @@ class Onlooker:
         space = self.spec.action_space
 
         def fit(given: Any, like: np.ndarray) -> np.ndarray:
-            array = spaces.fitted(np.asarray(given), like.dtype)
+            array = spaces.fit_dtype(np.asarray(given), like.dtype)
             if array.shape != like.shape:
                 raise ValueError(f"shape {list(array.shape)} instead of {list(like.shape)}")
             chosen = array[taken]
@@ -183,7 +183,7 @@ class Onlooker:
         self.state, self.taken = jax.tree.unflatten(jax.tree.structure(self.state), leaves), int(taken)
 
 
-def read_only(tree: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
+def as_read_only(tree: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
     """Return read-only views of the same arrays, so that a behaviour cannot change its stored state."""
 
     def view(array: Any) -> np.ndarray:

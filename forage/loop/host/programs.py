@@ -11,9 +11,9 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import spaces
 from forage.core.compiling import Flat
-from forage.core.ports import Decision, Hidden, Metrics
+from forage.core.ports import Decision, HiddenState, Metrics
 from forage.core.types import Clock, Experience
-from forage.loop.learner import Learner, LearnerState, select
+from forage.loop.learner import Learner, LearnerState, where_tree
 
 
 def begin(learner: Learner, key: Key[Array, ""], mark: PyTree[Array] = ()) -> tuple[Key[Array, ""], LearnerState]:
@@ -47,14 +47,14 @@ def act(
     if explore:
         return key, *decide(actor, hidden, ended, observation, clock, keys, jnp.arange(len(keys)))
     learner, state = actor.tree
-    hidden = select(ended, jax.tree.map(lambda x: x[None], learner.hidden(explore)), hidden)
+    hidden = where_tree(ended, jax.tree.map(lambda x: x[None], learner.hidden(explore)), hidden)
     action, hidden = jax.vmap(learner.play, in_axes=(None, 0, 0, 0, None))(state, hidden, observation, keys, sampled)
     return key, spaces.clip(learner.spec.action_space, action), Decision(action, hidden, aux=())
 
 
 def decide(
     actor: Flat,
-    hidden: Hidden,
+    hidden: HiddenState,
     ended: Bool[Array, "row *agent"],
     observation: PyTree[Array],
     clock: Clock,
@@ -68,7 +68,7 @@ def decide(
     decisions with the actions before clipping.
     """
     learner, state = actor.tree
-    hidden = select(ended, jax.tree.map(lambda x: x[None], learner.hidden()), hidden)
+    hidden = where_tree(ended, jax.tree.map(lambda x: x[None], learner.hidden()), hidden)
     axes: Any = Clock(0, None) if own_clocks else None  # type: ignore[arg-type]
     act = jax.vmap(learner.act, in_axes=(None, 0, 0, axes, 0, 0))
     decision = act(state, hidden, observation, clock, keys, rows)
@@ -85,14 +85,14 @@ def keys_of(key: Key[Array, ""], steps: int, num_envs: int) -> tuple[Key[Array, 
     return jax.lax.scan(one, key, None, steps)
 
 
-def acted(actor: Flat, hidden: Hidden, action: PyTree[Array]) -> Hidden:
+def observe_actions(actor: Flat, hidden: HiddenState, action: PyTree[Array]) -> HiddenState:
     """Update the agents' memories with the actions that were taken, after a possible intervention."""
     learner, state = actor.tree
     tell = jax.vmap(learner.acted, in_axes=(None, 0, 0))
     return (tell if learner.spec.num_agents == 1 else jax.vmap(tell, in_axes=(None, 0, 0)))(state, hidden, action)
 
 
-def paid(actor: Flat, hidden: PyTree[Array], reward: Float[Array, " env"]) -> PyTree[Array]:
+def observe_rewards(actor: Flat, hidden: PyTree[Array], reward: Float[Array, " env"]) -> PyTree[Array]:
     """Update the agents' memories with the rewards of their steps."""
     learner, state = actor.tree
     return learner.paid(state, hidden, reward)
@@ -104,22 +104,22 @@ def judge(learner: Learner, state: LearnerState, rollout: Experience, clock: Clo
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Measured:
+class TurnMetrics:
     """The metrics of one turn of the loop as one array, as each array that a program returns takes time."""
 
     values: Float[Array, " metric"]
     names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
 
     @classmethod
-    def of(cls, metrics: Metrics) -> Measured:
+    def of(cls, metrics: Metrics) -> TurnMetrics:
         names = tuple(sorted(metrics))
         return cls(jnp.stack([metrics[name] for name in names]), names)
 
 
 def learn(
     learner: Flat, state: Flat, rollout: Experience, clock: Clock, key: Key[Array, ""]
-) -> tuple[Key[Array, ""], Flat, Measured]:
+) -> tuple[Key[Array, ""], Flat, TurnMetrics]:
     """Learn from a rollout. Learner and state come and go flattened: parts are flattened slowly, at every call."""
     key, learn_key = jax.random.split(key)
     learned, metrics = learner.tree.learn(state.tree, rollout, clock, learn_key)
-    return key, Flat.of(learned), Measured.of(metrics)
+    return key, Flat.of(learned), TurnMetrics.of(metrics)

@@ -22,13 +22,13 @@ from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.loop import soundness
 from forage.loop.cluster.workers import NO_WORKERS, Workers
 from forage.loop.host import ahead, first_come
-from forage.loop.host.loop import PLAIN, HostLoop, HostState, Way
+from forage.loop.host.loop import PLAIN, HostLoop, HostOptions, HostState
 from forage.loop.host.programs import actor_of
 from forage.loop.learner import Learner, LearnerState, Report
-from forage.loop.runner import Numbers, Played, with_numbers
+from forage.loop.runner import EvaluationEpisodes, Numbers, with_numbers
 from forage.loop.soundness import Bad
 from forage.loop.visits import Visits
-from forage.loop.watch import together
+from forage.loop.watch import sum_counts
 
 MOST_LOST = 10  # deaths of workers in the episodes of an evaluation that are played side by side
 
@@ -42,7 +42,7 @@ class HostRunner:
         build: Callable[[int], HostEnvironment],
         seeds: list[int],
         total_steps: int,
-        way: Way = PLAIN,
+        way: HostOptions = PLAIN,
         workers: Workers = NO_WORKERS,
     ):
         """`learners`: one for each seed, equal except for numbers. `build(num_envs)` makes a batch of environments.
@@ -71,7 +71,7 @@ class HostRunner:
                 check_copy(learner.spec, self._open[-1], "the batch that trains")
                 given: Any = learner, self._open[-1], seed, total_steps, way
                 if workers.ahead is not None:
-                    loop: HostLoop = ahead.Ahead(workers.ahead, *given)
+                    loop: HostLoop = ahead.LaggedLoop(workers.ahead, *given)
                 else:
                     loop = first_come.FirstCome(*given) if workers.first_come else HostLoop(*given)
                 self.loops.append(loop)
@@ -107,7 +107,7 @@ class HostRunner:
     @property
     def spent(self) -> dict[str, float]:
         """Return the seconds of training, by activity."""
-        return together([loop.watch.spent for loop in self.loops])
+        return sum_counts([loop.watch.spent for loop in self.loops])
 
     @property
     def replays(self) -> bool:
@@ -185,7 +185,7 @@ class HostRunner:
     def prepare(self, episodes: int, max_steps: int) -> None:
         """Compile no program in advance: those of an evaluation here are small."""
 
-    def evaluate(self, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> Played:
+    def evaluate(self, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> EvaluationEpisodes:
         """Play `episodes` evaluation episodes for every seed, in environments of their own."""
         results, self.conversations = [], []
         for loop in self.loops:
@@ -193,22 +193,24 @@ class HostRunner:
             assert self._evaluation is not None
             if found := self._evaluation.conversations():
                 self.conversations.append(found)
-        return Played(*jax.tree.map(lambda *x: np.stack(x), *results))
+        return EvaluationEpisodes(*jax.tree.map(lambda *x: np.stack(x), *results))
 
     def evaluate_points(
         self, points: PyTree[Array | None], episodes: int, max_steps: int, seed: int, sampled: bool = False
-    ) -> Played:
+    ) -> EvaluationEpisodes:
         """Raise `ForageError`: numbers of environments on the host cannot be set from outside."""
         raise ForageError(f"{self.learner.spec.name} is stepped on the host, where its numbers cannot be set.")
 
-    def evaluate_one(self, loop: HostLoop, episodes: int, max_steps: int, seed: int, sampled: bool = False) -> Played:
+    def evaluate_one(
+        self, loop: HostLoop, episodes: int, max_steps: int, seed: int, sampled: bool = False
+    ) -> EvaluationEpisodes:
         """Play `episodes` evaluation episodes for one of the seeds (leaves `episode ...`), side by side.
 
         At most in as many environments as training has, or as the environment says where those are more.
         """
         count = min(episodes, max(self.num_envs, loop.environment.evaluation_envs))
         if self._evaluation is not None and self._evaluation.num_envs != count:
-            closed(self._evaluation)
+            close_environment(self._evaluation)
             self._evaluation = None
         if self._evaluation is None:
             self._evaluation = self.build(count)
@@ -231,7 +233,7 @@ class HostRunner:
     def retire(self) -> None:
         """Free the environments of training, before an evaluation after which there is none: some open only once."""
         while self._open:
-            closed(self._open.pop())
+            close_environment(self._open.pop())
 
     def missing(self) -> dict[str, tuple[str, ...]]:
         """Return the declared names of the environments' own information that no episode has ended with, each with
@@ -287,7 +289,7 @@ class HostRunner:
 
         def train(loop: HostLoop) -> str:
             report = loop.advance(max(0, until - loop.steps) // each)
-            return soundness.why_broken(name, loop.seed, report.environment_finite, report.agent_finite)
+            return soundness.reason_to_stop(name, loop.seed, report.environment_finite, report.agent_finite)
 
         found, failed = self._each(train, skip)
         return [why or broken or "" for why, broken in zip(failed, found, strict=True)]
@@ -321,7 +323,7 @@ class HostRunner:
         """Continue with these members alone, and close the environments of the others."""
         for index, loop in enumerate(self.loops):
             if index not in rows:
-                closed(loop.environment)
+                close_environment(loop.environment)
                 self._open = [environment for environment in self._open if environment is not loop.environment]
         self.loops = [self.loops[row] for row in rows]
         self.seeds = [self.seeds[row] for row in rows]
@@ -345,11 +347,11 @@ class HostRunner:
         """Free the environments. No method can be called afterwards."""
         self.retire()
         if self._evaluation is not None:
-            closed(self._evaluation)
+            close_environment(self._evaluation)
             self._evaluation = None
 
 
-def closed(environment: HostEnvironment) -> None:
+def close_environment(environment: HostEnvironment) -> None:
     """Close an environment, whose own `sys.exit` there, as of programs with a window, does not end the run."""
     with contextlib.suppress(SystemExit):
         environment.close()
@@ -368,7 +370,7 @@ def play(
     max_steps: int,
     seed: int,
     sampled: bool,
-) -> Played:
+) -> EvaluationEpisodes:
     """Play evaluation episodes of one seed, one in each environment at once, until there are enough."""
     rounds = -(-episodes // environment.num_envs)
     # Of both numbers and not of their sum, which neighbouring seeds and evaluations would share.
@@ -380,7 +382,7 @@ def play(
 
 def play_once(
     loop: HostLoop, environment: HostEnvironment, max_steps: int, start: int, chance: int, sampled: bool
-) -> Played:
+) -> EvaluationEpisodes:
     """Play one evaluation episode in each environment, with `start` as seed; see `DeviceLoop.evaluate`."""
     learner, num_envs = loop.learner, environment.num_envs
     seen = actor_of(learner, loop.state)
@@ -399,7 +401,7 @@ def play_once(
         )
         hidden = decision.hidden
         step, observation = environment.step(on_host(executed))
-        if learner.agent.hears_rewards:
+        if learner.agent.return_conditioned:
             hidden = loop.paid(seen, hidden, step.reward)
         ended = step.terminated | step.truncated
         step = team.as_one(step, agents)
@@ -421,7 +423,7 @@ def play_once(
         running &= ~over
         if not running.any():
             break
-    return Played(total, length, infos)
+    return EvaluationEpisodes(total, length, infos)
 
 
 def check_copy(spec: Spec, batch: HostEnvironment, which: str) -> None:

@@ -18,10 +18,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import packing, prng, spaces, team
-from forage.core.compiling import QUICK, kind, known, shared
+from forage.core.compiling import QUICK, jit_shared, kind, known_options
 from forage.core.host import HostEnvironment, HostStep
-from forage.core.ports import Environment, Judgement, Review, Starts, Tasks, Visited
-from forage.core.schedule import held
+from forage.core.ports import Environment, RolloutReport, RolloutStates, Starts, Tasks, ValueEstimates
+from forage.core.schedule import at_fraction
 from forage.core.types import Clock, Experience, ForageError, Spec, Step
 
 FRESH = -1
@@ -41,7 +41,7 @@ Seen = tuple[Ticket, Bool[np.ndarray, " env"]]
 """The states after a step: tickets, and the mask of episodes that are gone."""
 
 
-class Hosted(Environment):
+class HostedEnvironment(Environment):
     """An environment on the host as parts see it: spaces, a map, numbers, and resets to a fresh ticket.
 
     A task is shaped like it: it sets `number`, and `hint` where the environment gives hints; the rest is `None`.
@@ -66,7 +66,7 @@ class Hosted(Environment):
         seeded: bool = False,
         tasks: bool = False,
         heeds: bool = False,
-    ) -> Hosted:
+    ) -> HostedEnvironment:
         """Return an environment on the host as parts see it: with its numbers only if `tasks` choose among them, and
         with the beginnings of answers only if starts use written tokens.
         """
@@ -141,7 +141,12 @@ class HostStartsState(NamedTuple):
 
 
 def begin(
-    part: Starts, state: Any, world: Hosted, key: Key[Array, ""], index: Int[Array, " env"], task: PyTree[Array] = None
+    part: Starts,
+    state: Any,
+    world: HostedEnvironment,
+    key: Key[Array, ""],
+    index: Int[Array, " env"],
+    task: PyTree[Array] = None,
 ) -> tuple[Key[Array, ""], Ticket, PyTree[Array]]:
     key, begin_key = jax.random.split(key)
     keys = jax.random.split(begin_key, index.size)
@@ -156,7 +161,7 @@ def begin(
 def draw(
     part: Tasks,
     state: TasksState,
-    world: Hosted,
+    world: HostedEnvironment,
     index: Int[Array, " env"],
     over: Bool[Array, " env"],
     size: int,
@@ -184,35 +189,35 @@ def draw(
 def report(
     part: Starts,
     state: Any,
-    world: Hosted,
+    world: HostedEnvironment,
     rollout: Experience,
-    visited: Visited,
+    visited: RolloutStates,
     clock: Clock,
     key: Key[Array, ""],
-    judgement: Judgement | None,
+    judgement: ValueEstimates | None,
 ) -> tuple[Key[Array, ""], Any]:
     key, report_key = jax.random.split(key)
-    return key, part.report(state, rollout, Review(world, visited, clock, report_key, judgement))
+    return key, part.report(state, rollout, RolloutReport(world, visited, clock, report_key, judgement))
 
 
 def study(
     part: Tasks,
     state: Any,
-    world: Hosted,
+    world: HostedEnvironment,
     rollout: Experience,
-    visited: Visited,
+    visited: RolloutStates,
     clock: Clock,
     key: Key[Array, ""],
-    judgement: Judgement | None,
+    judgement: ValueEstimates | None,
 ) -> Any:
     """Return the state of tasks after they learned from a rollout. `key`: the same as in `report`."""
     _, report_key = jax.random.split(key)
-    review = Review(world, visited, clock, jax.random.fold_in(report_key, prng.TASKS), judgement)
+    review = RolloutReport(world, visited, clock, jax.random.fold_in(report_key, prng.TASKS), judgement)
     return part.report(state, rollout, review)
 
 
-def heed(part: Starts, state: Any, action: PyTree[Array], aux: PyTree[Array], reward: Array) -> Any:
-    return part.heed(state, action, aux, reward)
+def call_on_step(part: Starts, state: Any, action: PyTree[Array], aux: PyTree[Array], reward: Array) -> Any:
+    return part.on_step(state, action, aux, reward)
 
 
 def onward(part: Starts, reward: Float[Array, " env"]) -> Int[Array, " env"]:
@@ -234,18 +239,21 @@ class HostStarts:
 
     def __init__(self, part: Starts, environment: HostEnvironment, spec: Spec, seed: int, tasks: Tasks | None = None):
         self.part, self.tasks, self.environment = part, tasks, environment
-        self.now, self.tasks_now = held(part, 0.0), held(tasks, 0.0)  # the parts as they are in this rollout
-        self.world = Hosted.of(environment, spec, part.repeats, tasks is not None, part.heeds)
+        self.now, self.tasks_now = (
+            at_fraction(part, 0.0),
+            at_fraction(tasks, 0.0),
+        )  # the parts as they are in this rollout
+        self.world = HostedEnvironment.of(environment, spec, part.repeats, tasks is not None, part.follows_steps)
         self.anew = part.repeats or tasks is not None  # a reset is one that this class asks for
         self.size = max(part.group, 1)
         same = kind((part, tasks, self.world))
-        self.begin = shared(same, begin)
-        self.reported, self.cut = shared(same, report, donate_argnums=1), shared(same, cut)
-        self.drawn, self.studied = shared(same, draw, static_argnums=5), shared(same, study)
-        self.heeded, self.joined = shared(same, heed), shared(same, onward)
+        self.begin = jit_shared(same, begin)
+        self.reported, self.cut = jit_shared(same, report, donate_argnums=1), jit_shared(same, cut)
+        self.drawn, self.studied = jit_shared(same, draw, static_argnums=5), jit_shared(same, study)
+        self.heeded, self.joined = jit_shared(same, call_on_step), jit_shared(same, onward)
         self.num_envs = environment.num_envs
         self.saved: dict[int, bytes] = {}
-        self.state: HostStartsState = jax.jit(self.initial, compiler_options=known(QUICK))(prng.key(seed))
+        self.state: HostStartsState = jax.jit(self.initial, compiler_options=known_options(QUICK))(prng.key(seed))
         self.seen: list[Seen] = []
         self.marks: list[PyTree[np.ndarray]] = []  # of the episode that each step belongs to
         self.played: list[PyTree[np.ndarray]] = []  # the task of that episode
@@ -281,15 +289,15 @@ class HostStarts:
 
     def restore(self, state: HostStartsState, saved: bytes) -> None:
         self.state, self.waiting = state, None
-        self.saved = unjoined(saved)
+        self.saved = split_states(saved)
 
     def follow(self, clock: Clock) -> None:
         """Put the numbers of this moment in place of the parts' schedules."""
-        self.now, self.tasks_now = held(self.part, clock.fraction), held(self.tasks, clock.fraction)
+        self.now, self.tasks_now = at_fraction(self.part, clock.fraction), at_fraction(self.tasks, clock.fraction)
 
     def dump(self) -> bytes:
         """Return the simulator's states, for a checkpoint."""
-        return joined(self.saved)
+        return join_states(self.saved)
 
     def after(
         self,
@@ -315,8 +323,8 @@ class HostStarts:
         if self.part.every_state:
             self.seen.append(self.visited(over, self.environment.place))
         if cuts.any():
-            step = step._replace(truncated=team.truncated(step, cuts))
-        if self.part.heeds:
+            step = step._replace(truncated=team.truncate_teams(step, cuts))
+        if self.part.follows_steps:
             self.state = self.state._replace(part=self.heeded(self.now, self.state.part, action, aux, told.reward))
         observation = result.observation
         if self.part.joins:
@@ -390,7 +398,7 @@ class HostStarts:
             elif number == FRESH and self.anew:
                 seen = self.environment.begin(index, int(ticket.seed[index]))
             else:
-                seen = self.environment.put(index, None if number == FRESH else unpacked(self.saved[number]))
+                seen = self.environment.put(index, None if number == FRESH else unpack_state(self.saved[number]))
             if self.world.written and np.any(ticket.prefix[index]):
                 seen = self.environment.branch(index, np.asarray(ticket.prefix[index]))
             for batch, one in zip(jax.tree.leaves(observation), jax.tree.leaves(seen), strict=True):
@@ -403,7 +411,11 @@ class HostStarts:
         return observation
 
     def report(
-        self, rollout: Experience, clock: Clock, fresh: Bool[np.ndarray, " env"], judgement: Judgement | None = None
+        self,
+        rollout: Experience,
+        clock: Clock,
+        fresh: Bool[np.ndarray, " env"],
+        judgement: ValueEstimates | None = None,
     ) -> None:
         """Report a rollout (leaves `time env ...`) to the parts, and forget the states that starts do not store.
 
@@ -415,7 +427,7 @@ class HostStarts:
         env_states, gone = jax.tree.map(lambda *x: np.stack(x), *self.seen)
         marks = jax.tree.map(lambda *x: np.stack(x), *self.marks)
         played = jax.tree.map(lambda *x: np.stack(x), *self.played) if self.played else None
-        visited = Visited(env_states, marks, gone, fresh, played)  # type: ignore[arg-type]
+        visited = RolloutStates(env_states, marks, gone, fresh, played)  # type: ignore[arg-type]
         self.seen, self.marks, self.played = [], [], []
         state = self.state
         if isinstance(tasks := state.tasks, TasksState):
@@ -429,21 +441,21 @@ class HostStarts:
         tickets = jax.tree.leaves(part, is_leaf=lambda x: isinstance(x, Ticket))
         held = [np.asarray(x.number).ravel() for x in tickets if isinstance(x, Ticket)]
         held = np.unique(np.concatenate(held)) if held else []
-        self.saved = {n: packed(self.saved[n]) for n in map(int, held) if n != FRESH}
+        self.saved = {n: pack_state(self.saved[n]) for n in map(int, held) if n != FRESH}
 
 
 ZLIB = b"\x78\x01"
 """The first bytes of a compressed state; a pickle and a zip archive begin differently."""
 
 
-def joined(states: dict[int, bytes]) -> bytes:
+def join_states(states: dict[int, bytes]) -> bytes:
     """Return the states in one piece: how many, their numbers, their lengths, and then themselves."""
     head = [len(states), *states, *map(len, states.values())]
     return np.array(head, "<i8").tobytes() + b"".join(states.values())
 
 
-def unjoined(data: bytes) -> dict[int, bytes]:
-    """Invert `joined`, without running any code. Raise `ForageError` for other data."""
+def split_states(data: bytes) -> dict[int, bytes]:
+    """Invert `join_states`, without running any code. Raise `ForageError` for other data."""
     if not data:
         return {}
     count = int(np.frombuffer(data, "<i8", 1)[0]) if len(data) >= 8 else -1
@@ -458,9 +470,9 @@ def unjoined(data: bytes) -> dict[int, bytes]:
     return {int(n): data[a:b] for n, a, b in zip(head[:count], starts, ends.tolist(), strict=False)}
 
 
-def packed(state: bytes) -> bytes:
+def pack_state(state: bytes) -> bytes:
     return state if state.startswith(ZLIB) else zlib.compress(state, 1)
 
 
-def unpacked(state: bytes) -> bytes:
+def unpack_state(state: bytes) -> bytes:
     return packing.inflate(state) if state.startswith(ZLIB) else state

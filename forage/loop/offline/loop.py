@@ -16,7 +16,7 @@ from forage.core import prng
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.state import DeviceState
-from forage.loop.learner import Episodes, Tally
+from forage.loop.learner import ChunkStats, Episodes
 
 
 class OfflineLoop(DeviceLoop):
@@ -36,13 +36,13 @@ class OfflineLoop(DeviceLoop):
         learner_state = self.learner.init(learner_key, self.environment)
         return DeviceState(key, learner_state, (), (), (), (), ())  # pyrefly: ignore[bad-argument-type]
 
-    def iterate(self, state: DeviceState, clock: Clock) -> tuple[DeviceState, Tally]:
+    def iterate(self, state: DeviceState, clock: Clock) -> tuple[DeviceState, ChunkStats]:
         """Make one update."""
         key, learn_key = jax.random.split(state.key)
         next_key = jax.random.split(key)[1]  # as the next iteration will split it
         learner_state, metrics = self.learner.study(state.learner, clock, learn_key, next_key)
         none = Episodes(jnp.zeros(()), jnp.zeros(()), jnp.zeros(()))
-        return state._replace(key=key, learner=learner_state), Tally(none, metrics, jnp.zeros(()))
+        return state._replace(key=key, learner=learner_state), ChunkStats(none, metrics, jnp.zeros(()))
 
     def next_rollout(self, state: DeviceState, clock: Clock) -> Experience:
         """Raise `ForageError`: a run from a data set collects no rollout."""

@@ -190,7 +190,7 @@ def turn_table(length: int, rope: Rope, size: int) -> tuple[Float[Array, "length
     return jnp.cos(angle), jnp.sin(angle)
 
 
-def turned(
+def rotate_pairs(
     x: Float[Array, "batch time heads size"],
     cosine: Float[Array, "#batch time half"],
     sine: Float[Array, "#batch time half"],

@@ -52,7 +52,7 @@ def texts(generator: np.random.Generator) -> Iterator[str]:
     """Draw one problem with its worked solution after the other, without end; and conversations."""
     made = {name: family(name) for name in FAMILIES}
     order = [name for name in made for _ in range(OFTEN.get(name, 1))]
-    talks = called, guessed, guessed
+    talks = calculator_call, guessing_conversation, guessing_conversation
     end = "<|end|>"
     while True:
         for place in generator.permutation(len(order) + len(talks)):
@@ -65,7 +65,7 @@ def texts(generator: np.random.Generator) -> Iterator[str]:
             yield f"{problem.prompt}\n{one.solution(problem)}{end}"
 
 
-def called(generator: np.random.Generator) -> str:
+def calculator_call(generator: np.random.Generator) -> str:
     """Return a sum of up to six digits with a call of a calculator."""
     problem = problem_at(family("addition"), int(generator.integers(6)), SEED, int(generator.integers(2**31)))
     left, right, end = problem.data["left"], problem.data["right"], "<|end|>"
@@ -73,7 +73,7 @@ def called(generator: np.random.Generator) -> str:
     return f"{problem.prompt}\n{call}\n<result>{left + right}</result>\n<answer>{left + right}</answer>{end}"
 
 
-def guessed(generator: np.random.Generator) -> str:
+def guessing_conversation(generator: np.random.Generator) -> str:
     """Return a conversation about a hidden number, in which guesses are any that are left."""
     game, end = games.make("guess", numbers=2 ** int(generator.integers(3, 6)) - 1), "<|end|>"
     said = game.begin(int(generator.integers(2**31)))
@@ -103,7 +103,7 @@ def loss(network: Transformer, tokens: Int[Array, "row time"]) -> Float[Array, "
     return optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, 1:]).mean()
 
 
-def made(
+def train_base_model(
     steps: int = STEPS,
     seed: int = 0,
     architecture: Architecture = ARCHITECTURE,
@@ -140,7 +140,7 @@ def load(path: Path = WEIGHTS) -> Transformer:
     like = jax.eval_shape(lambda: Transformer(jax.random.key(0), ARCHITECTURE))
     leaves, structure = jax.tree.flatten(like)
     try:
-        with checkpoint.opened(path) as file:
+        with checkpoint.open_archive(path) as file:
             found = [jnp.asarray(file[str(number)], jnp.float32) for number in range(len(leaves))]
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise ForageError(f"The base model's weights in {path} cannot be read: {error}.") from error

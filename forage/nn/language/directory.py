@@ -97,7 +97,7 @@ def load(directory: Path, dtype: Any = None) -> Transformer:
 def save(network: Transformer, directory: Path) -> Path:
     """Write a transformer to a directory. See `Transformer.save`."""
     save_file = safetensors("save_file")
-    network = lora.merged(network)
+    network = lora.merge_adapters(network)
     directory.mkdir(parents=True, exist_ok=True)
     tensors = {}
     for path, leaf in jax.tree_util.tree_flatten_with_path(network)[0]:
@@ -218,7 +218,7 @@ def load_adapters(network: Transformer, directory: str | Path) -> Transformer:
         a, b = (jnp.asarray(np.ascontiguousarray(tensors[name].T)) for name in names)
         return Projection(projection.weight, projection.bias, a, b, scale)
 
-    network = lora.changed(lora.merged(network), adapt)
+    network = lora.map_projections(lora.merge_adapters(network), adapt)
     if left := sorted(set(tensors) - used):
         raise ForageError(f"The adapters in {directory} have a tensor without a place here, {left[0]!r}.")
     return network
@@ -240,7 +240,7 @@ def read_architecture(config: dict[str, Any], directory: Path) -> Architecture:
     if config.get("quantization_config"):
         raise ForageError(f"{where} describes quantised weights; Forage reads float32, bfloat16 and float16.")
     layers = config["num_hidden_layers"]
-    rotated = unrotated(config, layers) if family == "smollm3" else ()
+    rotated = unrotated_layers(config, layers) if family == "smollm3" else ()
     return Architecture(
         **{ours: config[theirs] for ours, theirs in SIZES.items()},
         family=family,
@@ -261,7 +261,7 @@ def key_heads(config: dict[str, Any]) -> int:
     return config.get("num_key_value_heads", usual) or 0
 
 
-def unrotated(config: dict[str, Any], layers: int) -> tuple[bool, ...]:
+def unrotated_layers(config: dict[str, Any], layers: int) -> tuple[bool, ...]:
     """Return the mask of a SmolLM3's layers that use positions."""
     every = config.get("no_rope_layer_interval", 4)
     listed = config.get("no_rope_layers") or [(layer + 1) % every != 0 for layer in range(layers)]

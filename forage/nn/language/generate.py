@@ -27,7 +27,7 @@ PAD = 0
 SEGMENTS, SHORTEST = 4, 32  # how often a cache grows at most, and by how many columns at least
 
 
-class Written(NamedTuple):
+class GeneratedText(NamedTuple):
     """The text that a transformer wrote."""
 
     tokens: Int[Array, "batch new"]  # 0 after the end
@@ -41,10 +41,10 @@ class Going(NamedTuple):
     cache: Cache
     token: Int[Array, " batch"]  # the last one, not in the cache yet
     ended: Bool[Array, " batch"]
-    written: Written  # time first
+    written: GeneratedText  # time first
 
 
-class Together(NamedTuple):
+class SharedPrefix(NamedTuple):
     """The common beginning of rows, which is read only once."""
 
     prompts: int = 1  # how many rows, one after another, are the same in front of the wanted columns
@@ -53,10 +53,10 @@ class Together(NamedTuple):
     # turns stand one after another
 
 
-ALONE = Together()
+ALONE = SharedPrefix()
 
 
-def left_padded(texts: Sequence[Sequence[int]], length: int = 0) -> tuple[Int[np.ndarray, "batch time"], np.ndarray]:
+def pad_left(texts: Sequence[Sequence[int]], length: int = 0) -> tuple[Int[np.ndarray, "batch time"], np.ndarray]:
     """Return texts side by side, padded in front to `length` or to the longest, and a mask without the padding."""
     if not texts or not all(len(text) for text in texts):
         raise ForageError("There is no text to read: each needs one token or more.")
@@ -80,7 +80,7 @@ def generate(
     mask: Bool[Array, "batch time"] | None = None,
     stop: Sequence[int] = (),
     allowed: Bool[Array, " vocabulary"] | None = None,
-) -> Written:
+) -> GeneratedText:
     """Write up to `new` tokens after each prompt.
 
     Args:
@@ -143,7 +143,7 @@ def _generate(
     allowed: Bool[Array, " vocabulary"] | None,
     new: int,
     stop: tuple[int, ...],
-) -> Written:
+) -> GeneratedText:
     """Write tokens, in one program."""
     hidden, cache = network.read(network.cache(*tokens.shape), tokens, mask)
     return write(network, cache, last(hidden, mask), key, new, sampling, stop, allowed, grow=True)[0]
@@ -160,7 +160,7 @@ def write(
     allowed: Bool[Array, " vocabulary"] | None = None,
     grow: bool = False,
     silent: Bool[Array, " batch"] | None = None,
-) -> tuple[Written, Cache]:
+) -> tuple[GeneratedText, Cache]:
     """Write up to `new` tokens after a cache; return them, and the cache with all but the last of their columns.
 
     `hidden` is what each row's last token was read as. The cache has room for `new` - 1 columns more, or gets it with
@@ -175,15 +175,17 @@ def write(
     if new * batch * vocabulary <= AT_ONCE:
         noise = jax.vmap(lambda own: distribution.noise(own, (batch, vocabulary)))(keys)
 
-    def draw(number: Array | int, hidden: Array, ended: Array, written: Written) -> tuple[Array, Array, Written]:
+    def draw(
+        number: Array | int, hidden: Array, ended: Array, written: GeneratedText
+    ) -> tuple[Array, Array, GeneratedText]:
         this = sampling
         if jnp.ndim(sampling.temperature) == 3:
             this = sampling._replace(temperature=sampling.temperature[:, number])  # type: ignore[index]
         log_p = distribution.log_distribution(network.logits(hidden), this, allowed)
         own = distribution.noise(keys[number], (batch, vocabulary)) if noise is None else noise[number]
-        token, log_p = distribution.drawn(log_p, own)
+        token, log_p = distribution.draw_token(log_p, own)
         token, log_p = jnp.where(ended, PAD, token), jnp.where(ended, 0.0, log_p)
-        news = Written(token, ~ended, log_p)
+        news = GeneratedText(token, ~ended, log_p)
         written = jax.tree.map(lambda whole, one: whole.at[number].set(one), written, news)
         if stop:
             ended |= jnp.any(token[:, None] == jnp.asarray(stop), axis=1)
@@ -194,7 +196,7 @@ def write(
         return Going(cache, *draw(number, hidden[:, 0], going.ended, going.written))
 
     shape = new, batch
-    nothing = Written(jnp.full(shape, PAD, jnp.int32), jnp.zeros(shape, bool), jnp.zeros(shape))
+    nothing = GeneratedText(jnp.full(shape, PAD, jnp.int32), jnp.zeros(shape, bool), jnp.zeros(shape))
     silent = jnp.zeros(batch, bool) if silent is None else silent
     going = Going(cache, *draw(0, hidden, silent, nothing))
     pieces = max(min(SEGMENTS, new // SHORTEST), 1) if grow else 1
@@ -221,13 +223,13 @@ def last(hidden: Float[Array, "batch time width"], mask: Bool[Array, "batch time
     return jnp.take_along_axis(hidden, place[:, None, None], axis=1)[:, 0]
 
 
-def before(
+def hidden_before_tokens(
     network: Transformer,
     tokens: Int[Array, "batch time"],
     mask: Bool[Array, "batch time"],
     remat: bool = False,
     wanted: int = 0,
-    together: Together = ALONE,
+    together: SharedPrefix = ALONE,
 ) -> tuple[Float[Array, "batch wanted width"], Bool[Array, "batch wanted"]]:
     """Return the hidden state before each token except the first of a row, and the mask of valid ones.
 
@@ -286,7 +288,7 @@ def _before_turns(
     tokens: Int[Array, "batch time"],
     mask: Bool[Array, "batch time"],
     wanted: int,
-    together: Together,
+    together: SharedPrefix,
 ) -> tuple[Float[Array, "batch wanted width"], Bool[Array, "batch wanted"]]:
     """Return the result of `before`, with each conversation read once: its longest turn, which holds all others.
 
@@ -313,7 +315,7 @@ def _before_turns(
         return taken.reshape(len(tokens), wanted, -1)
 
     def each() -> Float[Array, "batch wanted width"]:
-        return before(network, tokens, mask, wanted=wanted)[0]
+        return hidden_before_tokens(network, tokens, mask, wanted=wanted)[0]
 
     # What a gradient keeps of one branch is written as zeros by the other: all of the rarer one is computed anew
     hidden = jax.lax.cond(alike, once, jax.checkpoint(each))
@@ -329,7 +331,7 @@ def log_probabilities(
     chunk: int = 0,
     remat: bool = False,
     wanted: int = 0,
-    together: Together = ALONE,
+    together: SharedPrefix = ALONE,
 ) -> tuple[Float[Array, "batch wanted"], Float[Array, "batch wanted"]]:
     """Return, from one pass, the log-probability of each token after those before it, and its distribution's entropy.
 
@@ -339,7 +341,7 @@ def log_probabilities(
     `before`.
     """
     mask = jnp.ones(tokens.shape, bool) if mask is None else mask
-    hidden, real = before(network, tokens, mask, remat, wanted, together)
+    hidden, real = hidden_before_tokens(network, tokens, mask, remat, wanted, together)
     count = hidden.shape[1]
 
     def scored(pair: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -28,7 +28,7 @@ ALL = "queries", "keys", "values", "out", "gate", "up", "down"
 """The projections of a block that may have an adapter."""
 
 
-def adapted(
+def add_adapters(
     network: Transformer,
     key: Key[Array, ""],
     rank: int = 8,
@@ -52,7 +52,7 @@ def adapted(
         raise ForageError(f"The rank of an adapter is 1 or more, not {rank}.")
     if unknown := [name for name in projections if name not in ALL]:
         raise ForageError(f"A block has no projection {unknown[0]!r}{nearest(unknown[0], ALL)}")
-    network = merged(network)
+    network = merge_adapters(network)
 
     def add(layer: int, name: str, projection: Projection) -> Projection:
         inputs, outputs = projection.weight.shape
@@ -62,10 +62,10 @@ def adapted(
         b = jnp.zeros((rank, outputs), dtype)
         return Projection(projection.weight, projection.bias, a, b, alpha / rank)
 
-    return changed(network, lambda layer, name, one: add(layer, name, one) if name in projections else one)
+    return map_projections(network, lambda layer, name, one: add(layer, name, one) if name in projections else one)
 
 
-def merged(network: Transformer) -> Transformer:
+def merge_adapters(network: Transformer) -> Transformer:
     """Return a transformer without adapters that computes the same: W + (alpha / rank) A B."""
 
     def merge(projection: Projection) -> Projection:
@@ -75,7 +75,7 @@ def merged(network: Transformer) -> Transformer:
         weight = projection.weight.astype(a.dtype) + projection.scale * (a @ b)
         return Projection(weight.astype(projection.weight.dtype), projection.bias)
 
-    return changed(network, lambda layer, name, one: merge(one))
+    return map_projections(network, lambda layer, name, one: merge(one))
 
 
 def split(network: Transformer) -> tuple[Transformer, Transformer]:
@@ -90,7 +90,7 @@ def is_adapter(path: tuple[Any, ...]) -> bool:
     return getattr(path[-1], "name", None) in ("lora_a", "lora_b")
 
 
-def changed(network: Transformer, change: Callable[[int, str, Projection], Projection]) -> Transformer:
+def map_projections(network: Transformer, change: Callable[[int, str, Projection], Projection]) -> Transformer:
     """Return the transformer with each projection of each block changed, by its layer and name."""
 
     def block(layer: int, old: Block) -> Block:

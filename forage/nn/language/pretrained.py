@@ -104,6 +104,6 @@ def is_pretrained(node: Any) -> bool:
     return isinstance(node, Pretrained)
 
 
-def each(part: Tree, change: Callable[[Pretrained], Pretrained]) -> Tree:
+def map_pretrained(part: Tree, change: Callable[[Pretrained], Pretrained]) -> Tree:
     """Return a part with each pretrained transformer that it, or a part within it, holds, changed."""
     return jax.tree.map(lambda x: change(x) if is_pretrained(x) else x, part, is_leaf=is_pretrained)

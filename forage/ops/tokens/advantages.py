@@ -17,14 +17,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from forage.core.types import ForageError
-from forage.ops.tokens.masks import known
+from forage.ops.tokens.masks import check_name
 
 Group = Float[Array, "group answer"]
 There = Bool[Array, "group answer"] | None
 Scalar = float | Float[Array, ""]
 
 
-def none(reward: Group, there: There = None) -> Group:
+def no_baseline(reward: Group, there: There = None) -> Group:
     """Return the reward itself: the score function without a baseline."""
     return reward
 
@@ -188,7 +188,7 @@ def _best_of(count: int, k: int, leave_out: bool) -> np.ndarray:
 
 
 ADVANTAGES: dict[str, Callable[..., Group]] = {
-    "none": none,
+    "none": no_baseline,
     "grpo": grpo,
     "dr-grpo": dr_grpo,
     "rloo": rloo,
@@ -205,7 +205,7 @@ ADVANTAGES: dict[str, Callable[..., Group]] = {
 
 def group_advantage(name: str, reward: Group, **numbers: Any) -> Group:
     """Return the advantage of that name, without a gradient; keywords go to its function."""
-    known("advantage of groups", name, ADVANTAGES)
+    check_name("advantage of groups", name, ADVANTAGES)
     return jax.lax.stop_gradient(ADVANTAGES[name](reward, **numbers))
 
 
@@ -247,7 +247,7 @@ def group_weight(reward: Group, rule: str = "drop") -> Group:
 
     Source: Yu et al., 2025, "DAPO", arXiv:2503.14476 (dynamic sampling, whose pages could not be looked up).
     """
-    known("rule for groups of one reward", rule, GROUPS)
+    check_name("rule for groups of one reward", rule, GROUPS)
     drop = all_alike(reward) if rule == "drop" else jnp.zeros(reward.shape[0], bool)
     return jnp.broadcast_to(jnp.where(drop, 0.0, 1.0)[:, None], reward.shape).astype(reward.dtype)
 

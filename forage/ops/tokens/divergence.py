@@ -26,7 +26,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from forage.core.types import ForageError
-from forage.ops.tokens.masks import kept, known, sequence_sum
+from forage.ops.tokens.masks import check_name, sequence_sum, where_mask
 
 ESTIMATORS = ("k1", "k2", "k3")
 """The estimators above."""
@@ -37,7 +37,7 @@ GRADIENTS = ("own", "reverse", "weighted")
 
 def kl_estimate(log_ratio: Float[Array, "*shape"], estimator: str = "k3") -> Float[Array, "*shape"]:
     """Estimate KL(pi || reference) at each token, `log_ratio` being x above."""
-    known("estimator of the divergence", estimator, ESTIMATORS)
+    check_name("estimator of the divergence", estimator, ESTIMATORS)
     if estimator == "k1":
         return log_ratio
     if estimator == "k2":
@@ -68,18 +68,18 @@ def kl_loss(
     Sources: Shao et al., 2024, arXiv:2402.03300 (k3 in the loss), and DeepSeek-AI, 2025, arXiv:2512.02556 (weighted),
     as in TRL 1.16's `grpo_trainer.py` and paper index; the papers' own pages could not be looked up.
     """
-    known("gradient of the divergence", gradient, GRADIENTS)
+    check_name("gradient of the divergence", gradient, GRADIENTS)
     if (gradient == "weighted") != (old_log_probability is not None):
         raise ForageError("The gradient 'weighted' needs the old log-probabilities, and no other one takes them.")
     if gradient == "own" and estimator == "k1":
         raise ForageError(
             "In a loss the divergence's estimator k1 only adds noise, as the mean of its gradient is 0; take k2 or k3."
         )
-    log_probability = kept(log_probability, mask)
-    log_ratio = log_probability - kept(reference, mask)
+    log_probability = where_mask(log_probability, mask)
+    log_ratio = log_probability - where_mask(reference, mask)
     value = kl_estimate(log_ratio, estimator)
     if old_log_probability is not None:
-        return jnp.exp(log_probability - kept(old_log_probability, mask)) * value
+        return jnp.exp(log_probability - where_mask(old_log_probability, mask)) * value
     if gradient == "own":
         return value
     # The value of the estimator, and the gradient of k2.
@@ -123,7 +123,7 @@ def certainty(
     Fine-Tuning", arXiv:2502.06533, as in the authors' `custom_a2c_policy.py`, which has both measures and the
     intercept. The paper's pages could not be looked up, so there is no default of the exponent.
     """
-    known("measure of certainty", measure, ("largest", "negentropy"))
+    check_name("measure of certainty", measure, ("largest", "negentropy"))
     if isinstance(intercept, float | int) and intercept > 0:
         raise ForageError(f"The intercept of the certainty is {intercept}; it must not be positive.")
     largest = jnp.max(reference, axis=-1)

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from forage.core.types import ForageError
-from forage.ops.tokens.masks import aggregate, kept, known, sequence_mean, sequence_sum
+from forage.ops.tokens.masks import aggregate, check_name, sequence_mean, sequence_sum, where_mask
 
 Tokens = Float[Array, "sequence time"]
 Advantage = Float[Array, "sequence #time"]
@@ -32,7 +32,7 @@ LARGEST = 20.0
 
 def log_ratios(log_probability: Tokens, old_log_probability: Tokens, mask: Mask) -> Tokens:
     """Return log pi - log old at the tokens that count, and 0 elsewhere."""
-    return kept(log_probability, mask) - jax.lax.stop_gradient(kept(old_log_probability, mask))
+    return where_mask(log_probability, mask) - jax.lax.stop_gradient(where_mask(old_log_probability, mask))
 
 
 def reinforce(log_probability: Tokens, old_log_probability: Tokens, advantage: Advantage, mask: Mask) -> Tokens:
@@ -40,10 +40,10 @@ def reinforce(log_probability: Tokens, old_log_probability: Tokens, advantage: A
 
     Source: Williams, 1992, "Simple Statistical Gradient-Following Algorithms", Machine Learning 8.
     """
-    return -jax.lax.stop_gradient(advantage) * kept(log_probability, mask)
+    return -jax.lax.stop_gradient(advantage) * where_mask(log_probability, mask)
 
 
-def unclipped(log_probability: Tokens, old_log_probability: Tokens, advantage: Advantage, mask: Mask) -> Tokens:
+def unclipped_loss(log_probability: Tokens, old_log_probability: Tokens, advantage: Advantage, mask: Mask) -> Tokens:
     """Compute -ratio A: importance sampling at each token without any bound.
 
     Source: Schulman et al., 2017, "Proximal Policy Optimization Algorithms", arXiv:1707.06347, equation 6.
@@ -51,7 +51,7 @@ def unclipped(log_probability: Tokens, old_log_probability: Tokens, advantage: A
     return -jnp.exp(log_ratios(log_probability, old_log_probability, mask)) * jax.lax.stop_gradient(advantage)
 
 
-def clipped(
+def clipped_loss(
     log_probability: Tokens,
     old_log_probability: Tokens,
     advantage: Advantage,
@@ -150,7 +150,7 @@ def gspo_token(
     repository, which 1.16 has no more.
     """
     log_ratio = log_ratios(log_probability, old_log_probability, mask)
-    own = kept(log_probability, mask)
+    own = where_mask(log_probability, mask)
     whole = jax.lax.stop_gradient(sequence_mean(log_ratio, mask))[:, None]
     ratio = jnp.exp(whole + own - jax.lax.stop_gradient(own))
     return _clip(ratio, jax.lax.stop_gradient(advantage), low, high, math.inf)
@@ -206,7 +206,7 @@ def cispo(
     """
     ratio = jnp.exp(log_ratios(log_probability, old_log_probability, mask))
     weight = jax.lax.stop_gradient(jnp.clip(ratio, floor, ceiling) * advantage)
-    return -weight * kept(log_probability, mask)
+    return -weight * where_mask(log_probability, mask)
 
 
 def sapo(
@@ -260,13 +260,13 @@ def vespo(
     power = jnp.where(advantage >= 0, positive_power, negative_power)
     rate = jnp.where(advantage >= 0, positive_rate, negative_rate)
     kernel = jnp.exp(rate + power * logarithm - rate * jnp.exp(logarithm))
-    return -jax.lax.stop_gradient(kernel * advantage) * kept(log_probability, mask)
+    return -jax.lax.stop_gradient(kernel * advantage) * where_mask(log_probability, mask)
 
 
 LOSSES: dict[str, Callable[..., Tokens]] = {
     "reinforce": reinforce,
-    "unclipped": unclipped,
-    "clip": clipped,
+    "unclipped": unclipped_loss,
+    "clip": clipped_loss,
     "clip-sequence": clipped_sequence,
     "gspo": gspo,
     "gspo-token": gspo_token,
@@ -294,7 +294,7 @@ def policy_loss(
     `weight` may correct for a sampler that is not the policy (`off_policy.sampler_weight`), or drop groups of one
     reward (`advantages.group_weight`). Other keywords go to the loss.
     """
-    known("loss of tokens", name, LOSSES)
+    check_name("loss of tokens", name, LOSSES)
     loss = LOSSES[name](log_probability, old_log_probability, advantage, mask, **numbers)
     if weight is not None:
         loss = loss * jax.lax.stop_gradient(weight)

@@ -13,20 +13,20 @@ AGGREGATIONS = ("sequence-mean", "token-mean", "constant", "sequence-sum")
 """The rules of `aggregate`."""
 
 
-def known(what: str, name: str, names: Iterable[str]) -> None:
+def check_name(what: str, name: str, names: Iterable[str]) -> None:
     """Raise a `ForageError` that lists the names unless `name` is one of them."""
     if name not in names:
         raise ForageError(f"There is no {what} {name!r}; there are {', '.join(names)}.")
 
 
-def kept(x: Float[Array, "sequence time"], mask: Bool[Array, "sequence time"]) -> Float[Array, "sequence time"]:
+def where_mask(x: Float[Array, "sequence time"], mask: Bool[Array, "sequence time"]) -> Float[Array, "sequence time"]:
     """Return x where the mask is true and 0 elsewhere, with a gradient of exactly 0 there."""
     return jnp.where(mask, x, 0.0)
 
 
 def sequence_sum(x: Float[Array, "sequence time"], mask: Bool[Array, "sequence time"]) -> Float[Array, " sequence"]:
     """Return the sum of the tokens of each sequence that count."""
-    return jnp.sum(kept(x, mask), axis=-1)
+    return jnp.sum(where_mask(x, mask), axis=-1)
 
 
 def sequence_mean(x: Float[Array, "sequence time"], mask: Bool[Array, "sequence time"]) -> Float[Array, " sequence"]:
@@ -36,7 +36,7 @@ def sequence_mean(x: Float[Array, "sequence time"], mask: Bool[Array, "sequence 
 
 def token_mean(x: Float[Array, "sequence time"], mask: Bool[Array, "sequence time"]) -> Float[Array, ""]:
     """Return the mean of all tokens that count, and 0 if there are none."""
-    return jnp.sum(kept(x, mask)) / jnp.maximum(jnp.sum(mask), 1)
+    return jnp.sum(where_mask(x, mask)) / jnp.maximum(jnp.sum(mask), 1)
 
 
 def aggregate(
@@ -61,7 +61,7 @@ def aggregate(
     arXiv:2503.20783 (Dr. GRPO); 2026, arXiv:2602.05261 (LUSPO); each as in TRL 1.16's `grpo_trainer.py`. The papers'
     own pages could not be looked up.
     """
-    known("aggregation", rule, AGGREGATIONS)
+    check_name("aggregation", rule, AGGREGATIONS)
     if (rule == "constant") != (length is not None):
         raise ForageError("The aggregation 'constant' needs a length, and no other one takes it.")
     if rule == "token-mean":
@@ -69,5 +69,5 @@ def aggregate(
     count = jnp.maximum(jnp.sum(jnp.any(mask, axis=-1)), 1)
     if rule == "sequence-mean":
         return jnp.sum(sequence_mean(loss, mask)) / count
-    total = jnp.sum(kept(loss, mask)) / count
+    total = jnp.sum(where_mask(loss, mask)) / count
     return total if length is None else total / length

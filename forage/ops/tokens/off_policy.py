@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from forage.core.types import ForageError
 from forage.ops.tokens.losses import Advantage, Mask, Scalar, Tokens, log_ratios
-from forage.ops.tokens.masks import kept, known, sequence_mean, sequence_sum
+from forage.ops.tokens.masks import check_name, sequence_mean, sequence_sum, where_mask
 
 CORRECTIONS = ("token-truncate", "token-mask", "sequence-truncate", "sequence-mask")
 """The rules of `sampler_weight`."""
@@ -32,8 +32,8 @@ def sampler_weight(
     fengyao.notion.site/off-policy-rl (truncate), and arXiv:2510.18855 (mask), as in TRL 1.16's `grpo_trainer.py` and
     paper index, from which the ceiling of 2 is; the sources' own pages could not be looked up.
     """
-    known("correction of the sampler", rule, CORRECTIONS)
-    logarithm = kept(old_log_probability, mask) - kept(sampler_log_probability, mask)
+    check_name("correction of the sampler", rule, CORRECTIONS)
+    logarithm = where_mask(old_log_probability, mask) - where_mask(sampler_log_probability, mask)
     level, kind = rule.split("-")
     if level == "sequence":
         logarithm = jnp.broadcast_to(sequence_sum(logarithm, mask)[:, None], logarithm.shape)
@@ -141,14 +141,14 @@ def external(
     Hybrid-policy Optimization", arXiv:2508.00222, as in the authors' `rlplus_core_alg.py`, whose numbers these are; the
     paper's own pages could not be looked up.
     """
-    probability = jnp.exp(kept(log_probability, mask))
-    old = jax.lax.stop_gradient(jnp.exp(kept(old_log_probability, mask)))
+    probability = jnp.exp(where_mask(log_probability, mask))
+    old = jax.lax.stop_gradient(jnp.exp(where_mask(old_log_probability, mask)))
     ratio = 2.0 * probability / (old + 0.5 * (old + 1.0))
     weight = jax.lax.stop_gradient((1.0 - probability) ** focus * advantage)
     return -ratio * weight
 
 
-def taught(
+def teacher_loss(
     log_probability: Tokens, advantage: Advantage, mask: Mask, *, shape: Scalar = 0.1
 ) -> Float[Array, "sequence time"]:
     """Compute LUFFY's loss of tokens that a teacher has written, whose probabilities count as 1.
@@ -161,7 +161,7 @@ def taught(
     Source: Yan et al., 2025, "Learning to Reason under Off-Policy Guidance", arXiv:2504.14945, as in `mix_core_alg.py`
     of AMPO's authors (arXiv:2510.02227), where it is `p_div_p_0.1`; the papers' own pages could not be looked up.
     """
-    probability = jnp.exp(kept(log_probability, mask))
+    probability = jnp.exp(where_mask(log_probability, mask))
     return -probability / (probability + shape) * jax.lax.stop_gradient(advantage)
 
 
@@ -209,7 +209,7 @@ def low_probability_loss(
     ratio = jnp.exp(log_ratio)
     plain = -jnp.minimum(ratio * advantage, jnp.clip(ratio, 1.0 - low, 1.0 + high) * advantage)
 
-    own = kept(log_probability, mask)
+    own = where_mask(log_probability, mask)
     still = jax.lax.stop_gradient(own)
     bad = mask & (advantage < 0)
     ordered = jnp.sort(jnp.where(bad, still, jnp.inf).reshape(-1))

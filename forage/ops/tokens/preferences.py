@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from forage.core.types import ForageError
-from forage.ops.tokens.masks import known
+from forage.ops.tokens.masks import check_name
 
 Pairs = Float[Array, " pair"]
 Scalar = float | Float[Array, ""]
@@ -179,5 +179,5 @@ PREFERENCES: dict[str, Callable[..., Pairs]] = {
 
 def preference_loss(name: str, *arrays: Any, **numbers: Any) -> Float[Array, ""]:
     """Return the mean over pairs of the loss of that name."""
-    known("loss of preferences", name, PREFERENCES)
+    check_name("loss of preferences", name, PREFERENCES)
     return jnp.mean(PREFERENCES[name](*arrays, **numbers))

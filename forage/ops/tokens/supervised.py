@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from forage.core.types import ForageError
-from forage.ops.tokens.masks import kept, known
+from forage.ops.tokens.masks import check_name, where_mask
 
 Logits = Float[Array, "sequence time vocabulary"]
 Tokens = Float[Array, "sequence time"]
@@ -18,14 +18,14 @@ Mask = Bool[Array, "sequence time"]
 Scalar = float | Float[Array, ""]
 
 
-def of_chosen(logits: Logits, token: Int[Array, "sequence time"]) -> Tokens:
+def log_probability_of_tokens(logits: Logits, token: Int[Array, "sequence time"]) -> Tokens:
     """Return log pi of the tokens that were chosen."""
     return jnp.take_along_axis(jax.nn.log_softmax(logits), token[..., None], axis=-1)[..., 0]
 
 
 def cross_entropy(logits: Logits, token: Int[Array, "sequence time"], mask: Mask) -> Tokens:
     """Compute -log pi(token) where the mask is true, 0 elsewhere: supervised fine-tuning, token by token."""
-    return kept(-of_chosen(jnp.where(mask[..., None], logits, 0.0), token), mask)
+    return where_mask(-log_probability_of_tokens(jnp.where(mask[..., None], logits, 0.0), token), mask)
 
 
 SELECTIONS = ("best", "above")
@@ -43,7 +43,7 @@ def selection(
     Sources: Dong et al., 2023, "RAFT", arXiv:2304.06767 (best); Yuan et al., 2023, "Scaling Relationship on Learning
     Mathematical Reasoning", arXiv:2308.01825 (above), whose pages could not be looked up.
     """
-    known("selection of answers", rule, SELECTIONS)
+    check_name("selection of answers", rule, SELECTIONS)
     if rule == "best":
         return jax.nn.one_hot(jnp.argmax(reward, axis=-1), reward.shape[-1], dtype=reward.dtype)
     chosen = (reward > bound).astype(reward.dtype)
@@ -75,7 +75,7 @@ def distillation(
     1.16's `experimental/gkd` quotes it, whose `beta` is `share`, 0 forward and 1 reverse; Xu et al., 2025, "KDRL",
     arXiv:2506.02208, beside the policy's loss. The papers' own pages could not be looked up.
     """
-    known("direction of distillation", direction, DIRECTIONS)
+    check_name("direction of distillation", direction, DIRECTIONS)
     if direction == "mixed" and not 0 < share < 1:
         raise ForageError(f"The teacher's share of the mixture is {share}; it lies between 0 and 1.")
     there = mask[..., None]
@@ -87,11 +87,11 @@ def distillation(
         return jnp.sum(jnp.where(p > -jnp.inf, jnp.exp(p) * (p - q), 0.0), axis=-1)
 
     if direction == "reverse":
-        return kept(divergence(student, master), mask)
+        return where_mask(divergence(student, master), mask)
     if direction == "forward":
-        return kept(divergence(master, student), mask)
+        return where_mask(divergence(master, student), mask)
     mixture = jnp.logaddexp(student + jnp.log1p(-share), master + jnp.log(share))
-    return kept(share * divergence(master, mixture) + (1.0 - share) * divergence(student, mixture), mask)
+    return where_mask(share * divergence(master, mixture) + (1.0 - share) * divergence(student, mixture), mask)
 
 
 def distillation_reward(log_probability: Tokens, teacher: Tokens, mask: Mask, scale: Scalar = 1.0) -> Tokens:
@@ -104,7 +104,7 @@ def distillation_reward(log_probability: Tokens, teacher: Tokens, mask: Mask, sc
     Source: Xu et al., 2025, "KDRL: Post-Training Reasoning LLMs via Unified Knowledge Distillation and Reinforcement
     Learning", arXiv:2506.02208, whose pages could not be looked up.
     """
-    return jax.lax.stop_gradient(scale * (kept(teacher, mask) - kept(log_probability, mask)))
+    return jax.lax.stop_gradient(scale * (where_mask(teacher, mask) - where_mask(log_probability, mask)))
 
 
 def mean_backup(
@@ -149,7 +149,7 @@ def rover(
     old = jax.lax.stop_gradient(jax.nn.log_softmax(jnp.where(there, old_logits, 0.0)))
     difference = new - old
     value = temperature * jnp.take_along_axis(difference, token[..., None], axis=-1)[..., 0]
-    following = kept(temperature * jnp.mean(difference, axis=-1), mask)
+    following = where_mask(temperature * jnp.mean(difference, axis=-1), mask)
     following = jnp.concatenate([following[:, 1:], jnp.zeros_like(following[:, :1])], axis=1)
     target = jax.lax.stop_gradient(advantage + following)
-    return kept((value - target) ** 2, mask)
+    return where_mask((value - target) ** 2, mask)

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from forage.core import prng
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import Tokens, describe, leaves, seen, split_mask, unknown
+from forage.core.spaces import Tokens, describe, leaves, observation_part, split_mask, unknown_space
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.encoders import OneHot
 from forage.rewards.bonuses.base import Bonus
@@ -95,7 +95,7 @@ def scale_of(space: spaces.Space[Any]) -> Float[np.ndarray, " features"]:
     if isinstance(space, spaces.MultiBinary):
         return np.ones(math.prod(space.shape))
     if not isinstance(space, spaces.Box):
-        raise ForageError(f"Counts cannot read {describe(space)}. {unknown(space)}")
+        raise ForageError(f"Counts cannot read {describe(space)}. {unknown_space(space)}")
     bound = np.maximum(np.abs(space.low.astype(float)), np.abs(space.high.astype(float))).reshape(-1)
     return np.where(np.isfinite(bound) & (bound > 0) & (bound < 1e9), 1 / np.maximum(bound, 1e-9), 1.0)
 
@@ -197,7 +197,7 @@ class Counts(Bonus):
             )
 
     def cells(self, key: Key[Array, ""], spec: Spec) -> Cells | SimHash:
-        space = seen(spec.observation_space)
+        space = observation_part(spec.observation_space)
         digits = few(space)
         if digits is None and isinstance(space, spaces.Box) and math.prod(space.shape) == 1:
             raise ForageError(

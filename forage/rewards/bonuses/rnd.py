@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import channels_first, describe, seen, split_mask
+from forage.core.spaces import channels_first, describe, observation_part, split_mask
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.embedding import LIMIT, Embedding
 from forage.nn.normalise import RunningNorm
@@ -80,11 +80,13 @@ class RND(Bonus):
         super().check(spec)
         shape = row_shape("RND", spec)
         if self.channels is not None and not (
-            isinstance(seen(spec.observation_space), spaces.Box) and shape and 1 <= self.channels <= shape[-1]
+            isinstance(observation_part(spec.observation_space), spaces.Box)
+            and shape
+            and 1 <= self.channels <= shape[-1]
         ):
             raise ForageError(
                 f"RND's channels count from the end of an observation's last axis; got channels={self.channels}, and "
-                f"{spec.name} gives {describe(seen(spec.observation_space))}."
+                f"{spec.name} gives {describe(observation_part(spec.observation_space))}."
             )
 
     def begin(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> RNDState:

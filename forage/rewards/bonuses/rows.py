@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Float, PyTree
 
-from forage.core.spaces import describe, seen, split_mask
+from forage.core.spaces import describe, observation_part, split_mask
 from forage.core.types import GONE, NOBODY, Experience, ForageError, Spec
 from forage.nn.embedding import LIMIT
 from forage.nn.normalise import RunningNorm
@@ -19,7 +19,7 @@ def row_shape(who: str, spec: Spec) -> tuple[int, ...]:
     """Return the shape of an observation as a row of floats. Raise `ForageError` unless it is a box, image or
     number.
     """
-    space = seen(spec.observation_space)
+    space = observation_part(spec.observation_space)
     if isinstance(space, spaces.Discrete):
         if space.start != 0:
             raise ForageError(f"{who} sees numbers that count from 0; those of {spec.name} begin at {space.start}.")

@@ -12,7 +12,7 @@ from forage.config.defaults import suggest, usual_parts
 from forage.config.environment import many_environments, resolve_environment
 from forage.core.errors import ForageError
 from forage.core.ports import Environment, Evolver
-from forage.core.schedule import settled
+from forage.core.schedule import with_plain_numbers
 from forage.core.types import Spec
 from forage.loop.learner import Learner
 from forage.studies.check.findings import NOTE, OK, WRONG, Checked, Finding
@@ -89,7 +89,7 @@ def which_agents(spec: Spec, environment: Environment | Any) -> tuple[Finding, d
     native = isinstance(environment, Environment)
     answers: dict[str, str] = {}
     for name in registry.parts("agent"):
-        agent = settled(registry.part_class("agent", name)())
+        agent = with_plain_numbers(registry.part_class("agent", name)())
         parts = usual_parts(agent)
         try:
             if isinstance(agent, Evolver) and not native:

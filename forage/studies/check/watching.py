@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from forage.core.bounds import Outside, farthest
-from forage.core.spaces import describe, fitted, leaves
+from forage.core.spaces import describe, fit_dtype, leaves
 from forage.studies.check.findings import NOTE, OK, WRONG, Finding
 
 LARGE = 100.0  # rewards beyond which learning usually wants them smaller
@@ -51,7 +51,7 @@ class Watch:
                 continue
             if array.dtype != space.dtype:
                 try:
-                    fitted(array, np.dtype(space.dtype))
+                    fit_dtype(array, np.dtype(space.dtype))
                     self.rounded.setdefault(path, f"{array.dtype} where its space says {space.dtype}")
                 except ValueError as error:
                     self.note_bad(what, "dtype", f"is {array.dtype} where its space says {space.dtype} ({error})")

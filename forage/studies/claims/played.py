@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Key
 
 from forage.config.setup import make_setup
 from forage.core import prng, spaces
-from forage.core.compiling import QUICK, known
+from forage.core.compiling import QUICK, known_options
 from forage.core.ports import Environment
 from forage.data import files
 from forage.data.logged import Transitions
@@ -104,7 +104,7 @@ def episodes(environment: Environment, rule: PlayedBy, random: Sequence[float], 
 
     keys = jax.random.split(prng.key(seed), len(random))
     # It runs once: compiled quickly rather than well.
-    run = jax.jit(jax.vmap(episode), compiler_options=known(QUICK))
+    run = jax.jit(jax.vmap(episode), compiler_options=known_options(QUICK))
     rows = jax.device_get(run(keys, jnp.asarray(random, jnp.float32)))
     lengths = [int(np.argmax(ended)) + 1 for ended in rows[4] | rows[5]]
 

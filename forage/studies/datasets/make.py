@@ -42,7 +42,7 @@ from forage.data.logged import EPISODE_FIELDS, OPTIONAL_FIELDS, Transitions, joi
 from forage.environments.adapters.on_host import OnHost
 from forage.loop.policy import Policy
 from forage.memory.recorded import Recorded
-from forage.ops.ring import extent, oldest, read
+from forage.ops.ring import extent, oldest, read_segments
 from forage.runs import training
 from forage.runs.provenance import versions
 from forage.runs.run import Run
@@ -430,7 +430,7 @@ def experienced(run: Run, setup: Setup, until: int) -> tuple[Transitions, np.nda
     if not len(rows):
         raise ForageError(f"{run.directory} remembers nothing from before step {until:,}.")
     index = (rows % room)[None, :] * count + np.arange(count)[:, None]
-    segment = jax.device_get(read(ring, jnp.asarray(index.reshape(-1)), 1))
+    segment = jax.device_get(read_segments(ring, jnp.asarray(index.reshape(-1)), 1))
     fields = {name: jax.tree.map(lambda x: np.asarray(x)[0], getattr(segment, name)) for name in EPISODE_FIELDS}
     fields["action"] = np.asarray(spaces.clip(setup.spec.action_space, fields["action"]))
     last = np.tile(rows == rows[-1], count)

@@ -197,7 +197,7 @@ def load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any], list[str]]:
     """
     header = files.read_header(path)
     try:
-        with checkpoint.opened(path) as archive:
+        with checkpoint.open_archive(path) as archive:
             arrays = {name: archive[name] for name in archive.files if name != "header"}
         space = spaces.from_json(header["spec"]["observation_space"])
         spaces.from_json(header["spec"]["action_space"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from forage.core.host import Conversation
-from forage.core.sweep import members_of, told
+from forage.core.sweep import member_words, members_of
 from forage.runs.run import Run
 from forage.runs.texts import first_middle_last
 
@@ -19,7 +19,7 @@ def tables(run: Run) -> list[tuple[str, list[list[str]]]]:
         (
             f"after {found.steps:,} steps",
             [
-                row(told(member).removeprefix("seed "), one)
+                row(member_words(member).removeprefix("seed "), one)
                 for member, each in zip(members, found.members, strict=False)
                 for one in each[:share]
             ],

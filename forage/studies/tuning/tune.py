@@ -17,7 +17,7 @@ from forage.config.registry import fields, to_config
 from forage.config.setup import PORTS, Setup, make_setup
 from forage.core.errors import Interrupted
 from forage.core.plain import dumps
-from forage.core.schedule import settled
+from forage.core.schedule import with_plain_numbers
 from forage.core.types import ForageError
 from forage.evaluation.statistics import score
 from forage.loop.policy import AUTO
@@ -84,7 +84,7 @@ def tune(
         raise ForageError("All trials of a search are played one way: --evaluation-actions greedy or sampled.")
     options["evaluation_actions"] = evaluation_actions
     setup = make_setup(agent, environment, steps=steps, seeds=population, **options)
-    settled(setup.agent).check(setup.spec)
+    with_plain_numbers(setup.agent).check(setup.spec)
     if not setup.native:
         setup.check_host()
     episodes = episodes or (32 if setup.native else 10)

@@ -110,11 +110,11 @@ class AdaptiveRatioSAC(SAC):
         metrics |= {"activity": share, "settled": activity.settled.astype(jnp.float32)}
         return state._replace(activity=activity), metrics, error
 
-    def renew(
+    def reset_networks(
         self, state: AdaptiveRatioState, batch: Batch, key: Key[Array, ""], spec: Spec
     ) -> tuple[AdaptiveRatioState, Metrics]:
         """Reset the networks that are due, but keep the measurements of activity and the count of updates."""
-        later, metrics = super().renew(state, batch, key, spec)
+        later, metrics = super().reset_networks(state, batch, key, spec)
         return later._replace(activity=state.activity), metrics
 
     def heard(self, activity: Activity, share: Float[Array, ""], updates: Int[Array, ""]) -> Activity:

@@ -33,7 +33,7 @@ from forage.agents.actor_critic.base import CriticKeys
 from forage.agents.actor_critic.sac import SAC, Actor
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import describe, seen, split_mask
+from forage.core.spaces import describe, observation_part, split_mask
 from forage.core.types import MODEL, NOBODY, Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue
 from forage.nn.distributions import Actions
@@ -95,7 +95,7 @@ class MaxInfoSAC(SAC):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        space = seen(spec.observation_space)
+        space = observation_part(spec.observation_space)
         plain = isinstance(space, gymnasium.spaces.Box) and len(space.shape) < 3
         if not plain and not isinstance(space, gymnasium.spaces.Discrete):
             raise ForageError(
@@ -108,7 +108,7 @@ class MaxInfoSAC(SAC):
     def init(self, key: Key[Array, ""], spec: Spec) -> MaxInfoSACState:
         sac_key, world_key = jax.random.split(key)
         sac = super().init(sac_key, spec)
-        inputs, actions = input_size(seen(spec.observation_space)), Actions.of(spec.action_space).outputs
+        inputs, actions = input_size(observation_part(spec.observation_space)), Actions.of(spec.action_space).outputs
         sizes = (inputs + actions, *self.hidden_sizes, inputs + 1)
         ensemble, optimiser = Ensemble(world_key, self.members, sizes, "silu", 2**0.5), self.descent()
         norms = RunningNorm.of((inputs + actions,)), RunningNorm.of((inputs + 1,)), RunningNorm.of(())

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.agents.actor_critic.base import every
+from forage.agents.actor_critic.base import run_every
 from forage.agents.actor_critic.sac import SAC, Actor
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
@@ -77,7 +77,7 @@ class MDPOOff(SAC):
         key: Key[Array, ""] | None = None,
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
         state, metrics, errors = super().update(state, now, action, weight, noise, next_noise, key)
-        renewed = every(self.sgd_steps, state.updates, lambda state: state._replace(old_actor=state.actor), state)
+        renewed = run_every(self.sgd_steps, state.updates, lambda state: state._replace(old_actor=state.actor), state)
         return renewed, metrics, errors
 
     def actor_loss(

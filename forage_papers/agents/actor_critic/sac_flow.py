@@ -49,10 +49,10 @@ from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue
-from forage.nn.distributions import Actions, between
+from forage.nn.distributions import Actions, squash_to
 from forage.nn.layers import MLP, Linear, Norm
-from forage.nn.networks import Style, Torso
-from forage.nn.normalise import normalised
+from forage.nn.networks import NetworkConfig, Torso
+from forage.nn.normalise import apply_norm
 from forage.ops.minibatches import weighted_mean
 from forage_papers.nn.flow import matching_error
 
@@ -161,7 +161,7 @@ class FlowActor(equinox.Module):
     actions: Actions = equinox.field(static=True)
     steps: int = equinox.field(static=True)
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, agent: SACFlow, style: Style):
+    def __init__(self, key: Key[Array, ""], spec: Spec, agent: SACFlow, style: NetworkConfig):
         torso_key, velocity_key = jax.random.split(key)
         self.actions, self.steps = Actions.of(spec.action_space), agent.flow_steps
         self.torso = Torso(torso_key, spec.observation_space, (), style)
@@ -188,7 +188,7 @@ class Rollouts(NamedTuple):
         """Return the place after step `number` from x without noise, and log sigma."""
         time = jnp.full((*x.shape[:-1], 1), number / self.actor.steps)
         velocity, deviation = self.actor.velocity(self.features, x, time)
-        return x + velocity / self.actor.steps, between(deviation, LEAST, MOST)
+        return x + velocity / self.actor.steps, squash_to(deviation, LEAST, MOST)
 
     def from_noise(
         self, noise: Float[Array, "batch draws"]
@@ -283,7 +283,7 @@ class SACFlow(SAC):
         explore: bool,
         noise: Float[Array, " draws"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        observation = normalised(state.norm, observation)
+        observation = apply_norm(state.norm, observation)
         rollouts = state.actor(jax.tree.map(lambda x: x[None], observation))
         noise = jax.random.normal(key, (state.actor.draws,)) if noise is None else noise
         action = rollouts.from_noise(noise[None])[0] if explore else rollouts.mode()

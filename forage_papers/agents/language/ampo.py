@@ -17,7 +17,7 @@ from forage.core.spaces import Tokens
 from forage.core.types import DATASET, Batch, Clock, ForageError, Replay, Spec
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.masks import token_mean
-from forage.ops.tokens.off_policy import taught
+from forage.ops.tokens.off_policy import teacher_loss
 
 
 class AMPO(GRPO):
@@ -85,7 +85,7 @@ class AMPO(GRPO):
     def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
         given, now, mask = lesson.more[:, None], scores.now, scores.mask
         own = self.token_losses(scores, lesson.advantage)
-        each = jnp.where(given, taught(now, lesson.advantage, mask, shape=self.shape), own)
+        each = jnp.where(given, teacher_loss(now, lesson.advantage, mask, shape=self.shape), own)
         return self.averaged(each, lesson, mask), {
             "taught_probability": jnp.exp(token_mean(jax.lax.stop_gradient(now), mask & given))
         }

@@ -44,7 +44,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 from forage.nn.critics import each_value
 from forage.nn.distributions import Actions, Gaussian
-from forage.nn.networks import Linear, Style, Torso
+from forage.nn.networks import Linear, NetworkConfig, Torso
 
 
 class Mixture(NamedTuple):
@@ -68,7 +68,9 @@ class MixturePolicy(equinox.Module):
     actions: Actions = equinox.field(static=True)
     components: int = equinox.field(static=True)
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, components: int, hidden_sizes: tuple[int, ...], style: Style):
+    def __init__(
+        self, key: Key[Array, ""], spec: Spec, components: int, hidden_sizes: tuple[int, ...], style: NetworkConfig
+    ):
         torso_key, head_key = jax.random.split(key)
         self.actions, self.components = Actions.of(spec.action_space), components
         self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
@@ -129,7 +131,7 @@ class CFPI(IQL):
         super().check(spec)
 
     def make_policy(self, key: Key[Array, ""], spec: Spec) -> MixturePolicy:
-        return MixturePolicy(key, spec, self.components, self.hidden_sizes, Style.of(self))
+        return MixturePolicy(key, spec, self.components, self.hidden_sizes, NetworkConfig.of(self))
 
     def act(
         self,

@@ -36,12 +36,12 @@ from jaxtyping import Array, Float, Key, PyTree
 from forage.agents.offline.base import OfflineAgent, best_return
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import describe, seen, split_mask
+from forage.core.spaces import describe, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.layers import MLP
 from forage.ops.episodes import alive
-from forage.ops.optimiser import Optimiser, named
+from forage.ops.optimiser import Optimiser, make_named_optimiser
 from forage_papers.nn.flow import carried, guided, matching_error
 
 LEAST_DEVIATION = 1e-3  # by which an entry that never changes is divided
@@ -57,7 +57,7 @@ class Planner(equinox.Module):
     def __init__(self, key: Key[Array, ""], spec: Spec, agent: GuidedFlows):
         flow_key, inverse_key = jax.random.split(key)
         self.actions = Actions.of(spec.action_space)
-        (size,) = seen(spec.observation_space).shape  # type: ignore[misc]
+        (size,) = observation_part(spec.observation_space).shape  # type: ignore[misc]
         plan = (agent.horizon - 1) * size
         sizes, style = agent.hidden_sizes, (agent.activation, None, None, False, agent.layer_norm)
         self.velocity = MLP(flow_key, (plan + 1 + size + 2, *sizes, plan), *style)
@@ -112,7 +112,7 @@ class GuidedFlows(OfflineAgent):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        space = seen(spec.observation_space)
+        space = observation_part(spec.observation_space)
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
             raise ForageError(
                 f"GuidedFlows plans sequences of vectors, and {spec.name} gives {describe(space)}; take iql or bc."
@@ -133,15 +133,15 @@ class GuidedFlows(OfflineAgent):
         return "target_return=NUMBER" if self.target_return is None else ""
 
     def descent(self) -> Optimiser:
-        return named(self.optimiser, self.learning_rate)
+        return make_named_optimiser(self.optimiser, self.learning_rate)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> GuidedFlowsState:
         planner = Planner(key, spec, self)
-        (size,) = seen(spec.observation_space).shape  # type: ignore[misc]
+        (size,) = observation_part(spec.observation_space).shape  # type: ignore[misc]
         numbers = jnp.zeros(size), jnp.ones(size), jnp.float32(1), jnp.float32(0)
         return GuidedFlowsState(planner, self.descent().init(planner), *numbers)
 
-    def primed(self, state: GuidedFlowsState, data: Experience) -> GuidedFlowsState:
+    def init_from_dataset(self, state: GuidedFlowsState, data: Experience) -> GuidedFlowsState:
         """Return the state with the data's statistics of returns and observations."""
         assert not isinstance(data.return_to_go, tuple)
         rows = split_mask(data.observation)[0]
@@ -187,7 +187,7 @@ class GuidedFlows(OfflineAgent):
         return choice.mode(), hidden, ()
 
     def noise(self, spec: Spec) -> tuple[int, ...]:
-        (size,) = seen(spec.observation_space).shape  # type: ignore[misc]
+        (size,) = observation_part(spec.observation_space).shape  # type: ignore[misc]
         return ((self.horizon - 1) * size,)
 
     def probabilities(self, state: Any, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:

@@ -34,9 +34,9 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from forage.agents.offline.base import OfflineAgent
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_bounded, describe, seen, split_mask
+from forage.core.spaces import check_bounded, describe, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
-from forage.nn.critics import each_value, several
+from forage.nn.critics import each_value, stack_modules
 from forage.nn.distributions import Actions
 from forage.nn.layers import MLP, Linear, Norm
 from forage.nn.networks import GRU
@@ -131,7 +131,7 @@ class Skills(equinox.Module):
         self.encoder = Encoder(keys[0], state, dimensions, hidden, skill)
         self.prior = Bell(keys[1], state, hidden, skill)
         inputs = state + skill + dimensions
-        self.policy = several(lambda k: Bell(k, inputs, hidden, 1), keys[2], dimensions)
+        self.policy = stack_modules(lambda k: Bell(k, inputs, hidden, 1), keys[2], dimensions)
 
     def shown(self, segments: Segments) -> Normal:
         """Return the distributions of the skills of segments."""
@@ -283,7 +283,7 @@ class LDCQ(OfflineAgent):
     def check(self, spec: Spec) -> None:
         super().check(spec)
         check_bounded("LDCQ", spec, self.offline)
-        space = seen(spec.observation_space)
+        space = observation_part(spec.observation_space)
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
             raise ForageError(
                 f"LDCQ learns skills of vectors, and {spec.name} gives {describe(space)}; take iql or bc."
@@ -302,10 +302,10 @@ class LDCQ(OfflineAgent):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> LDCQState:
         skill_key, prior_key, value_key = jax.random.split(key, 3)
-        (size,) = seen(spec.observation_space).shape  # type: ignore[misc]
+        (size,) = observation_part(spec.observation_space).shape  # type: ignore[misc]
         skills = Skills(skill_key, size, Actions.of(spec.action_space), self.hidden_size, self.skill_size)
         denoiser = Denoiser(prior_key, self.skill_size, size, self.denoiser_sizes)
-        critics = several(lambda k: SkillValue(k, size, self.skill_size, self.hidden_size), value_key)
+        critics = stack_modules(lambda k: SkillValue(k, size, self.skill_size, self.hidden_size), value_key)
         first = [step.init(network) for step, network in zip(self.descents(), (skills, denoiser, critics), strict=True)]
         targets = jax.tree.map(jnp.copy, critics)
         networks = skills, first[0], denoiser, first[1], critics, targets, first[2]
@@ -316,7 +316,7 @@ class LDCQ(OfflineAgent):
         values = adam(self.learning_rate, max_gradient_norm=1.0)
         return adam(self.skill_learning_rate), adam(self.prior_learning_rate), values
 
-    def primed(self, state: LDCQState, data: Experience) -> LDCQState:
+    def init_from_dataset(self, state: LDCQState, data: Experience) -> LDCQState:
         """Return the state with the mean and deviation of the data's observations."""
         rows = split_mask(data.observation)[0]
         return state._replace(mean=rows.mean(0), deviation=jnp.maximum(rows.std(0), LEAST_DEVIATION))

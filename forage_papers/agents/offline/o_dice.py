@@ -42,9 +42,9 @@ from forage.agents.offline.iql import Value
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, Spec
-from forage.nn.critics import each_value, several
-from forage.nn.networks import Style
-from forage.ops.optimiser import Optimiser, blend, named
+from forage.nn.critics import each_value, stack_modules
+from forage.nn.networks import NetworkConfig
+from forage.ops.optimiser import Optimiser, blend, make_named_optimiser
 
 
 class ODICEState(NamedTuple):
@@ -79,15 +79,15 @@ class ODICE(OfflineAgent):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ODICEState:
         policy_key, value_key = jax.random.split(key)
-        style = Style.of(self)
+        style = NetworkConfig.of(self)
         policy = Policy(policy_key, spec, self.hidden_sizes, style)
         style = style._replace(layer_norm=self.layer_norm or self.value_norm)
-        values = several(lambda k: Value(k, spec, self.value_sizes, style), value_key)
+        values = stack_modules(lambda k: Value(k, spec, self.value_sizes, style), value_key)
         optimisers = (self.descent().init(network) for network in (policy, values))
         return ODICEState(policy, values, jax.tree.map(jnp.copy, values), *optimisers)
 
     def descent(self) -> Optimiser:
-        return named(self.optimiser, self.learning_rate)
+        return make_named_optimiser(self.optimiser, self.learning_rate)
 
     def learn(
         self, state: ODICEState, batch: Batch, clock: Clock, key: Key[Array, ""]

@@ -38,7 +38,7 @@ from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.layers import Conv
-from forage.ops.optimiser import Optimiser, named
+from forage.ops.optimiser import Optimiser, make_named_optimiser
 
 LEFT, RIGHT, FORWARD = range(3)
 """The actions of a grid world that a search makes use of."""
@@ -172,7 +172,7 @@ class ProcedureCloning(OfflineAgent):
         return ProcedureCloningState(network, self.descent().init(network))
 
     def descent(self) -> Optimiser:
-        return named(self.optimiser, self.learning_rate)
+        return make_named_optimiser(self.optimiser, self.learning_rate)
 
     def learn(
         self, state: ProcedureCloningState, batch: Batch, clock: Clock, key: Key[Array, ""]

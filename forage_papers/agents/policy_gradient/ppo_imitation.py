@@ -27,7 +27,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.data.demonstrations import Demonstrations, as_demonstrations
 from forage.nn.actor_critic import ActorCritic
-from forage.nn.normalise import Norms, normalised
+from forage.nn.normalise import Norms, apply_norm
 
 
 class PPOImitationState(NamedTuple):
@@ -91,6 +91,6 @@ class PPOImitation(PPO):
 
     def imitation_loss(self, network: ActorCritic, norm: Norms, shown: Experience) -> Float[Array, ""]:
         """Compute the mean of -log pi(a|s) over demonstrations."""
-        observation = jax.vmap(lambda one: normalised(norm, one))(shown.observation)
+        observation = jax.vmap(lambda one: apply_norm(norm, one))(shown.observation)
         action = shown.action if network.actions.discrete else jax.vmap(network.actions.to_unit)(shown.action)
         return -score_actions(network, observation, action, None)[0].mean()

@@ -25,7 +25,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.rollouts import over_rollout
 from forage.core.frozen import Frozen, as_frozen
-from forage.core.ports import Judgement, Metrics
+from forage.core.ports import Metrics, ValueEstimates
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_bounded
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -110,7 +110,7 @@ class ResidualPPO(PPO):
     ) -> tuple[Any, Metrics, Float[Array, " env"]]:
         return super().learn(state, batch._replace(experience=self.looked(state, batch.experience)), clock, key)
 
-    def judge(self, state: Any, rollout: Experience) -> Judgement:
+    def judge(self, state: Any, rollout: Experience) -> ValueEstimates:
         return super().judge(state, self.looked(state, rollout))
 
     def log_probability(self, state: Any, observation: PyTree[Array], action: PyTree[Array]) -> Float[Array, " row"]:

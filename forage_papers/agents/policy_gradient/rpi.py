@@ -39,13 +39,13 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.rollouts import Reading, cut_short
 from forage.core.frozen import Frozen, all_frozen
-from forage.core.ports import Judgement, Metrics
+from forage.core.ports import Metrics, ValueEstimates
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import AGENT, GUIDE, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic
-from forage.nn.networks import Style
-from forage.nn.normalise import Norms, begun, normalised, read_after, updated
+from forage.nn.networks import NetworkConfig
+from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, update_norms
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import adam
 from forage_papers.nn.policy_values import Acted, PolicyValues, segments
@@ -142,9 +142,9 @@ class RPI(PPO):
     def init(self, key: Key[Array, ""], spec: Spec) -> RPIState:  # type: ignore[override]
         value_key = jax.random.fold_in(key, 1)
         plain = super().init(key, spec)
-        read = dataclasses.replace(spec, observation_space=read_after(spec.observation_space, plain.norm))
+        read = dataclasses.replace(spec, observation_space=input_space(spec.observation_space, plain.norm))
         sizes = self.value_sizes or self.hidden_sizes
-        values = PolicyValues(value_key, read, sizes, Style.of(self), self.learner + 1, self.members)
+        values = PolicyValues(value_key, read, sizes, NetworkConfig.of(self), self.learner + 1, self.members)
         shape = self.kept_rollouts, self.rollout_length, self.num_envs * spec.num_agents
         kept = Acted.empty(shape, spec, self.roll_in)
         weights = tuple(one.first(spec) for one in self.teachers)
@@ -169,7 +169,7 @@ class RPI(PPO):
 
     def selected(self, state: Any, observation: PyTree[Array]) -> Int[Array, ""]:
         """Return the index of the policy that continues: oracles by upper bounds, the learner by its lower one."""
-        rows = jax.tree.map(lambda x: jnp.asarray(x)[None], normalised(state.norm, observation))
+        rows = jax.tree.map(lambda x: jnp.asarray(x)[None], apply_norm(state.norm, observation))
         mean, spread = (x[:, 0] for x in state.values.estimates(rows))
         bound = mean + jnp.where(jnp.arange(self.learner + 1) < self.learner, spread, -spread)
         return jnp.argmax(bound).astype(jnp.int32)
@@ -231,13 +231,15 @@ class RPI(PPO):
 
     def read_with(self, state: Any, rollout: Experience) -> Norms:
         """Return the norms that a rollout is read with, as PPO's."""
-        return begun(state.norm, updated(state.norm, split_mask(rollout.observation)[0], rollout.counts))
+        return first_statistics(
+            state.norm, update_norms(state.norm, split_mask(rollout.observation)[0], rollout.counts)
+        )
 
     def told(self, state: Any, norm: Norms, rollout: Experience) -> tuple[Experience, Int[Array, "time env"]]:
         """Return a rollout with f of observations and of next observations, and the index of the former's policy."""
 
         def found(observation: PyTree[Array]) -> tuple[Array, Array]:
-            rows = jax.vmap(jax.vmap(lambda o: normalised(norm, o)))(observation)
+            rows = jax.vmap(jax.vmap(lambda o: apply_norm(norm, o)))(observation)
             rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
             value, whose = (x.reshape(rollout.reward.shape) for x in self.baseline(*state.values.estimates(rows)))
             return value, whose
@@ -250,5 +252,5 @@ class RPI(PPO):
         now, after = experience.rewards[BASELINE][..., None], experience.rewards[AFTER][..., None]
         return super().read(network, norm, experience)._replace(value=now, next_value=after)
 
-    def judge(self, state: Any, rollout: Experience) -> Judgement:
+    def judge(self, state: Any, rollout: Experience) -> ValueEstimates:
         return super().judge(state, self.told(state, self.read_with(state, rollout), rollout)[0])

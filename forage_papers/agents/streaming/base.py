@@ -44,12 +44,12 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core.ports import Agent, State
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import seen, split_mask
+from forage.core.spaces import observation_part, split_mask
 from forage.core.types import Batch, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.layers import CNN, Activation, Linear, activation, each_linear
-from forage.nn.networks import Style, Torso, input_size
-from forage.nn.normalise import Norms, RunningNorm, normalised, norms_of, read_after, updated
+from forage.nn.networks import NetworkConfig, Torso, input_size
+from forage.nn.normalise import Norms, RunningNorm, apply_norm, input_space, norms_of, update_norms
 from forage.ops.optimiser import obgd
 
 LEAST_VARIANCE = 1e-8
@@ -68,7 +68,7 @@ class StreamNetwork(equinox.Module):
 
     def __init__(self, key: Key[Array, ""], space: spaces.Space[Any], actions: Actions, outputs: int, agent: Stream):
         reader_key, layers_key, sparse_key = jax.random.split(key, 3)
-        reader = Torso(reader_key, space, (), Style(), dense=False)
+        reader = Torso(reader_key, space, (), NetworkConfig(), dense=False)
         sizes = (reader.size, *agent.hidden_sizes, outputs)
         keys = jax.random.split(layers_key, len(sizes) - 1)
         layers = tuple(Linear(k, i, o) for k, i, o in zip(keys, sizes[:-1], sizes[1:], strict=True))
@@ -197,15 +197,15 @@ class Stream(Agent):
                     f"{name} begins with a share of {self.sparsity:g} of each unit's weights at zero, which of {size} "
                     f"units are all, so nothing behind them could be learned; take wider hidden_sizes or less sparsity."
                 )
-        input_size(seen(spec.observation_space))
+        input_size(observation_part(spec.observation_space))
 
     def norms(self, spec: Spec) -> Norms:
         """Return the norms of observations before the first one; `None` if observations are not normalised."""
-        return norms_of(seen(spec.observation_space), maps=True) if self.normalise_observation else None
+        return norms_of(observation_part(spec.observation_space), maps=True) if self.normalise_observation else None
 
     def make_network(self, key: Key[Array, ""], spec: Spec, outputs: int) -> StreamNetwork:
         """Make a network of normalised observations."""
-        space, actions = read_after(spec.observation_space, self.norms(spec)), Actions.of(spec.action_space)
+        space, actions = input_space(spec.observation_space, self.norms(spec)), Actions.of(spec.action_space)
         return StreamNetwork(key, space, actions, outputs, self)
 
     def statistics(self, spec: Spec) -> Statistics:
@@ -221,7 +221,7 @@ class Stream(Agent):
 
         def counted(norm: Norms, observation: PyTree[Array], counts: Any) -> Norms:
             rows = jax.tree.map(lambda x: x[None, None], split_mask(observation)[0])
-            return updated(norm, rows, jnp.reshape(counts, (1, 1)))
+            return update_norms(norm, rows, jnp.reshape(counts, (1, 1)))
 
         before = counted(statistics.norm, raw.observation, statistics.begins)
         after = counted(before, raw.next_observation, jnp.bool_(True))
@@ -229,7 +229,7 @@ class Stream(Agent):
         if self.scale_reward:
             rewards = rewards.after(reward, raw.ended, self.discount)
             reward = reward / rewards.deviation()
-        read = normalised(before, raw.observation), normalised(after, raw.next_observation)
+        read = apply_norm(before, raw.observation), apply_norm(after, raw.next_observation)
         return Seen(*read, reward, raw), Statistics(after, rewards, raw.ended)
 
     def error(self, seen: Seen, value: Float[Array, ""], next_value: Float[Array, ""]) -> Float[Array, ""]:

@@ -25,7 +25,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
 from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
-from forage.nn.normalise import normalised
+from forage.nn.normalise import apply_norm
 from forage_papers.agents.streaming.base import Statistics, Stream, StreamNetwork, emptied, moved
 
 
@@ -70,7 +70,7 @@ class StreamAC(Stream):
         explore: bool,
         noise: Float[Array, "*noise"] | None = None,
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        policy = policy_of(state.actor, normalised(state.statistics.norm, observation))
+        policy = policy_of(state.actor, apply_norm(state.statistics.norm, observation))
         if explore and noise is not None and isinstance(policy, Gaussian):
             action = policy.from_noise(noise)
         else:
@@ -85,7 +85,7 @@ class StreamAC(Stream):
     def probabilities(
         self, state: StreamACState, observation: PyTree[Array], explore: bool
     ) -> Float[Array, " actions"]:
-        policy = policy_of(state.actor, normalised(state.statistics.norm, observation))
+        policy = policy_of(state.actor, apply_norm(state.statistics.norm, observation))
         if not isinstance(policy, Categorical):
             raise ForageError("StreamAC has probabilities of actions where there is one choice among numbered ones.")
         return policy.probabilities(explore)
@@ -96,7 +96,7 @@ class StreamAC(Stream):
         actions = state.actor.actions
 
         def one(observation: PyTree[Array], action: Array) -> Float[Array, ""]:
-            policy = policy_of(state.actor, normalised(state.statistics.norm, observation))
+            policy = policy_of(state.actor, apply_norm(state.statistics.norm, observation))
             return policy.log_probability(action if actions.discrete else actions.to_unit(action))
 
         return jax.vmap(one)(observation, action)

@@ -24,8 +24,8 @@ from forage.core.ports import Metrics
 from forage.core.spaces import check_discrete, split_mask
 from forage.core.types import Batch, Clock, Spec
 from forage.nn.distributions import Actions
-from forage.nn.normalise import normalised
-from forage.ops.action_values import best, chosen
+from forage.nn.normalise import apply_norm
+from forage.ops.action_values import best, take_values
 from forage_papers.agents.streaming.base import Statistics, Stream, StreamNetwork, emptied, moved
 
 
@@ -59,7 +59,7 @@ class StreamQ(Stream):
         self, state: StreamQState, hidden: PyTree[Array], observation: PyTree[Array]
     ) -> Float[Array, " actions"]:
         """Return values of rewards as they are scaled now."""
-        return state.network(normalised(state.statistics.norm, observation))
+        return state.network(apply_norm(state.statistics.norm, observation))
 
     def probabilities(self, state: StreamQState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         q = self.action_values(state, (), observation)
@@ -73,11 +73,11 @@ class StreamQ(Stream):
 
         def value(network: StreamNetwork) -> tuple[Float[Array, ""], Float[Array, " actions"]]:
             q = network(seen.observation)
-            return chosen(q, action), q
+            return take_values(q, action), q
 
         (taken, q), gradient = jax.value_and_grad(value, has_aux=True)(state.network)
         following = state.network(seen.next_observation)
-        next_value = chosen(following, best(following, split_mask(seen.next_observation)[1]))
+        next_value = take_values(following, best(following, split_mask(seen.next_observation)[1]))
         error = self.error(seen, taken, next_value)
         greedy = action == best(q, split_mask(seen.observation)[1])
         updates, trace = self.descent(self.kappa).update(

@@ -38,7 +38,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core.ports import Agent, Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_discrete, seen, split_mask
+from forage.core.spaces import check_discrete, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.encoders import Numbers, OneHot, input_size
 from forage.ops.action_values import best
@@ -67,8 +67,8 @@ class Features(equinox.Module):
     parts: tuple[Numbers | OneHot, ...]
 
     def __init__(self, spec: Spec):
-        input_size(seen(spec.observation_space))  # where nothing can read it
-        self.parts = tuple(part_of(space) for space in leaves(seen(spec.observation_space)))
+        input_size(observation_part(spec.observation_space))  # where nothing can read it
+        self.parts = tuple(part_of(space) for space in leaves(observation_part(spec.observation_space)))
 
     @property
     def size(self) -> int:

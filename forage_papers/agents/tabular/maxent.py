@@ -29,7 +29,7 @@ from forage.core.ports import Agent, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.distributions import entropy
-from forage.ops.every import when
+from forage.ops.every import run_if
 
 
 class MaxEntState(NamedTuple):
@@ -122,7 +122,7 @@ class MaxEnt(Agent):
             seen=state.seen.at[here].add(own.astype(jnp.float32)),
             ended=state.ended + (experience.ended & own).sum(),
         )
-        state = when(state.ended >= self.episodes, self.next_round, state)
+        state = run_if(state.ended >= self.episodes, self.next_round, state)
         share = state.mixture / jnp.maximum(state.mixture.sum(), 1e-12)
         metrics = {"visitation_entropy": entropy(share), "rounds": state.rounds.astype(jnp.float32)}
         return state, metrics, jnp.zeros(experience.reward.shape[1])

@@ -25,7 +25,7 @@ from forage.agents.tabular.base import Counts, Plan
 from forage.core.ports import Agent, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
-from forage.ops.every import when
+from forage.ops.every import run_if
 
 
 class PSRLState(NamedTuple):
@@ -95,7 +95,7 @@ class PSRL(Agent):
         counts = state.counts.add(experience)
         horizon = state.plan.shape[0]
         due = (experience.ended & experience.counts).any()
-        plan = when(due, lambda _: self.drawn(counts, horizon, key), state.plan)
+        plan = run_if(due, lambda _: self.drawn(counts, horizon, key), state.plan)
         metrics = {"drawn_value": plan[0].max(), "tried": (counts.taken > 0).mean()}
         return PSRLState(counts, plan), metrics, jnp.zeros(experience.reward.shape[1])
 

@@ -33,7 +33,7 @@ from forage.agents.tabular.base import Counts, Plan
 from forage.core.ports import Agent, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
-from forage.ops.every import when
+from forage.ops.every import run_if
 
 BONUSES = ("hoeffding", "bernstein")
 
@@ -102,7 +102,7 @@ class UCBVI(Agent):
         here = tabular.index(experience.observation)
         visits = state.visits.at[time.ravel(), here.ravel()].add(experience.counts.ravel().astype(jnp.float32))
         due = (experience.ended & experience.counts).any()
-        plan = when(due, lambda before: self.optimistic(counts, visits, before, clock), state.plan)
+        plan = run_if(due, lambda before: self.optimistic(counts, visits, before, clock), state.plan)
         tried = (counts.taken > 0).mean()
         metrics = {"optimism": plan[0].max(), "tried": tried}
         return UCBVIState(counts, visits, plan), metrics, jnp.zeros(experience.reward.shape[1])

@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from forage.core.types import ForageError
 from forage.ops.tokens.advantages import rloo
-from forage.ops.tokens.masks import kept
+from forage.ops.tokens.masks import where_mask
 
 Scalar = float | Float[Array, ""]
 
@@ -33,7 +33,7 @@ def entropy_shaped(
     if isinstance(share, float | int) and share <= 1:
         raise ForageError(f"The bonus may be 1/{share} of an advantage; the divisor must be above 1.")
     advantage = jnp.broadcast_to(advantage, mask.shape)
-    bonus = jnp.minimum(scale * kept(entropy, mask), jnp.abs(advantage) / share)
+    bonus = jnp.minimum(scale * where_mask(entropy, mask), jnp.abs(advantage) / share)
     return jax.lax.stop_gradient(jnp.where(mask, advantage + bonus, 0.0))
 
 

@@ -17,7 +17,7 @@ from forage.core.errors import ForageError
 from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.language.architecture import Architecture
-from forage.nn.language.generate import ALONE, Together
+from forage.nn.language.generate import ALONE, SharedPrefix
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.losses import LOSSES
 from forage.ops.tokens.masks import AGGREGATIONS
@@ -85,7 +85,7 @@ def test_the_sampler_is_the_policy(sampler):
 def test_a_prompt_that_a_group_shares_is_read_once_and_nothing_else_changes(monkeypatch):
     agent, state, batch = collected(setup_of(divergence=0.1, epochs=2, learning_rate=1e-3), reward=[1, 0, 0, 0] * 2)
     rows = agent.rows(batch)
-    assert agent.together(rows) == Together(prompts=4)
+    assert agent.together(rows) == SharedPrefix(prompts=4)
     shared = learned(agent, state, batch)
     monkeypatch.setattr(GRPO, "together", lambda self, rows: ALONE)
     alone = learned(agent, state, batch)
@@ -98,9 +98,9 @@ def test_a_prompt_that_a_group_shares_is_read_once_and_nothing_else_changes(monk
 def test_what_rows_have_in_common_is_read_once_only_where_they_stand_in_the_rollouts_order():
     agent = GRPO(model=model(), num_envs=8, group_size=4)
     rollout, longer, turns = (Rows(*[np.zeros((count, 3))] * len(Rows._fields)) for count in (8, 12, 16))
-    assert agent.together(rollout) == Together(prompts=4)
+    assert agent.together(rollout) == SharedPrefix(prompts=4)
     assert agent.together(longer) == ALONE  # such as older answers behind the rollout's
-    assert dataclasses.replace(agent, rollout_length=2).together(turns) == Together(turns=2)
+    assert dataclasses.replace(agent, rollout_length=2).together(turns) == SharedPrefix(turns=2)
     for options in ({"rollout_length": 2}, {"minibatches": 2}):
         assert dataclasses.replace(agent, **options).together(rollout) == ALONE
 

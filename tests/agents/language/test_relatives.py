@@ -193,7 +193,7 @@ def test_a_divergence_in_the_reward_costs_nothing_at_first(charged):
 
 def acted(setup, name: str):
     """Return the temperature, the source and the tokens of a rollout's answers as its behaviour chooses them."""
-    from forage.core.ports import Hidden, Moment
+    from forage.core.ports import ActContext, HiddenState
 
     learner = setup.learner()
     agent = learner.agent
@@ -201,8 +201,8 @@ def acted(setup, name: str):
     seen = jax.tree.map(jnp.asarray, setup.environment(agent.num_envs).reset(0))
 
     def one(observation, key, who):
-        moment = Moment(agent, state, learner.spec, CLOCK, key, who)
-        return learner.behaviour.act((), Hidden(()), observation, moment)
+        moment = ActContext(agent, state, learner.spec, CLOCK, key, who)
+        return learner.behaviour.act((), HiddenState(()), observation, moment)
 
     keys = jax.random.split(jax.random.key(1), agent.num_envs)
     decision = jax.jit(jax.vmap(one))(seen, keys, jnp.arange(agent.num_envs))

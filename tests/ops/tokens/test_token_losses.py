@@ -117,7 +117,7 @@ def test_nothing_flows_through_what_the_policy_did_not_write():
     def everything(now, old, logits, teacher):
         found = {name: masks.token_mean(f(now, old, advantage, mask), mask) for name, f in losses.LOSSES.items()}
         found["external"] = masks.token_mean(off_policy.external(now, old, advantage, mask), mask)
-        found["taught"] = masks.token_mean(off_policy.taught(now, advantage, mask), mask)
+        found["taught"] = masks.token_mean(off_policy.teacher_loss(now, advantage, mask), mask)
         shield = off_policy.low_probability_loss(now, old, -advantage, mask, old, share=1.0)
         found["shield"] = masks.token_mean(shield, mask)
         found["sampler"] = masks.token_mean(off_policy.sampler_weight(now, old, mask, "sequence-truncate"), mask)
@@ -146,7 +146,7 @@ def test_nothing_flows_through_what_the_policy_did_not_write():
 
 def test_the_first_ratio_is_exactly_one():
     now = np.float32([[-0.3, -1.7]])
-    close(losses.unclipped(now, now, np.float32([[2]]), ALL), [[-2, -2]], 0)
+    close(losses.unclipped_loss(now, now, np.float32([[2]]), ALL), [[-2, -2]], 0)
 
 
 def test_weights_of_another_sampler():
@@ -187,7 +187,7 @@ def test_bounds_move_until_the_signs_balance(bad, target, expected):
 def test_no_gradient_flows_through_moving_bounds():
     def loss(now):
         floor, ceiling, _ = off_policy.moving_bounds(now, 0 * now, np.float32([[1, -1]]), ALL, target=9.0)
-        return losses.clipped(now, 0 * now, np.float32([[1, -1]]), ALL, low=1 - floor, high=ceiling - 1).sum()
+        return losses.clipped_loss(now, 0 * now, np.float32([[1, -1]]), ALL, low=1 - floor, high=ceiling - 1).sum()
 
     close(jax.grad(loss)(jnp.log(jnp.float32([[1.9, 0.9]]))), [[-1.9, 0.9]])  # within 0.8 and 2
 
@@ -205,7 +205,7 @@ def test_external_answers():
 def test_taught_answers():
     """pi = 0.1 and 0.4 at a shape of 0.1: 1/2 and 4/5, with slopes of pi shape / (pi + shape)^2 by log pi."""
     rest = np.float32([[2]]), np.ones((1, 2), bool)
-    loss, slope = with_slope(lambda x: off_policy.taught(x, *rest), np.log(np.float32([[0.1, 0.4]])))
+    loss, slope = with_slope(lambda x: off_policy.teacher_loss(x, *rest), np.log(np.float32([[0.1, 0.4]])))
     close(loss, [[-1.0, -1.6]])
     close(slope, [[-0.5, -0.32]])
 

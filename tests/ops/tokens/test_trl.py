@@ -102,7 +102,7 @@ def test_weights_of_another_sampler():
 
 def test_preferences():
     trl = STORED["preferences"]
-    own, other = (supervised.of_chosen(B[name], B["token"]) for name in ("logits", "teacher"))
+    own, other = (supervised.log_probability_of_tokens(B[name], B["token"]) for name in ("logits", "teacher"))
     sums = [x for values in (own, other) for x in jnp.split(masks.sequence_sum(values, MASK), 2)]
     means = [x for values in (own, other) for x in jnp.split(masks.sequence_mean(values, MASK), 2)]
     for name, kind, arrays in (("dpo", "sigmoid", sums), ("ipo", "ipo", means), ("hinge", "hinge", sums)):
@@ -133,7 +133,7 @@ def test_kto():
     """The answers to other prompts are the same ones, moved on by one."""
     moved = jnp.roll(B["token"], 1, 0)
     own, other, own_moved, other_moved = (
-        masks.sequence_sum(supervised.of_chosen(B[name], token), MASK)
+        masks.sequence_sum(supervised.log_probability_of_tokens(B[name], token), MASK)
         for token in (B["token"], moved)
         for name in ("logits", "teacher")
     )

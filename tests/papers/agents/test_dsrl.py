@@ -94,7 +94,7 @@ def test_an_update_leaves_the_base_alone():
     def learned():
         state = agent.init(jax.random.key(0), SPEC)
         later, metrics, error = agent.learn(state, batch(), Clock(jnp.int32(0), jnp.float32(9)), jax.random.key(1))
-        return state, agent.renew(later, batch(), jax.random.key(2), SPEC)[0], metrics, error
+        return state, agent.reset_networks(later, batch(), jax.random.key(2), SPEC)[0], metrics, error
 
     before, after, metrics, error = at_once(learned)
     assert float(after.base.weights["scale"]) == 0.5 and error.shape == (4,)

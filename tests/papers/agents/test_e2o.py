@@ -49,7 +49,7 @@ def test_exploration_sees_what_the_networks_see():
     data = Experience(seen, np.zeros((50, 2), np.float32), zeros, seen, no, no, zeros.astype(np.int32), ())
 
     def drawn():
-        state = agent.primed(agent.init(jax.random.key(0), SPEC), data)
+        state = agent.init_from_dataset(agent.init(jax.random.key(0), SPEC), data)
         act = lambda key: agent.act(state, (), jnp.asarray(seen[0]), key, True)[0]  # noqa: E731
         return jax.vmap(act)(jax.random.split(jax.random.key(1), 100))
 

@@ -9,8 +9,8 @@ from fine_tuning_helpers import SPEC, batch, constant, linear_critics
 from small import at_once, compute
 
 from forage.core.types import Clock, ForageError
-from forage.nn.networks import Style
-from forage.ops.optimiser import named
+from forage.nn.networks import NetworkConfig
+from forage.ops.optimiser import make_named_optimiser
 from forage_papers.agents.actor_critic.offline_to_online.expo import EXPO, Flow
 
 SMALL = {"hidden_sizes": (), "critics": 2, "target_subset": 0, "policy_delay": 1, "critic_norm": "none"}
@@ -23,7 +23,7 @@ def flowing(flow, velocity):
 
 
 def test_a_flow_of_one_velocity_moves_by_it_and_stays_in_the_box():
-    flow = at_once(lambda: Flow(jax.random.key(0), SPEC, 2, (), Style()))
+    flow = at_once(lambda: Flow(jax.random.key(0), SPEC, 2, (), NetworkConfig()))
     noise = np.array([[0.1, -0.2], [0.5, 3.0]])
     action = compute(lambda f: f.actions(jnp.zeros((2, 3)), noise, 5), flowing(flow, [0.3, 0.4]))
     np.testing.assert_allclose(action, [[0.4, 0.2], [0.8, 1.0]], rtol=1e-5)
@@ -34,9 +34,9 @@ def test_a_flow_learns_what_is_shown():
     seen, action = np.eye(3, dtype=np.float32)[[0, 1] * 32], np.array([[0.5, -0.5], [-0.8, 0.2]] * 32, np.float32)
 
     def fitted():
-        flow = Flow(jax.random.key(0), SPEC, 2, (32,), Style())
+        flow = Flow(jax.random.key(0), SPEC, 2, (32,), NetworkConfig())
 
-        optimiser = named("adam", 0.01)
+        optimiser = make_named_optimiser("adam", 0.01)
 
         def step(number, both):
             flow, moments = both

@@ -64,7 +64,9 @@ def test_it_does_what_high_returns_came_from():
             segment = jax.tree.map(lambda x: x[jnp.concatenate([index, index + 1]) % 512], rows)
             return agent.learn(state, Batch(segment, jnp.ones(128), ()), None, key)[0], None
 
-        state = jax.lax.scan(update, agent.primed(agent.init(KEY, spec), rows), jax.random.split(KEY, 500))[0]
+        state = jax.lax.scan(update, agent.init_from_dataset(agent.init(KEY, spec), rows), jax.random.split(KEY, 500))[
+            0
+        ]
         keys = jax.random.split(KEY, 200)
 
         def acts(guidance):

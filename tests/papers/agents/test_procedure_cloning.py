@@ -14,7 +14,7 @@ from forage.core.types import DATASET, Batch, Clock, Experience, ForageError
 from forage.environments import spec_of
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.grid.maze import DrawnMaze, Maze
-from forage.loop.device.programs import vary
+from forage.loop.device.programs import batch_seeds
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.learner import Learner
 from forage.loop.offline.loop import OfflineLoop
@@ -162,7 +162,7 @@ def runner_of(agent, updates):
     learner = Learner(agent, default_behaviour(agent), EnvironmentReward(), Opened("mazes", "", shown(60)), SPEC)
     loop = OfflineLoop(learner, MAZE, Same(), Reset())
     loop.check()
-    runner = DeviceRunner(vary(loop, {}), [0], updates)
+    runner = DeviceRunner(batch_seeds(loop, {}), [0], updates)
     runner.begin()
     return runner
 

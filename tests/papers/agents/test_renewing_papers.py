@@ -22,12 +22,12 @@ def batch(spec):
 
 
 def changed(agent, spec, updates):
-    """Return, for each update, the names of the state's fields that `renew` changed, and its own metrics."""
+    """Return, for each update, the names of the state's fields that `reset_networks` changed, and its own metrics."""
 
     @jax.jit
     def update(state, key):
         learned, _, _ = agent.learn(state, batch(spec), Clock(jnp.int32(5), jnp.float32(100)), key)
-        after, metrics = agent.renew(learned, batch(spec), key, spec)
+        after, metrics = agent.reset_networks(learned, batch(spec), key, spec)
         same = jax.tree.map(lambda x, y: (x == y).all(), learned, after)
         return after, {name: jnp.array(jax.tree.leaves(part)).all() for name, part in same._asdict().items()}, metrics
 

@@ -33,7 +33,7 @@ def data(count=1024):
 
 @pytest.fixture(scope="module")
 def state():
-    return jax.device_get(small.at_once(lambda: AGENT.primed(AGENT.init(KEY, SPEC), jax.device_put(data()))))
+    return jax.device_get(small.at_once(lambda: AGENT.init_from_dataset(AGENT.init(KEY, SPEC), jax.device_put(data()))))
 
 
 def test_the_networks_by_hand():
@@ -100,7 +100,7 @@ def test_what_was_taught_outlives_a_reset(state):
     agent = dataclasses.replace(AGENT, reset_interval=1)
     batch = jax.tree.map(lambda x: x[None], data(4))
     later = small.compute(
-        lambda s: agent.renew(s, type("B", (), {"experience": batch}), jax.random.key(5), SPEC)[0],
+        lambda s: agent.reset_networks(s, type("B", (), {"experience": batch}), jax.random.key(5), SPEC)[0],
         state._replace(updates=np.int32(2)),
     )
     assert small.differing(later.novelty, state.novelty) == []
@@ -129,7 +129,7 @@ def test_the_policy_stays_where_the_data_are():
 
         def run():
             first = agent.init(KEY, SPEC)
-            first = agent.primed(first, rows) if isinstance(agent, SACRND) else first
+            first = agent.init_from_dataset(first, rows) if isinstance(agent, SACRND) else first
             state = jax.lax.fori_loop(0, 1000, update, first)
             return state.actor(rows.observation).from_noise(noise)[0].mean()
 

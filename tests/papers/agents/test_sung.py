@@ -144,7 +144,7 @@ def test_offline_it_is_the_offline_agent_beside_which_the_autoencoder_learns(kin
 
     def after(agent):
         state = agent.init(jax.random.key(0), SPEC)
-        state = agent.primed(state, jax.tree.map(lambda x: x[0], batch().experience))
+        state = agent.init_from_dataset(state, jax.tree.map(lambda x: x[0], batch().experience))
         return state, agent.learn(state, batch(), clock, jax.random.key(1))[0]
 
     (before, state), (_, expected) = compute(lambda: after(guided)), compute(lambda: after(plain))

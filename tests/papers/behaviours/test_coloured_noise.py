@@ -11,7 +11,7 @@ from behaviour_helpers import FOUR, PENDULUM, Noisy, at, begin, noise_of
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.ornstein_uhlenbeck import OrnsteinUhlenbeck
-from forage.core.ports import Moment
+from forage.core.ports import ActContext
 from forage.core.types import ForageError
 from forage_papers.behaviours.pink import Pink
 
@@ -89,7 +89,7 @@ def test_what_acts_is_the_agents_policy_with_this_noise():
 
     def run(key):
         state, behaviour = agent.init(key, spec), Pink()
-        moment = Moment(agent, state, spec, at(0.0), key)
+        moment = ActContext(agent, state, spec, at(0.0), key)
         action, (_, after), *_ = behaviour.act((), begin(behaviour, agent, spec), jnp.ones(2), moment)
         return action, agent.act(state, (), jnp.ones(2), key, True, after.noise[0])[0], after
 

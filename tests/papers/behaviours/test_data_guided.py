@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.policy_gradient.ppo import PPO
-from forage.core.ports import Hidden, Moment
+from forage.core.ports import ActContext, HiddenState
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.data.demonstrations import Demonstrations
 from forage_papers.behaviours.data_guided import DataGuided, Spread
@@ -50,12 +50,12 @@ def test_it_is_fitted_to_what_demonstrations_do_beyond_the_policy_and_fades():
     state, keys = still(AGENT), jax.random.split(jax.random.key(1), 300)
 
     def moment(at, key):
-        return Moment(AGENT, state, SPEC, Clock(jnp.int32(at), jnp.float32(100)), key)
+        return ActContext(AGENT, state, SPEC, Clock(jnp.int32(at), jnp.float32(100)), key)
 
     def acted():
         fitted = part.report(part.init(keys[0], AGENT, SPEC), None, moment(0, keys[1]))
         act = lambda at: jax.vmap(  # noqa: E731
-            lambda key: part.act(fitted, Hidden(()), jnp.zeros(3), moment(at, key)).action
+            lambda key: part.act(fitted, HiddenState(()), jnp.zeros(3), moment(at, key)).action
         )(keys)
         return fitted.spread(jnp.zeros(3)), act(0), act(50)
 

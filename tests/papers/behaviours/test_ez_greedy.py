@@ -8,7 +8,7 @@ import small
 from behaviour_helpers import BOX, FOUR, PENDULUM, Always, OnPolicy, at, begin, decide
 from gymnasium import spaces
 
-from forage.core.ports import Moment
+from forage.core.ports import ActContext
 from forage.core.types import ForageError, Spec
 from forage_papers.behaviours.ez_greedy import EZGreedy
 
@@ -36,7 +36,7 @@ def play(behaviour, action, steps, observation=None, spec=FOUR, count=500):
         key, observation = inputs
 
         def one(hidden, key):
-            decision = decide(behaviour, state, hidden, observation, Moment(agent, (), spec, at(0.0), key))
+            decision = decide(behaviour, state, hidden, observation, ActContext(agent, (), spec, at(0.0), key))
             return decision.hidden, (decision.action, decision.source)
 
         return jax.vmap(one)(hidden, jax.random.split(key, count))

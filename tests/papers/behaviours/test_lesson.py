@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
-from forage.core.ports import Hidden, Moment
+from forage.core.ports import ActContext, HiddenState
 from forage.core.types import GONE, Clock, Experience, ForageError, Spec
 from forage.environments.classic.deep_sea import DeepSea
 from forage.loop.device.loop import DeviceLoop
@@ -57,13 +57,13 @@ def acts(state, hidden, observation=HERE, spec=SPEC, count=4000):
     @jax.jit
     @jax.vmap
     def one(key):
-        return LESSON.act(state, hidden, observation, Moment(AGENT, beginning()[1], spec, CLOCK, key))
+        return LESSON.act(state, hidden, observation, ActContext(AGENT, beginning()[1], spec, CLOCK, key))
 
     return one(keys)
 
 
 def following(option, repeated=0):
-    return Hidden((), Followed(jnp.bool_(True), jnp.int32(option), jnp.int32(repeated)))
+    return HiddenState((), Followed(jnp.bool_(True), jnp.int32(option), jnp.int32(repeated)))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_options_are_drawn_by_their_values_within_bounds():
     np.testing.assert_allclose(LESSON.shares(jnp.asarray(values)), expected, rtol=1e-5)
     state, _ = beginning()
     state = state._replace(networks=saying(state.networks, options=values.tolist()))
-    _, (_, followed), _, _, memo = acts(state, Hidden((), LESSON.hidden(AGENT, SPEC)))
+    _, (_, followed), _, _, memo = acts(state, HiddenState((), LESSON.hidden(AGENT, SPEC)))
     np.testing.assert_allclose(np.bincount(memo, minlength=4) / 4000, expected, atol=0.04)  # 5 deviations
     np.testing.assert_array_equal(memo, followed.option)
     assert followed.begun.all()
@@ -157,7 +157,7 @@ def test_nothing_is_learned_of_who_has_left():
     @jax.jit
     def report(seen):
         rollout = Experience(rows, rows, 1.0 * rows, seen, no, no | (source == GONE), source, (), memo=rows)
-        return LESSON.report(state, rollout, Moment(AGENT, beginning()[1], SPEC, CLOCK, KEY))
+        return LESSON.report(state, rollout, ActContext(AGENT, beginning()[1], SPEC, CLOCK, KEY))
 
     one, other = report(rows), report(jnp.where(source == GONE, (rows + 1) % 3, rows))
     assert one.novelty.count == 6

@@ -10,7 +10,7 @@ from behaviour_helpers import PENDULUM, begin, decide
 from small import compute
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage.core.ports import Moment
+from forage.core.ports import ActContext
 from forage.core.types import AGENT, GUIDE, Clock, ForageError
 from forage_papers.agents.policy_gradient.rpi import RPI
 from forage_papers.behaviours.raps import RAPS
@@ -40,7 +40,7 @@ def test_episodes_are_the_learners_or_handed_over_once_for_good(pretraining):
 
         def step(hidden, key):
             observation = jax.random.normal(key, (2,))
-            now = Moment(TAUGHT, state, spec, Clock(jnp.int32(999), jnp.float32(1e6)), key)
+            now = ActContext(TAUGHT, state, spec, Clock(jnp.int32(999), jnp.float32(1e6)), key)
             decision = decide(behaviour, (), hidden, observation, now)
             best = TAUGHT.selected(state, observation)
             return decision.hidden, (decision.aux, decision.source, decision.action, best)

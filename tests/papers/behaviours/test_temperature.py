@@ -8,7 +8,7 @@ import pytest
 
 from forage.agents.language.grpo import GRPO
 from forage.config.setup import make_setup
-from forage.core.ports import Hidden, Moment
+from forage.core.ports import ActContext, HiddenState
 from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.language.architecture import Architecture
@@ -41,7 +41,9 @@ def test_the_temperature_rises_as_the_policy_becomes_surer():
 def test_the_first_rollout_sets_the_entropy_that_is_held():
     behaviour = AdaptiveTemperature()
     space = Tokens(3, 513, end=2)
-    moment = Moment(GRPO(), (), Spec("text:here", space, space), Clock(jnp.int32(0), jnp.float32(1)), jax.random.key(0))
+    moment = ActContext(
+        GRPO(), (), Spec("text:here", space, space), Clock(jnp.int32(0), jnp.float32(1)), jax.random.key(0)
+    )
     action = jnp.array([[[3, 2, 0], [4, 5, 2]]])
     aux = GRPO  # stands for anything with log-probabilities
 
@@ -63,11 +65,11 @@ def test_the_learner_scores_each_token_at_its_temperature():
     agent, batch = learner.agent, setup.environment(8)
     behaviour.check(agent, learner.spec)
     state, seen = agent.init(jax.random.key(0), learner.spec), jax.tree.map(jnp.asarray, batch.reset(0))
-    moment = Moment(agent, state, learner.spec, Clock(jnp.int32(0), jnp.float32(64)), jax.random.key(0))
+    moment = ActContext(agent, state, learner.spec, Clock(jnp.int32(0), jnp.float32(64)), jax.random.key(0))
 
     @jax.jit
     def act(seen, keys):
-        return jax.vmap(lambda o, k: behaviour.act((), Hidden(()), o, moment._replace(key=k)))(seen, keys)
+        return jax.vmap(lambda o, k: behaviour.act((), HiddenState(()), o, moment._replace(key=k)))(seen, keys)
 
     decision = act(seen, jax.random.split(jax.random.key(1), 8))
     step = batch.step(np.asarray(decision.action)).step

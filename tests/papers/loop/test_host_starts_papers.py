@@ -9,7 +9,7 @@ import pytest
 from forage.core.types import Clock, Experience
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.classic.deep_sea import DeepSea
-from forage.loop.host.starts import FRESH, HostStarts, Ticket, unpacked
+from forage.loop.host.starts import FRESH, HostStarts, Ticket, unpack_state
 from forage.starts.archive import Archive
 from forage.starts.cells import NONE
 from forage.starts.go_explore import GoExplore
@@ -67,7 +67,7 @@ def test_what_is_kept_is_what_was_seen_and_the_rest_is_forgotten(part):
     numbers = {int(n) for x in tickets for n in np.asarray(x.number).ravel()} - {FRESH}
     assert numbers == set(starts.saved) and numbers
     for number, state in starts.saved.items():
-        np.testing.assert_array_equal(environment.put(0, unpacked(state)), seen[number])
+        np.testing.assert_array_equal(environment.put(0, unpack_state(state)), seen[number])
     if isinstance(part, GoExplore):  # each ticket lies with its own cell
         kept, sight = starts.state.part.archive, starts.state.part.scale
         for slot in np.flatnonzero(kept.cell != NONE):

@@ -9,7 +9,7 @@ from small import at_once
 from tiers import first
 
 from forage.config.setup import make_setup
-from forage.core.ports import Moment
+from forage.core.ports import ActContext
 from forage.core.spaces import OneHot
 from forage.core.types import AGENT, GONE, GUIDE, MODEL, NOBODY, Clock, Experience, ForageError, Spec
 from forage.memory.uniform import UniformReplay
@@ -36,7 +36,7 @@ def one_of(lived):
 
 
 def moment(steps, key=KEY):
-    return Moment(None, None, SPEC, Clock(jnp.int32(steps), jnp.float32(10_000)), key)  # type: ignore[arg-type]
+    return ActContext(None, None, SPEC, Clock(jnp.int32(steps), jnp.float32(10_000)), key)  # type: ignore[arg-type]
 
 
 HAND = [

@@ -9,7 +9,7 @@ import pytest
 import small
 
 from forage.config.setup import from_config, make_setup
-from forage.core.ports import Moment
+from forage.core.ports import ActContext
 from forage.core.types import AGENT, DATASET, Clock, ForageError
 from forage.data import files
 from forage.data.logged import Transitions
@@ -43,7 +43,7 @@ def test_demonstrations_are_worth_1_and_the_rest_0(share, many, tmp_path):
         ring = learner.memory.add(
             ring, rollout._replace(reward=jnp.ones((4, 2)), truncated=jnp.ones((4, 2), bool)), Clock(jnp.int32(0), 1.0)
         )
-        moment = Moment(learner.agent, state, setup.spec, Clock(jnp.int32(8), jnp.float32(100)), jax.random.key(1))
+        moment = ActContext(learner.agent, state, setup.spec, Clock(jnp.int32(8), jnp.float32(100)), jax.random.key(1))
         return learner.memory.sample(ring, 8, 3, moment)
 
     batch = jax.device_get(drawn())

@@ -8,7 +8,7 @@ import pytest
 import small
 
 from forage.config.setup import make_setup
-from forage.core.ports import Moment
+from forage.core.ports import ActContext
 from forage.core.types import Clock, ForageError
 from forage.data import files
 from forage.data.logged import Transitions
@@ -38,11 +38,11 @@ def crossing(folder: Path, setup) -> str:
 
 def drawn(memory: Stitched, setup, count: int, length: int = 1):
     """Return a batch of goals that the memory draws."""
-    opened = memory.sealed().opened(setup.spec)
+    opened = memory.with_hashes().opened(setup.spec)
     state = opened.init(None, 1, 1, setup.spec, setup.environment)
 
     def sample(opened, state):
-        moment = Moment(None, (), setup.spec, Clock(np.int32(0), np.float32(1)), jax.random.key(0))
+        moment = ActContext(None, (), setup.spec, Clock(np.int32(0), np.float32(1)), jax.random.key(0))
         return opened.sample(state, count, length, moment)
 
     return small.compute(sample, opened, state)

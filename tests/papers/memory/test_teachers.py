@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from forage.core import spaces
-from forage.core.ports import Moment
+from forage.core.ports import ActContext
 from forage.core.spaces import Tokens
 from forage.core.text import named
 from forage.core.types import AGENT, DATASET, Clock, Experience, ForageError, Spec
@@ -62,7 +62,7 @@ class Student:
 
 def mixed(memory, rollout):
     memory = memory.opened(SPEC)
-    moment = Moment(Student(), (), SPEC, Clock(jnp.int32(0), jnp.float32(1)), jax.random.key(0))
+    moment = ActContext(Student(), (), SPEC, Clock(jnp.int32(0), jnp.float32(1)), jax.random.key(0))
     batch = jax.jit(lambda rollout: memory.sample(memory.add((), rollout, moment.clock), 1, 1, moment))(rollout)
     return jax.device_get(batch)
 

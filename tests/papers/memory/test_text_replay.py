@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage.core.ports import Moment
+from forage.core.ports import ActContext
 from forage.core.spaces import Tokens
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage_papers.memory.self_imitation import SelfImitation
@@ -41,7 +41,7 @@ def lived(memory, rollouts):
     @jax.jit
     def once(state, rollout, number):
         clock = Clock(4 * number + 4, jnp.float32(100))
-        moment = Moment(None, (), SPEC, clock, jax.random.fold_in(jax.random.key(0), number))
+        moment = ActContext(None, (), SPEC, clock, jax.random.fold_in(jax.random.key(0), number))
         state = memory.add(state, rollout, clock._replace(steps=4 * number))
         state = memory.turn(state, 1, 1, moment)
         return memory.rest(state), memory.sample(state, 1, 1, moment)

@@ -8,7 +8,7 @@ import pytest
 import small
 
 from forage.config.setup import make_setup
-from forage.core.ports import Moment
+from forage.core.ports import ActContext
 from forage.core.types import Clock, ForageError
 from forage.data import files
 from forage.data.logged import Transitions
@@ -35,9 +35,9 @@ def test_episodes_are_drawn_in_proportion_to_length_and_weight(tmp_path):
     seen = np.zeros((12, 4), np.float32)
     rows = Transitions(seen, np.zeros(12, int), paid[number], seen, last, np.zeros(12, bool))
     files.write(Path(tmp_path / "a.npz"), rows, {"spec": setup.config()["spec"]})
-    memory = TrajectoryWeighted(str(tmp_path / "a.npz"), temperature=1.0).sealed().opened(setup.spec)
+    memory = TrajectoryWeighted(str(tmp_path / "a.npz"), temperature=1.0).with_hashes().opened(setup.spec)
     count = 20_000
-    moment = Moment(None, (), setup.spec, Clock(np.int32(0), np.float32(1)), jax.random.key(0))
+    moment = ActContext(None, (), setup.spec, Clock(np.int32(0), np.float32(1)), jax.random.key(0))
     batch = small.compute(lambda: memory.sample((), count, 1, moment))
     np.testing.assert_array_equal(batch.experience.reward[0], paid[number[batch.index]])
     odds = np.exp(np.array([0.0, -0.5, -1.0]))[number]

@@ -9,7 +9,7 @@ import pytest
 
 from forage.core.types import ForageError
 from forage.environments.text.environment import TextEnvironment
-from forage.loop.host.starts import Hosted, HostStarts
+from forage.loop.host.starts import HostedEnvironment, HostStarts
 from forage.tasks.same import Same
 from forage_papers.starts.attention_branches import AttentionBranches
 
@@ -95,7 +95,7 @@ def test_the_rarer_answers_are_branched():
 
 def test_what_cannot_be_is_refused():
     environment = TextEnvironment("addition", 1)
-    world = Hosted(environment.spec, None, True, environment.written)
+    world = HostedEnvironment(environment.spec, None, True, environment.written)
     with pytest.raises(ForageError, match="branches true"):
         AttentionBranches().check(world, Same())
     with pytest.raises(ForageError, match="num_envs=30 or more"):

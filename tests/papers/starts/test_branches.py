@@ -10,7 +10,7 @@ import pytest
 from forage.agents.language.base import Aux
 from forage.core.types import ForageError
 from forage.environments.text.environment import TextEnvironment
-from forage.loop.host.starts import Hosted, HostStarts
+from forage.loop.host.starts import HostedEnvironment, HostStarts
 from forage.tasks.same import Same
 from forage_papers.starts.branches import Branches
 
@@ -73,5 +73,5 @@ def test_what_cannot_be_is_refused():
         Branches(prefixes=4, times=3)
     environment = TextEnvironment("addition", 1)
     with pytest.raises(ForageError, match="branches true"):
-        Branches().check(Hosted(environment.spec, None, True, environment.written), Same())
+        Branches().check(HostedEnvironment(environment.spec, None, True, environment.written), Same())
     environment.close()

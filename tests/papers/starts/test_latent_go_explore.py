@@ -9,7 +9,7 @@ import pytest
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.own import Own
-from forage.core.ports import Environment, Review, Visited
+from forage.core.ports import Environment, RolloutReport, RolloutStates
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea import DeepSea
@@ -112,9 +112,9 @@ def test_the_state_that_a_burst_ends_in_is_kept():
     def run(rollout):
         state = starts.init(KEY, environment, spec_of(environment), 1)
         env_states = jax.tree.map(lambda x: jnp.broadcast_to(x, (3, 1, *x.shape)), environment.reset(KEY)[0])
-        visited = Visited(env_states, ~flags, gone, flags[0])
+        visited = RolloutStates(env_states, ~flags, gone, flags[0])
         clock = Clock(jnp.int32(0), jnp.float32(100))
-        return starts.report(state, rollout, Review(environment, visited, clock, KEY)).reservoir
+        return starts.report(state, rollout, RolloutReport(environment, visited, clock, KEY)).reservoir
 
     reservoir = run(rollout)
     assert reservoir.seen == 2
@@ -134,8 +134,8 @@ def test_states_are_ranked_after_each_period():
     @jax.jit
     def turn(state, rollout, steps, key):
         env_states = jax.tree.map(lambda x: jnp.broadcast_to(x, (4, 1, *x.shape)), environment.reset(KEY)[0])
-        visited = Visited(env_states, ~flags, flags, flags[0])
-        review = Review(environment, visited, Clock(steps, jnp.float32(100)), key)
+        visited = RolloutStates(env_states, ~flags, flags, flags[0])
+        review = RolloutReport(environment, visited, Clock(steps, jnp.float32(100)), key)
         return starts.report(state, rollout, review)
 
     begin = jax.jit(lambda state, key: starts.begin(state, environment, key, jnp.int32(0))[2])

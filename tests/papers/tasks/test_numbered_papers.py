@@ -10,9 +10,9 @@ import pytest
 
 from forage.config.setup import make_setup
 from forage.core.host import HostEnvironment, HostStep
-from forage.core.ports import Review, Visited
+from forage.core.ports import RolloutReport, RolloutStates
 from forage.core.types import GONE, Clock, Experience, ForageError, Step
-from forage.loop.host.starts import Hosted, HostStarts, TasksState
+from forage.loop.host.starts import HostedEnvironment, HostStarts, TasksState
 from forage.starts.archive import Archive
 from forage.starts.groups import Groups
 from forage.starts.reset import Reset
@@ -143,28 +143,30 @@ def test_the_report_knows_which_problem_each_answer_was_to():
 
 
 def test_an_episodes_score_is_its_whole_return_cut_at_one():
-    hosted = Hosted(Exam(2).spec, numbered=3)
+    hosted = HostedEnvironment(Exam(2).spec, numbered=3)
     reward: Any = np.array([[0.25, 0.5], [0.5, 2.0], [1.0, 0.25]], np.float32)
     over: Any = np.array([[False, False], [True, True], [False, True]])
     number = np.array([[2, 0], [2, 0], [1, 0]])
     nothing: Any = np.zeros_like(reward)
     rollout = Experience(nothing, nothing, reward, nothing, over, over & False, nothing, ())
-    chosen = jax.vmap(jax.vmap(lambda n: task(Hosted.of(Exam(1), Exam(1).spec, tasks=True), n)))(jnp.asarray(number))
-    visited = Visited((), (), over, np.ones(2, bool), chosen)  # type: ignore[arg-type]
-    found = heard(rollout, Review(hosted, visited, None, None), 3)  # type: ignore[arg-type]
+    chosen = jax.vmap(jax.vmap(lambda n: task(HostedEnvironment.of(Exam(1), Exam(1).spec, tasks=True), n)))(
+        jnp.asarray(number)
+    )
+    visited = RolloutStates((), (), over, np.ones(2, bool), chosen)  # type: ignore[arg-type]
+    found = heard(rollout, RolloutReport(hosted, visited, None, None), 3)  # type: ignore[arg-type]
     np.testing.assert_array_equal(found.answers, [2, 0, 1])
     np.testing.assert_allclose(found.right, [1.25, 0, 0.75])
     np.testing.assert_allclose(found.least, [0.25, 1, 0.75])
     np.testing.assert_allclose(found.most, [1, 0, 0.75])
     # An answer that was lost is none, and the next one's score begins after it all the same.
     lost = rollout._replace(source=jnp.zeros((3, 2), jnp.int32).at[1, 1].set(GONE))
-    found = heard(lost, Review(hosted, visited, None, None), 3)  # type: ignore[arg-type]
+    found = heard(lost, RolloutReport(hosted, visited, None, None), 3)  # type: ignore[arg-type]
     np.testing.assert_array_equal(found.answers, [1, 0, 1])
     np.testing.assert_allclose(found.right, [0.25, 0, 0.75])
     np.testing.assert_allclose(found.most, [0.25, 0, 0.75])
     # What a verifier finds of an answer is its score, whatever else the episode is paid.
     truth: Any = np.array([[np.nan, np.nan], [0, 1], [np.nan, np.nan]], np.float32)
-    found = heard(rollout._replace(info={"truth": truth}), Review(hosted, visited, None, None), 3)  # type: ignore
+    found = heard(rollout._replace(info={"truth": truth}), RolloutReport(hosted, visited, None, None), 3)  # type: ignore
     np.testing.assert_allclose(found.right, [1.25, 0, 0])
 
 

@@ -37,7 +37,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, Spec
 from forage.nn.critics import ActionValue, CriticReport, each_value
 from forage.nn.normalise import Norms
-from forage.ops.optimiser import Optimiser, named
+from forage.ops.optimiser import Optimiser, make_named_optimiser
 
 MOST_WEIGHT = 1e6  # of the Lagrange multiplier, as in the authors' program
 
@@ -108,7 +108,7 @@ class CQL(SAC):
         return CQLState(**super().init(key, spec)._asdict(), **more)
 
     def policy_descent(self) -> Optimiser:
-        return self.bounded_steps(named(self.optimiser, self.policy_learning_rate))
+        return self.bounded_steps(make_named_optimiser(self.optimiser, self.policy_learning_rate))
 
     def critic_keys(self, key: Key[Array, ""] | None) -> CriticKeys:
         assert key is not None

@@ -29,7 +29,7 @@ from forage.agents.actor_critic.offline.td3_bc import TD3BC
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError
-from forage.nn.critics import each_value, least_of_some
+from forage.nn.critics import each_value, min_of_subset
 
 
 class ReBRAC(TD3BC):
@@ -78,7 +78,7 @@ class ReBRAC(TD3BC):
         noise = jnp.clip(self.target_noise * noise, -self.target_noise_clip, self.target_noise_clip)
         action = self.noisy(state.target_actor(now.next_observation), noise)
         value = each_value(state.target_critics, now.next_observation, action, key=keys.target)
-        value = least_of_some(value, self.target_subset, keys.subset)
+        value = min_of_subset(value, self.target_subset, keys.subset)
         value = value - self.critic_cloning * jnp.sum((action - now.aux) ** 2, axis=-1)
         return now.reward + self.discount * jnp.where(now.terminated, 0.0, value)
 

@@ -44,9 +44,9 @@ class TD3BC(TD3):
     normalise_observation: bool = equinox.field(static=True, default=True)  # observations are standardised by the data
     # set's mean and deviation, as in the paper
 
-    def primed(self, state: State, data: Experience) -> State:
+    def init_from_dataset(self, state: State, data: Experience) -> State:
         """Return the state with the mean and deviation of the data set's observations."""
-        norm = super().primed(state, data).norm
+        norm = super().init_from_dataset(state, data).norm
         return state._replace(norm=jax.tree.map(widened, norm, is_leaf=lambda x: isinstance(x, RunningNorm)))
 
     def actor_loss(

@@ -37,7 +37,7 @@ from forage.core.types import GONE, Batch, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, Bins, Quantiles
 from forage.nn.distributions import Actions
 from forage.nn.lstm import Summary
-from forage.nn.networks import Style
+from forage.nn.networks import NetworkConfig
 from forage.ops.episodes import alive
 
 
@@ -84,7 +84,14 @@ class RecurrentValue(ActionValue):
     summary: Summary
 
     def __init__(
-        self, key: Key[Array, ""], spec: Spec, agent: Recurrent, dimensions: int, style: Style, outputs: int, bins: Any
+        self,
+        key: Key[Array, ""],
+        spec: Spec,
+        agent: Recurrent,
+        dimensions: int,
+        style: NetworkConfig,
+        outputs: int,
+        bins: Any,
     ):
         summary_key, body_key = jax.random.split(key)
         sizes = agent.value_sizes or agent.hidden_sizes
@@ -136,14 +143,14 @@ class Recurrent(ActorCritic):
         return dataclasses.replace(spec, observation_space=space)
 
     def summary(self, key: Key[Array, ""], spec: Spec) -> Summary:
-        return Summary(key, spec, Style.of(self), self.memory_size, self.memory_layers)
+        return Summary(key, spec, NetworkConfig.of(self), self.memory_size, self.memory_layers)
 
     def make_critic(
         self,
         key: Key[Array, ""],
         spec: Spec,
         dimensions: int,
-        style: Style,
+        style: NetworkConfig,
         outputs: int,
         bins: Bins | Quantiles | None,
     ) -> RecurrentValue:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from forage.core.host import LIFE_LOST
-from forage.core.spaces import Stacked
+from forage.core.spaces import StackedBox
 from forage.core.types import ForageError
 
 
@@ -54,7 +54,7 @@ class AtariPreprocessing(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._action: Any = 0  # what the emulator was last given
         self._lives = 0
         self._plays_on = False  # a life was lost but the game is not over
-        self.observation_space = Stacked(self._frames, np.full_like(self._frames, 255), np.uint8, stack)
+        self.observation_space = StackedBox(self._frames, np.full_like(self._frames, 255), np.uint8, stack)
 
     @property
     def ale(self) -> Any:

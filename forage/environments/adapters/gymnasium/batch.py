@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from forage.core.host import array_dtype
-from forage.core.spaces import fitted, leaves
+from forage.core.spaces import fit_dtype, leaves
 from forage.core.types import ForageError
 
 Path = tuple[str, ...]
@@ -81,7 +81,7 @@ class Layout:
         """
         if not value.dtype.kind == dtype.kind == "f":  # floats are rounded as they are written
             try:
-                value = fitted(value, dtype)
+                value = fit_dtype(value, dtype)
             except ValueError as error:
                 found, promised = (f"{kind}{list(value.shape)}" for kind in (value.dtype, dtype))
                 raise self._wrong(path, index, step, found, promised, error) from None

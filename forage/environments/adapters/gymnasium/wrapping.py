@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium import wrappers
 
 from forage.core.errors import ForageError
-from forage.core.spaces import Stacked, describe, resize_box
+from forage.core.spaces import StackedBox, describe, resize_box
 from forage.environments.adapters.gymnasium.atari import area_taps, shrink
 from forage.environments.adapters.gymnasium.calls import begin
 
@@ -193,7 +193,7 @@ def frame_stack(env: Any, frames: int = 4) -> Any:
 
     low, high = (side_by_side(np.stack([bound] * frames)) for bound in (box.low, box.high))
     stacked = Frames(env, frames, padding_type="reset") if frames > 1 else OneFrame(env)
-    return wrappers.TransformObservation(stacked, side_by_side, Stacked(low, high, box.dtype, frames))
+    return wrappers.TransformObservation(stacked, side_by_side, StackedBox(low, high, box.dtype, frames))
 
 
 class Frames(wrappers.FrameStackObservation):

@@ -29,14 +29,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.agents.actor_critic.base import ActorCritic, CriticKeys, every
+from forage.agents.actor_critic.base import ActorCritic, CriticKeys, run_every
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue, each_value
 from forage.nn.distributions import Actions
 from forage.nn.dormant import Units
-from forage.nn.networks import Style
+from forage.nn.networks import NetworkConfig
 from forage.nn.normalise import Norms
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
@@ -50,7 +50,7 @@ class OneStep(ActionValue):
 
     actions: Actions = equinox.field(static=True)
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: Style):
+    def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: NetworkConfig):
         self.actions = Actions.of(spec.action_space)
         outputs = self.actions.outputs
         super().__init__(key, spec.observation_space, outputs, hidden_sizes, style, outputs)
@@ -116,7 +116,7 @@ class FQL(ActorCritic):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> FQLState:
         actor_key, flow_key, critic_key = jax.random.split(key, 3)
-        style, space = Style.of(self), spec.observation_space
+        style, space = NetworkConfig.of(self), spec.observation_space
         actor = self.with_first_weights(actor_key, OneStep(actor_key, spec, self.hidden_sizes, style))
         outputs = actor.actions.outputs
         flow = self.with_first_weights(
@@ -178,7 +178,7 @@ class FQL(ActorCritic):
 
         slow = state.actor, state.flow, state.actor_optimiser, state.flow_optimiser, state.target_critics
         count = state.updates + 1
-        actor, flow, actor_optimiser, flow_optimiser, targets = every(self.policy_delay, count, turn, slow)
+        actor, flow, actor_optimiser, flow_optimiser, targets = run_every(self.policy_delay, count, turn, slow)
         learned = FQLState(actor, flow, critics, targets, actor_optimiser, flow_optimiser, critic_optimiser, count)
         metrics = {"critic_loss": report.loss, "value": report.value}
         return learned, metrics, report.error * now.counts

@@ -41,7 +41,7 @@ from forage.agents.actor_critic.sac import SAC, Actor
 from forage.core import prng
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import describe, seen, split_mask
+from forage.core.spaces import describe, observation_part, split_mask
 from forage.core.types import Batch, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue
 from forage.nn.layers import MLP, Linear
@@ -159,7 +159,7 @@ class SACRND(SAC):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        space = seen(spec.observation_space)
+        space = observation_part(spec.observation_space)
         if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
             raise ForageError(
                 f"SAC-RND tells what the data lack of vectors, and {spec.name} gives {describe(space)}; edac or cql "
@@ -169,19 +169,19 @@ class SACRND(SAC):
     def init(self, key: Key[Array, ""], spec: Spec) -> SACRNDState:
         random_key, taught_key, draws = jax.random.split(jax.random.fold_in(key, 1), 3)
         plain = super().init(key, spec)
-        state, action = math.prod(seen(spec.observation_space).shape or ()), plain.actor.actions.outputs
+        state, action = math.prod(observation_part(spec.observation_space).shape or ()), plain.actor.actions.outputs
         both = state, action, self.novelty_hidden, self.novelty_size
         norms = RunningNorm.of((state,)), RunningNorm.of((action,)), RunningNorm.of(())
         novelty = Novelty(Modulated(random_key, *both), Bilinear(taught_key, *both), *norms)
         return SACRNDState(**plain._asdict(), novelty=novelty, draws=jax.random.key_data(draws))
 
     @property
-    def looks_at_data(self) -> bool:
+    def needs_whole_dataset(self) -> bool:
         return True
 
-    def primed(self, state: SACRNDState, data: Experience) -> SACRNDState:
+    def init_from_dataset(self, state: SACRNDState, data: Experience) -> SACRNDState:
         """Return the state with the norms of the data set, and with the network g trained on it."""
-        state = super().primed(state, data)
+        state = super().init_from_dataset(state, data)
         data = self.read(state, data)
         observation, action = data.observation, jax.vmap(state.actor.actions.heard)(data.action)
         begun = state.novelty._replace(
@@ -206,9 +206,11 @@ class SACRND(SAC):
         taught, _, errors = jax.lax.fori_loop(0, self.taught_updates, turn, first)
         return state._replace(novelty=begun._replace(taught=taught, errors=errors))
 
-    def renew(self, state: SACRNDState, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[SACRNDState, Metrics]:
+    def reset_networks(
+        self, state: SACRNDState, batch: Batch, key: Key[Array, ""], spec: Spec
+    ) -> tuple[SACRNDState, Metrics]:
         """Reset the networks that are due, but keep the pre-trained RND."""
-        later, metrics = super().renew(state, batch, key, spec)
+        later, metrics = super().reset_networks(state, batch, key, spec)
         return later._replace(novelty=state.novelty, draws=state.draws), metrics
 
     def soft_value(

@@ -34,7 +34,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.agents.actor_critic.base import CriticKeys, every
+from forage.agents.actor_critic.base import CriticKeys, run_every
 from forage.agents.actor_critic.sac import SAC, Actor
 from forage.core.frozen import Frozen, as_frozen
 from forage.core.ports import Metrics, State
@@ -173,12 +173,12 @@ class DSRL(SAC):
         noise, next_noise = jax.random.normal(noise_key, (2, len(action), state.actor.actions.outputs))
         state, metrics, error = self.update(state, now, action, batch.weight, noise, next_noise, key)
         turn = lambda state: self.distil(state, now, distil_key)  # noqa: E731
-        return every(self.distil_interval, state.updates, turn, state), metrics, error
+        return run_every(self.distil_interval, state.updates, turn, state), metrics, error
 
-    def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
+    def reset_networks(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
         rows = batch.experience.reward.shape
         blank = batch.experience._replace(action=jnp.zeros((*rows, state.actor.actions.outputs)))
-        return super().renew(state, batch._replace(experience=blank), key, spec)
+        return super().reset_networks(state, batch._replace(experience=blank), key, spec)
 
     def soft_value(
         self,

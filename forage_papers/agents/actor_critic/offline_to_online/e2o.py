@@ -30,7 +30,7 @@ from forage.core.ports import State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 from forage.nn.critics import ActionValue, each_value, mean_least_pair
-from forage.nn.normalise import normalised
+from forage.nn.normalise import apply_norm
 
 
 class E2O(SAC):
@@ -71,7 +71,7 @@ class E2O(SAC):
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         if not explore:
             return super().act(state, hidden, observation, key, explore, noise)
-        observation = normalised(state.norm, observation)
+        observation = apply_norm(state.norm, observation)
         rows = jax.tree.map(lambda x: jnp.broadcast_to(x, (self.candidates, *jnp.shape(x))), observation)
         policy = state.actor(rows)
         actions = policy.from_noise(jax.random.normal(key, policy.mean.shape))[0]

@@ -31,14 +31,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.agents.actor_critic.base import CriticKeys, every
+from forage.agents.actor_critic.base import CriticKeys, run_every
 from forage.agents.actor_critic.sac import SAC, Actor
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
-from forage.nn.critics import ActionValue, each_value, least_of_some
+from forage.nn.critics import ActionValue, each_value, min_of_subset
 from forage.nn.layers import MLP
-from forage.nn.networks import Style, Torso
+from forage.nn.networks import NetworkConfig, Torso
 from forage.nn.normalise import Norms
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
@@ -52,7 +52,7 @@ class Flow(equinox.Module):
     torso: Torso  # reads the observation
     body: MLP
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, dimensions: int, sizes: tuple[int, ...], style: Style):
+    def __init__(self, key: Key[Array, ""], spec: Spec, dimensions: int, sizes: tuple[int, ...], style: NetworkConfig):
         torso_key, body_key = jax.random.split(key)
         self.torso = Torso(torso_key, spec.observation_space, (), style)
         self.body = MLP(body_key, (self.torso.size + dimensions + 1, *sizes, dimensions), "silu", layer_norm=True)
@@ -148,7 +148,7 @@ class EXPO(SAC):
         actor = self.make_actor(actor_key, beside_base(spec))
         dimensions = actor.actions.outputs
         critics = self.make_critics(critic_key, spec, dimensions)
-        base = Flow(base_key, spec, dimensions, self.hidden_sizes, Style.of(self))
+        base = Flow(base_key, spec, dimensions, self.hidden_sizes, NetworkConfig.of(self))
         log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
         of_policy, copied = self.policy_descent(), jax.tree.map(jnp.copy, (critics, base))
         return EXPOState(
@@ -201,7 +201,7 @@ class EXPO(SAC):
             drawn = jnp.concatenate([drawn, edited], axis=1)
         number = drawn.shape[1]
         values = each_value(state.target_critics, rows(number), drawn.reshape(-1, dimensions))
-        values = least_of_some(values, self.target_subset, subset_key).reshape(batch, number)
+        values = min_of_subset(values, self.target_subset, subset_key).reshape(batch, number)
         return jnp.take_along_axis(drawn, values.argmax(1)[:, None, None], axis=1)[:, 0]
 
     def corrected(
@@ -252,7 +252,7 @@ class EXPO(SAC):
             return state, told | {"base_loss": imitated}
 
         nothing = dict.fromkeys(("actor_loss", "entropy", "base_loss"), jnp.float32(0))
-        state, told = every(self.policy_delay, state.updates, turn, (state, nothing))
+        state, told = run_every(self.policy_delay, state.updates, turn, (state, nothing))
         told = {name: self.policy_delay * value for name, value in told.items()}  # as in SAC
         state = self.follow(state)
         metrics = {"critic_loss": report.loss, "value": report.value, "temperature": jnp.exp(state.log_temperature)}

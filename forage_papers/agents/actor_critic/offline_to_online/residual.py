@@ -138,8 +138,8 @@ class Residual(ActorCritic):
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
         return super().learn(state, self.looked(state, batch), clock, key)  # pyrefly: ignore[abstract-method-call]
 
-    def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
-        return super().renew(state, self.looked(state, batch), key, spec)
+    def reset_networks(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
+        return super().reset_networks(state, self.looked(state, batch), key, spec)
 
     def next_value(
         self,

@@ -32,7 +32,7 @@ from forage.agents.settings import SACN
 from forage.core.ports import State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
-from forage.nn.critics import ActionValue, CriticReport, each_value, least
+from forage.nn.critics import ActionValue, CriticReport, each_value, min_of_critics
 from forage.nn.distributions import SquashedGaussian
 from forage.ops.minibatches import weighted_mean
 
@@ -187,4 +187,4 @@ def divergence(p: SquashedGaussian, q: SquashedGaussian) -> Float[Array, "*batch
 
 def worst(each: Float[Array, "batch neighbour"]) -> Float[Array, " batch"]:
     """Return the largest over neighbours; see `least` for its derivative."""
-    return -least(-each.T)
+    return -min_of_critics(-each.T)

@@ -39,10 +39,10 @@ from forage.agents.actor_critic.offline.td3_bc import LEAST_DEVIATION, TD3BC
 from forage.core import prng
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import describe, seen, split_mask
+from forage.core.spaces import describe, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport
-from forage.nn.normalise import Norms, RunningNorm, normalised
+from forage.nn.normalise import Norms, RunningNorm, apply_norm
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, adam, blend
 from forage_papers.nn.vae import Autoencoder
@@ -133,7 +133,7 @@ class Guided(ActorCritic):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        space = seen(spec.observation_space)
+        space = observation_part(spec.observation_space)
         if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
             raise ForageError(
                 f"{type(self).__name__} tells what is unlike the data of vectors, and {spec.name} gives "
@@ -143,7 +143,7 @@ class Guided(ActorCritic):
     def begun(self, key: Key[Array, ""], spec: Spec, dimensions: int) -> dict[str, Any]:
         """Return the state's own fields, in addition to the offline agent's; `dimensions`: numbers of an action."""
         body_key, draws = jax.random.split(jax.random.fold_in(key, 1))
-        size = math.prod(seen(spec.observation_space).shape or ())
+        size = math.prod(observation_part(spec.observation_space).shape or ())
         autoencoder = Autoencoder(body_key, size + dimensions, 2 * dimensions, self.density_hidden)
         density = Density(autoencoder, self.density_descent().init(autoencoder), RunningNorm.of((size,)))
         return {"density": density, "draws": jax.random.key_data(draws)}
@@ -152,12 +152,12 @@ class Guided(ActorCritic):
         return adam(self.density_learning_rate)
 
     @property
-    def looks_at_data(self) -> bool:
+    def needs_whole_dataset(self) -> bool:
         return not self.online
 
-    def primed(self, state: State, data: Experience) -> State:
+    def init_from_dataset(self, state: State, data: Experience) -> State:
         """Return the state with the mean and deviation of the data's observations."""
-        state = super().primed(state, data)
+        state = super().init_from_dataset(state, data)
         states = state.density.states.update(flat(self.read(state, data).observation))
         states = states._replace(variance=(jnp.sqrt(states.variance) + LEAST_DEVIATION) ** 2)
         return state._replace(density=state.density._replace(states=states))
@@ -166,9 +166,9 @@ class Guided(ActorCritic):
         """Return the state as it is: observations stay standardised by the data alone, as the authors have it."""
         return state
 
-    def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
+    def reset_networks(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
         """Reset the networks that are due, but keep the density."""
-        later, metrics = super().renew(state, batch, key, spec)
+        later, metrics = super().reset_networks(state, batch, key, spec)
         return later._replace(density=state.density, draws=state.draws), metrics
 
     def learn(
@@ -213,7 +213,7 @@ class Guided(ActorCritic):
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         if not (explore and self.online):
             return super().act(state, hidden, observation, key, explore, noise)  # type: ignore[safe-super]
-        rows = normalised(state.norm, observation)
+        rows = apply_norm(state.norm, observation)
         rows = jax.tree.map(lambda x: jnp.broadcast_to(x, (self.candidates, *jnp.shape(x))), rows)
         draw_key, code_key, choice_key = jax.random.split(key, 3)
         action = self.drawn(state, rows, draw_key)

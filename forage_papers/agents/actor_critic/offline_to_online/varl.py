@@ -38,8 +38,8 @@ from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue
-from forage.nn.normalise import Norms, normalised
-from forage.ops.every import alike, when
+from forage.nn.normalise import Norms, apply_norm
+from forage.ops.every import run_if, shared_by_seeds
 
 
 class Pairs(NamedTuple):
@@ -176,7 +176,7 @@ class VARL(SAC):
         state = state._replace(recent=written(state.recent, done, state.seen), seen=state.seen + number)
         turned = state.seen // self.advice_interval > (state.seen - number) // self.advice_interval
         due = turned & (state.seen < self.cutoff)
-        return when(alike(due.astype(jnp.int32)), self.asked, state)
+        return run_if(shared_by_seeds(due.astype(jnp.int32)), self.asked, state)
 
     def asked(self, state: State) -> State:
         """Return the state with advice about some of the recent transitions."""
@@ -198,9 +198,9 @@ class VARL(SAC):
         told = {"advice": state.given.astype(jnp.float32), "advice_distance": self.distance(state.actor, state)}
         return state, metrics | told, errors
 
-    def renew(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
+    def reset_networks(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
         """Reset the networks that are due, but keep the advice."""
-        later, metrics = super().renew(state, batch, key, spec)
+        later, metrics = super().reset_networks(state, batch, key, spec)
         names = ("advisor", "recent", "advice", "seen", "given", "draws")
         return later._replace(**{name: getattr(state, name) for name in names}), metrics
 
@@ -209,7 +209,7 @@ class VARL(SAC):
         most = jnp.minimum(state.given, self.advice_capacity)
         rows = jax.random.randint(prng.from_data(state.draws), (self.batch_size,), 0, jnp.maximum(most, 1))
         seen, advised = jax.tree.map(lambda x: x[rows], state.advice)
-        mode = actor(jax.vmap(lambda o: normalised(state.norm, o))(seen)).mode()
+        mode = actor(jax.vmap(lambda o: apply_norm(state.norm, o))(seen)).mode()
         return jnp.where(most > 0, jnp.mean((mode - advised) ** 2), 0.0)
 
     def actor_loss(

@@ -34,7 +34,7 @@ from forage.agents.language.grpo import GRPO, Lesson
 from forage.core.ports import Metrics
 from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, ForageError, Spec
-from forage.nn.language.generate import ALONE, Together
+from forage.nn.language.generate import ALONE, SharedPrefix
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.advantages import all_alike
 
@@ -169,7 +169,7 @@ class ATGRPO(GRPO):
         weight = jnp.broadcast_to(weight, reward.shape).reshape(-1) * lesson.weight
         return lesson._replace(advantage=advantage.reshape(-1, 1), weight=weight)
 
-    def together(self, rows: Rows) -> Together:
+    def together(self, rows: Rows) -> SharedPrefix:
         return ALONE if self.rollout_length > 1 else super().together(rows)  # episodes go on from the best of others
 
     def turns_of(self, lesson: Lesson, role: int, roles: int) -> Lesson:

@@ -27,7 +27,7 @@ from forage.agents.language.base import LanguageState, Rows
 from forage.agents.language.grpo import GRPO, Lesson
 from forage.core.ports import Metrics
 from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
-from forage.nn.language.generate import Together
+from forage.nn.language.generate import SharedPrefix
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.advantages import all_alike
 from forage.ops.tokens.masks import aggregate
@@ -88,8 +88,8 @@ class LOOP(GRPO):
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
         return super().in_parts(network, state, flat).reshape(rows.sampled.shape)
 
-    def together(self, rows: Rows) -> Together:
-        turns = Together(turns=self.rollout_length, by_turn=False)  # whole trajectories, also in minibatches
+    def together(self, rows: Rows) -> SharedPrefix:
+        turns = SharedPrefix(turns=self.rollout_length, by_turn=False)  # whole trajectories, also in minibatches
         return turns if self.rollout_length > 1 else super().together(rows)
 
     def objective(
