@@ -338,7 +338,7 @@ def test_processes_say_what_went_wrong_and_are_ended():
     with pytest.raises(ForageError) as caught:
         for _ in range(3):
             host.step(np.zeros(1, int))
-    words = "failed at step 3 in environment 0 with Stopped: the environment's process ended with exit code 11"
+    words = "failed at step 3 in environment 0 with ProcessEnded: the environment's process ended with exit code 11"
     assert words in str(caught.value)
     host.close()
     host.close()

@@ -87,7 +87,7 @@ def test_seeds_mean_the_same_everywhere(capsys):
     """
     for command in ("train", "tune"):
         _, out, _ = small.here(capsys, command, "--help")
-        assert "(3, with its comma: number 3" in " ".join(out.split())
+        assert "(3, with its comma: seed 3 alone" in " ".join(out.split())
     assert seeds({"seeds": "5"}) == 5 and seeds({"seeds": "3,"}) == (3,)
 
 
