@@ -60,7 +60,7 @@ from forage.environments.catalogue import NATIVE
 from forage.environments.checking import check_environment
 from forage.environments.plain import from_plain
 from forage.loop.cluster.workers import NO_WORKERS, Workers
-from forage.loop.compatible import check_signatures
+from forage.loop.compatible import check_names, check_signatures
 from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.programs import as_arrays, batch_seeds
@@ -277,6 +277,7 @@ class Setup:
 
     def check_host(self) -> None:
         """Raise `ForageError` if episodes cannot begin on the host as the parts say."""
+        check_names(self.tasks, self.starts)
         same, reset = isinstance(self.tasks, Same), isinstance(self.starts, Reset)
         if same and reset:
             return

@@ -118,3 +118,28 @@ def test_agents_that_do_not_judge_are_named():
         learner.check()
     with pytest.raises(ForageError, match="DQN does not judge its rollouts; an agent that does is ppo"):
         Agent.judge(setup.agent, None, None)
+
+
+class StartsOfBefore(Reset):
+    """Starts with a class variable of their port by a former name."""
+
+    heeds = True
+
+
+class AgentOfBefore(PPO):
+    """An agent with a class variable of its port by a former name."""
+
+    hears_rewards = True
+
+
+@pytest.mark.parametrize("environment", ["CartPole-v1", "gymnasium:CartPole-v1"])
+@pytest.mark.parametrize(
+    ("agent", "parts", "words"),
+    [
+        ("ppo", {"starts": StartsOfBefore()}, "StartsOfBefore defines heeds, which is called follows_steps now"),
+        (AgentOfBefore(), {}, "AgentOfBefore defines hears_rewards, which is called return_conditioned now"),
+    ],
+)
+def test_a_method_by_its_former_name_is_refused(environment, agent, parts, words):
+    with pytest.raises(ForageError, match=words):
+        make_setup(agent, environment, steps=64, seeds=1, **parts).runner()

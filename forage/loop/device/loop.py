@@ -33,7 +33,7 @@ from forage.core.ports import (
 from forage.core.schedule import at_fraction, is_scheduled, moments
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import visits
-from forage.loop.compatible import check_signatures
+from forage.loop.compatible import check_names, check_signatures
 from forage.loop.device.collect import collect, new_start
 from forage.loop.device.episodes import last_infos
 from forage.loop.device.evaluate import play_episodes
@@ -73,6 +73,7 @@ class DeviceLoop(Part):
             tasks.check(self.environment)
             starts.check(self.environment, tasks)
         for part in (self.tasks, self.starts):
+            check_names(part)
             check_signatures(part, report="state, rollout, review")
             self.learner.check_judge(part)
         memory = self.learner.memory
