@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from typing import Any
 
 from forage.config import options, registry
+from forage.config.options import OPTIONS, PORTS
 from forage.core.errors import ForageError, nearest
 
 LISTS = {"wrap", "grid", "under", "over"}  # may be given more than once
-FLAGS = {
-    "quiet",
-    "json",
-    "plain",
-    "help",
-    "anyway",
-    "film",
-    "problem",
-    "sample",
-    "visits",
-    "first_come",
-    "private",
-    "with_memory",
-    "all",
-    "lossy",
-    "narrow",
-    "trust",
+FLAGS = {option.cli_name for option in OPTIONS if option.flag} | {
+    *("quiet", "json", "plain", "help", "anyway", "film", "problem", "sample", "private", "all", "lossy", "narrow")
 }
-PORTS = ("behaviour", "rewards", "memory", "tasks", "starts")
 
 
 def say(data: dict[str, Any]) -> None:
@@ -46,6 +32,36 @@ def named_options(text: str) -> dict[str, tuple[str, str]]:
         for name in re.findall(r"--([a-z][a-z-]*)(?![\w.-])", names):
             found[name] = (value, meaning)
     return found
+
+
+def take_options(words: options.Words, *names: str) -> dict[str, Any]:
+    """Take options of a training out of the words, all or those of these names. Return their values by name."""
+    found: dict[str, Any] = {}
+    readers = {"seeds": seeds, "sweep": sweep, "wrap": wrappers}
+    for option in OPTIONS:
+        if not option.in_words or option.name in PORTS or (names and option.name not in names):
+            continue
+        for word in (option.cli_name, option.old):
+            if word and word in words:
+                take = readers.get(option.name, functools.partial(one_value, wanted=option.type))
+                found[option.name] = take(words, word)
+    return found
+
+
+def one_value(words: options.Words, option: str, wanted: Any) -> Any:
+    """Take out the value of an option, of the type `wanted`."""
+    return options.parse(option, words.pop(option), wanted)
+
+
+def sweep(words: options.Words, option: str) -> dict[str, tuple[float, ...]]:
+    """Take out the number to sweep and its values: `learning-rate=1e-4,1e-3`."""
+    name, _, values = str(words.pop(option)).partition("=")
+    return {name.replace("-", "_"): options.parse(option, values, tuple[float, ...])}
+
+
+def environment_options(words: options.Words) -> dict[str, Any]:
+    """Take out the options of the environment, `--env.OPTION VALUE`."""
+    return {word[4:]: options.guess(words.pop(word)) for word in list(words) if word.startswith("env.")}
 
 
 def port_part(port: str, words: options.Words, part: Any = None) -> Any:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from forage.cli.arguments import checkpoint_of, nothing_left
+from forage.cli.arguments import checkpoint_of, environment_options, nothing_left
 from forage.config import options
 from forage.core.errors import ForageError
 from forage.core.records import printable
@@ -47,7 +47,7 @@ def run(positional: list[str], words: options.Words) -> None:
         name: options.parse(name, words.pop(name), kind) for name, kind in known.items() if name in words
     }
     number = options.parse("number", words.pop("number"), int) if "number" in words else None
-    own = {word[4:]: options.guess(words.pop(word)) for word in list(words) if word.startswith("env.")}
+    own = environment_options(words)
     if own and not problem:
         raise ForageError(
             "--env.OPTION is of an environment whose problems are posed; add --problem or an environment."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forage.cli.arguments import nothing_left, say, wrappers
+from forage.cli.arguments import environment_options, nothing_left, say, wrappers
 from forage.config import options
 from forage.core.errors import ForageError
 
@@ -31,13 +31,13 @@ def run(positional: list[str], words: options.Words) -> int:
     wrap = wrappers(words, "wrap")
     json = bool(words.pop("json", False))
     numbers = {name: options.parse(name, words.pop(name), int) for name in ("steps", "seed") if name in words}
-    environment_options = {w[4:]: options.guess(words.pop(w)) for w in list(words) if w.startswith("env.")}
+    of_environment = environment_options(words)
     nothing_left(words, "check", ["steps", "seed", "wrap", "json"])
     if len(positional) != 1:
         raise ForageError("forage check takes one environment: forage check my_env.py:Env.")
     from forage.studies.check import check
 
-    found = check(positional[0], environment_options=environment_options, wrap=wrap, **numbers)
+    found = check(positional[0], environment_options=of_environment, wrap=wrap, **numbers)
     if json:
         say({"event": "check"} | found.to_json())
     else:

@@ -10,9 +10,9 @@ import importlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from forage.cli.arguments import FLAGS, LISTS, PORTS, named_options, nothing_left
+from forage.cli.arguments import FLAGS, LISTS, named_options, nothing_left
 from forage.config import declared, options, registry
-from forage.config.options import hyphens
+from forage.config.options import PORTS, hyphens
 from forage.core.errors import ForageError, nearest
 
 HELP = """\

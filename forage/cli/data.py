@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from forage.cli.arguments import checkpoint_of, display, nothing_left, say
+from forage.cli.arguments import checkpoint_of, display, environment_options, nothing_left, say
 from forage.config import options, registry
 from forage.core.errors import ForageError, nearest
 
@@ -114,7 +114,7 @@ def make(environment: str, words: options.Words) -> None:
     for name, wanted in (kinds | {"validation": float, "output": str, "agent": str}).items():
         if name in words:
             given[name] = options.parse(name, words.pop(name), wanted)
-    given["environment_options"] = {w[4:]: options.guess(words.pop(w)) for w in list(words) if w.startswith("env.")}
+    given["environment_options"] = environment_options(words)
     own = [word for word in words if word.startswith("agent.")]
     if own and "agent" not in given:
         raise ForageError(f"--{options.hyphens(own[0])} needs --agent NAME too.")
@@ -188,7 +188,7 @@ def convert(paths: list[str], words: options.Words) -> None:
 
     to = str(words.pop("to")) if "to" in words else None
     environment = str(words.pop("env")) if "env" in words else None
-    env = {word[4:]: options.guess(words.pop(word)) for word in list(words) if word.startswith("env.")}
+    env = environment_options(words)
     said: dict[str, Any] = {name: str(words.pop(name)) for name in READING if name in words}
     if "lossy" in words:
         said["lossy"] = bool(words.pop("lossy"))
@@ -221,7 +221,7 @@ def label(file: str, words: options.Words) -> None:
     output = str(words.pop("output"))
     by = {name: str(words.pop(name)) for name in ("demonstrations", "labelled") if name in words}
     environment = str(words.pop("env")) if "env" in words else None
-    env = {word[4:]: options.guess(words.pop(word)) for word in list(words) if word.startswith("env.")}
+    env = environment_options(words)
     kinds = TRANSPORT if "demonstrations" in by else INVERSE
     given = {name: options.parse(name, words.pop(name), kinds[name]) for name in kinds if name in words}
     nothing_left(words, "data label", ["output", "demonstrations", "labelled", *kinds, "env", "json", "quiet"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forage.cli.arguments import nothing_left, say
+from forage.cli.arguments import environment_options, nothing_left, say
 from forage.config import options, registry
 from forage.core.errors import ForageError
 
@@ -38,7 +38,7 @@ def run(positional: list[str], words: options.Words) -> None:
     json = bool(words.pop("json", False))
     asked = options.parse("cores", words.pop("cores", "1,2,4,8,16,32,64"), tuple[int, ...])
     numbers = {name: options.parse(name, words.pop(name), int) for name in ("seeds", "gpus") if name in words}
-    environment_options = {w[4:]: options.guess(words.pop(w)) for w in list(words) if w.startswith("env.")}
+    of_environment = environment_options(words)
     agent_options = options.fill(words, fields, "", agent)
     nothing_left(words, "plan", ["cores", "gpus", "seeds", "json", *(field.name for field in fields)])
     from forage.runs.training import use_compilation_cache
@@ -46,7 +46,7 @@ def run(positional: list[str], words: options.Words) -> None:
 
     use_compilation_cache()
     check_gpus(numbers.pop("gpus", None))
-    found = plan(agent, environment, list(asked), agent_options, environment_options, **numbers)
+    found = plan(agent, environment, list(asked), agent_options, of_environment, **numbers)
     if json:
         say({"event": "plan", "predicted": [one._asdict() for one in found]})
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forage.cli.arguments import display, nothing_left, one_run
+from forage.cli.arguments import display, nothing_left, one_run, take_options
 from forage.config import options
 
 HELP = """\
@@ -32,20 +32,9 @@ def run(positional: list[str], words: options.Words) -> None:
     """Run `forage resume`."""
     directory = one_run(positional, "resume")
     shown, anyway = display(words), bool(words.pop("anyway", False))
-    data = words.pop("data", None)
-    steps = options.parse("steps", words.pop("steps"), int) if "steps" in words else None
-    hosts = options.parse("hosts", words.pop("hosts"), int) if "hosts" in words else 1
-    coordinator = str(words.pop("coordinator", ""))
+    changed = take_options(words, "steps", "data", "hosts", "coordinator")
     nothing_left(words, "resume", ["steps", "anyway", "data", "hosts", "coordinator", "quiet", "json", "plain"])
     from forage.runs import training
 
     training.use_compilation_cache()
-    training.resume(
-        directory,
-        steps=steps,
-        display=shown,
-        anyway=anyway,
-        data=None if data is None else str(data),
-        hosts=hosts,
-        coordinator=coordinator,
-    )
+    training.resume(directory, display=shown, anyway=anyway, **changed)

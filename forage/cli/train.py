@@ -4,46 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from forage.cli.arguments import PORTS, display, port_part, seeds, wrappers
+from forage.cli.arguments import display, environment_options, port_part, take_options
 from forage.config import options, registry
+from forage.config.options import PORTS
 from forage.core.elsewhere import ABSENT_IN_TRAINING
 from forage.core.errors import ForageError, nearest
 
-HELP = """\
+HELP = f"""\
 forage train [AGENT] ENVIRONMENT [OPTIONS]
 forage train --config FILE [OPTIONS]
 forage train --from RUN [[AGENT] ENVIRONMENT] [OPTIONS]
 
-  --steps N              environment steps of each seed (500k, 5M, 1e6); with --data, updates
-  --config FILE          settings from a config.json, or a TOML or YAML file with the same keys; options override them
-  --from RUN             start with that run's weights, and by default its agent, parts, steps and seeds
-  --trust                use the maker's code and address named in RUN; they are shown and remembered
-  --with-memory          start with its replay memory too; steps count on from there
-  --data FILE            learn from a data set alone (forage data record, convert), without environment steps;
-                         for both together: --memory mixed --memory.data FILE
-  --seeds N | a,b,c      number of seeds, or a list of them (3, with its comma: seed 3 alone); default 5, on the host 3
-  --directory PATH       directory of the run; default runs/AGENT-ENVIRONMENT-TIME
-  --evaluation-episodes N   episodes of each seed for the score
-  --evaluation-every N      also evaluate every N steps of each seed, without affecting training
-  --stop-at SCORE           stop once an evaluation reaches this score; in a sweep, every setting
-  --keep best               keep the agents of the best evaluation (forage evaluate RUN --checkpoint best)
-  --keep-every N            keep the agents of every N steps
-  --evaluation-actions auto | greedy | sampled   auto: the better of the two in separate episodes
-  --opponent NAME           the player of the other seats in evaluation: random, perfect or a run's directory
-  --devices N            number of devices of the run; default all accelerators, on the CPU one for each seed
-  --workers N            processes of each seed that step environments on the host; --worker-threads N in each;
-                         ray:N for actors of a Ray cluster; --first-come: workers do not wait for each other
-  --ahead N              workers play whole rollouts with parameters N updates old; with 1 or more, during learning
-  --step-timeout S       maximal seconds of a worker for one step; a slower one is replaced; default 600
-  --hosts N --coordinator NAME:PORT   lead N - 1 other processes or machines that share the run (forage join)
-  --visits                  count the visits to each cell of the environment's map, and the steps to the first reward
-  --checkpoint-seconds S    seconds between checkpoints; default 30
-  --sweep NAME=a,b,c     train every value of a number of the agent, all in one program
-  --track wandb,csv      also write the numbers to trackers: tensorboard, wandb, mlflow, trackio, csv or file.py:Class
-  --quiet | --json | --plain   show nothing; one JSON object a line; lines
+{options.help_lines()}  --quiet | --json | --plain   show nothing; one JSON object a line; lines
   --OPTION VALUE         any option of the agent (forage train AGENT --help)
   --env.OPTION VALUE     any field or option of the environment
-  --wrap NAME:VALUE      wrap the environment; repeat for further, outer wrappers (forage list wrappers)
   --behaviour, --rewards, --memory, --tasks, --starts NAME   the part of that port (forage list)
   --PORT.OPTION VALUE    any option of such a part, as in --memory.capacity 50k
 
@@ -79,55 +53,17 @@ def run(positional: list[str], words: options.Words) -> None:
         raise ForageError(
             f"{environment} is an agent; name an environment too: forage train {environment} CartPole-v1."
         )
-    arguments: dict[str, Any] = {"wrap": wrappers(words, "wrap")}
     if agent is not None:
         registry.part_class("agent", agent)  # report an unknown name at once
-    arguments["display"] = display(words)
-    kinds = {
-        "steps": int,
-        "evaluation_episodes": int,
-        "evaluation_every": int,
-        "evaluation_actions": str,
-        "opponent": str,
-        "devices": int,
-        "workers": str,
-        "worker_threads": int,
-        "ahead": int,
-        "step_timeout": float,
-        "hosts": int,
-        "coordinator": str,
-        "stop_at": float,
-        "keep": str,
-        "keep_every": int,
-        "checkpoint_seconds": float,
-        "directory": str,
-    }
-    for name, kind in kinds.items():
-        if name in words:
-            arguments[name] = options.parse(name, words.pop(name), kind)
-    if "seeds" in words:
-        arguments["seeds"] = seeds(words)
-    if "data" in words:
-        arguments["data"] = str(words.pop("data"))
-    for flag in ("visits", "first_come"):
-        if words.pop(flag, False):
-            arguments[flag] = True
-    for name in ("track", "extras"):  # the second is its old name
-        if name in words:
-            arguments[name] = options.parse(name, words.pop(name), tuple[str, ...])
-    if "sweep" in words:
-        name, _, values = str(words.pop("sweep")).partition("=")
-        arguments["sweep"] = {name.replace("-", "_"): options.parse("sweep", values, tuple[float, ...])}
-    environment_options = {w[4:]: options.guess(words.pop(w)) for w in list(words) if w.startswith("env.")}
+    arguments: dict[str, Any] = {"display": display(words), **take_options(words)}
+    arguments["environment_options"] = environment_options(words)
     for port in PORTS:
         part = port_part(port, words, base.get(port))
         if part is not None:
             arguments[port] = part
-    arguments["environment_options"] = environment_options
     if base:
         from forage.config.files import upon
 
-        arguments["wrap"] = arguments["wrap"] or None
         arguments = upon(base.pop("where"), base, arguments | {"agent": agent, "environment": environment})
         agent, environment = arguments.pop("agent", None), arguments.pop("environment")
 
@@ -145,40 +81,7 @@ def run(positional: list[str], words: options.Words) -> None:
     own = options.fill(words, fields, "", name)
     if words:
         unknown = next(iter(words))
-        known = [f.name.replace("_", "-") for f in fields] + [
-            "steps",
-            "seeds",
-            "directory",
-            "evaluation-episodes",
-            "evaluation-every",
-            "evaluation-actions",
-            "stop-at",
-            "keep",
-            "keep-every",
-            "opponent",
-            "devices",
-            "workers",
-            "worker-threads",
-            "first-come",
-            "ahead",
-            "step-timeout",
-            "hosts",
-            "coordinator",
-            "checkpoint-seconds",
-            "config",
-            "from",
-            "with-memory",
-            "sweep",
-            "data",
-            "visits",
-            "track",
-            "wrap",
-            "quiet",
-            "plain",
-            "memory.capacity",
-            *PORTS,
-            "memory.capacity",
-        ]
+        known = [options.hyphens(one) for one in (*(f.name for f in fields), *options.WORDS, "memory.capacity")]
         shown = options.hyphens(unknown)
         if unknown in ABSENT_IN_TRAINING:
             raise ForageError(f"forage train has no option '--{shown}': {ABSENT_IN_TRAINING[unknown]}")

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from forage.cli.arguments import PORTS, display, nothing_left, port_part, say, seeds, wrappers
+from forage.cli.arguments import (
+    display,
+    environment_options,
+    nothing_left,
+    port_part,
+    say,
+    seeds,
+    take_options,
+)
 from forage.config import options, registry
+from forage.config.options import PORTS
 from forage.core.errors import ForageError
 
 HELP = """\
@@ -47,17 +56,19 @@ def run(positional: list[str], words: options.Words) -> None:
     agent, environment = positional
     part = registry.part_class("agent", agent)
     kind = display(words)
-    arguments: dict[str, Any] = {"wrap": wrappers(words, "wrap"), "display": kind}
+    arguments: dict[str, Any] = {
+        "display": kind,
+        **take_options(words, "wrap", "steps", "directory", "evaluation_actions", "seeds"),
+    }
     space = options.many(words, "over")
     words.pop("over", None)
-    kinds = {"method": str, "trials": int, "batch": int, "steps": int, "directory": str, "evaluation_actions": str}
+    kinds = {"method": str, "trials": int, "batch": int}
     for name, wanted in kinds.items():
         if name in words:
             arguments[name] = options.parse(name, words.pop(name), wanted)
-    for name in ("seeds", "tuning_seeds"):
-        if name in words:
-            arguments[name] = seeds(words, name)
-    arguments["environment_options"] = {w[4:]: options.guess(words.pop(w)) for w in list(words) if w.startswith("env.")}
+    if "tuning_seeds" in words:
+        arguments["tuning_seeds"] = seeds(words, "tuning_seeds")
+    arguments["environment_options"] = environment_options(words)
     for port in PORTS:
         if (chosen := port_part(port, words)) is not None:
             arguments[port] = chosen

@@ -10,38 +10,20 @@ from typing import Any
 
 from forage.config import registry
 from forage.config.kinds import check_kinds
+from forage.config.options import OPTIONS, PORTS
 from forage.core import records
 from forage.core.elsewhere import ours
 from forage.core.errors import ForageError, nearest
 from forage.environments.plain import from_plain
 
-PORTS = ("behaviour", "rewards", "memory", "tasks", "starts")
-DECISIVE: dict[str, Any] = {
-    "steps": int | float | str,  # train says which are whole numbers
-    "seeds": int | Sequence[int],
-    "sweep": Mapping[str, Sequence[float]],
-    "evaluation_actions": str,
-    "visits": bool,
+KINDS: dict[str, Any] = {
+    name: option.type
+    for option in OPTIONS
+    if option.in_file and option.type is not Any
+    for name in (option.name, option.old)
+    if name
 }
-SETTINGS: dict[str, Any] = {
-    "evaluation_episodes": int,
-    "evaluation_every": int | float | str,
-    "checkpoint_seconds": float,
-    "track": str | Sequence[str],
-    "extras": str | Sequence[str],  # as it was called before
-    "devices": int,
-    "workers": int | str,
-    "worker_threads": int,
-    "first_come": bool,
-    "ahead": int,
-    "step_timeout": float,
-    "hosts": int,
-    "coordinator": str,
-    "stop_at": float,
-    "keep": str,
-    "keep_every": int,
-    "opponent": str,
-}
+"""The types of settings by name, without the agent, the environment and the parts."""
 ABOUT = ("spec", "devices_per_seed", "history", "parent")  # what a run writes of itself, and no one asks for
 
 
@@ -92,8 +74,7 @@ def read_yaml(path: Path, text: str) -> Any:
 
 def arguments_of(where: str, config: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of `forage.train` that a configuration stands for. `where` it is from, for sentences."""
-    kinds = DECISIVE | SETTINGS
-    known = ["agent", "environment", *PORTS, *kinds]
+    known = ["agent", "environment", *PORTS, *KINDS]
     found: dict[str, Any] = {}
     for name, value in config.items():
         name = name.replace("-", "_")
@@ -102,7 +83,7 @@ def arguments_of(where: str, config: dict[str, Any]) -> dict[str, Any]:
         if name not in known:
             raise ForageError(f"{where} has {name!r}, which is no setting of a run{or_of_agent(name, config, known)}")
         found[name] = value
-    check_kinds(found, kinds, where)
+    check_kinds(found, KINDS, where)
     if "devices_per_seed" in config:  # how a run was spread over the machine that it was made on
         found.pop("devices", None)
     if "environment" in found:

@@ -6,19 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from forage.config import registry
+from forage.config.options import ARGUMENTS
 from forage.core.elsewhere import ABSENT_IN_TRAINING
 from forage.core.errors import ForageError, nearest
 from forage.core.fields import layers, numeric_fields
 from forage.core.ports import Agent, Environment, Part
-
-WORDS = (
-    "agent", "environment", "steps", "seeds", "behaviour", "rewards", "memory", "tasks", "starts", "agent_options",
-    "environment_options", "wrap", "sweep", "data", "evaluation_actions", "evaluation_episodes", "evaluation_every",
-    "visits", "opponent", "directory", "devices", "workers", "worker_threads", "first_come", "ahead",
-    "step_timeout", "hosts", "coordinator", "checkpoint_seconds", "display", "track", "callbacks", "stop_at", "keep",
-    "keep_every", "start_from", "with_memory",
-)  # fmt: skip
-"""The arguments of `forage.train` itself."""
 
 
 def with_loose(
@@ -62,9 +54,9 @@ def unknown(word: str, agent: Any, known: Iterable[str]) -> ForageError:
     if word in ABSENT_IN_TRAINING:
         return ForageError(f"forage.train has no option {word!r}: {ABSENT_IN_TRAINING[word]}")
     if agent is None:
-        return ForageError(f"forage.train has no option {word!r}{nearest(word, [*known, *WORDS])}")
+        return ForageError(f"forage.train has no option {word!r}{nearest(word, [*known, *ARGUMENTS])}")
     name = agent if isinstance(agent, str) else registry.short_name(agent)
-    return ForageError(f"Neither forage.train nor {name} has an option {word!r}{nearest(word, [*known, *WORDS])}")
+    return ForageError(f"Neither forage.train nor {name} has an option {word!r}{nearest(word, [*known, *ARGUMENTS])}")
 
 
 def class_of(agent: Agent | str) -> type:

@@ -1,17 +1,206 @@
-"""Command-line options: their conversion to values by the types of fields, with one sentence for a misfit."""
+"""The options of a training in one table, and their conversion from words. Loads no JAX.
+
+The command line, `forage.train`, files of settings and a run's config.json take an option by the same name, and take it
+from here.
+"""
 
 from __future__ import annotations
 
 import ast
 import contextlib
+import textwrap
 import types
 import typing
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from forage.config.registry import Field
 from forage.core.elsewhere import ABSENT_OPTIONS
 from forage.core.errors import ForageError, did_you_mean, nearest
+
+if TYPE_CHECKING:
+    from forage.config.registry import Field
+
+
+class Option(NamedTuple):
+    """An option of a training."""
+
+    name: str
+    type: Any  # of a value in a file; of a word on the command line, where the first one of a union counts
+    meaning: str = ""  # its line of help; empty where the help says it in other words
+    value: str = "N"  # the word for a value in that line
+    flag: bool = False  # it takes no value on the command line
+    word: str = ""  # its name on the command line, if that is another
+    decides: bool = False  # it decides what is learned; a run that starts from another one takes it over
+    in_call: bool = True  # `forage.train` has such an argument
+    in_words: bool = True  # the command line has it
+    in_file: bool = True  # a file of settings may have it
+    old: str = ""  # its former name, by which it is still taken
+
+    @property
+    def cli_name(self) -> str:
+        """Return its name among the words of a command line, with `_` for `-`."""
+        return self.word or self.name
+
+
+WINGS = {
+    "agent": "agents",
+    "tasks": "tasks",
+    "starts": "starts",
+    "behaviour": "behaviours",
+    "rewards": "rewards",
+    "memory": "memory",
+}
+"""The ports, each with the folder of its parts."""
+PORTS = tuple(port for port in WINGS if port != "agent")
+"""The ports of the parts around the agent."""
+
+
+def part_option(port: str) -> Option:
+    """Return the option that names the part of a port."""
+    return Option(port, Any, value="NAME", decides=True)
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option("agent", Any, in_words=False, decides=True),
+    Option("environment", Any, in_words=False, decides=True),
+    Option(
+        "steps", int | float | str, "environment steps of each seed (500k, 5M, 1e6); with --data, updates", decides=True
+    ),
+    Option(
+        "config",
+        str,
+        "settings from a config.json, or a TOML or YAML file with the same keys; options override them",
+        "FILE",
+        in_call=False,
+        in_file=False,
+    ),
+    Option(
+        "start_from",
+        str,
+        "start with that run's weights, and by default its agent, parts, steps and seeds",
+        "RUN",
+        word="from",
+        in_file=False,
+    ),
+    Option(
+        "trust",
+        bool,
+        "use the maker's code and address named in RUN; they are shown and remembered",
+        flag=True,
+        in_call=False,
+        in_file=False,
+    ),
+    Option(
+        "with_memory", bool, "start with its replay memory too; steps count on from there", flag=True, in_file=False
+    ),
+    Option(
+        "data",
+        str,
+        "learn from a data set alone (forage data record, convert), without environment steps; for both together: "
+        "--memory mixed --memory.data FILE",
+        "FILE",
+        in_file=False,
+    ),
+    Option(
+        "seeds",
+        int | Sequence[int],
+        "number of seeds, or a list of them (3, with its comma: seed 3 alone); default 5, on the host 3",
+        "N | a,b,c",
+        decides=True,
+    ),
+    Option("directory", str, "directory of the run; default runs/AGENT-ENVIRONMENT-TIME", "PATH", in_file=False),
+    Option("evaluation_episodes", int, "episodes of each seed for the score"),
+    Option(
+        "evaluation_every", int | float | str, "also evaluate every N steps of each seed, without affecting training"
+    ),
+    Option("stop_at", float, "stop once an evaluation reaches this score; in a sweep, every setting", "SCORE"),
+    Option("keep", str, "keep the agents of the best evaluation (forage evaluate RUN --checkpoint best)", "best"),
+    Option("keep_every", int, "keep the agents of every N steps"),
+    Option(
+        "evaluation_actions",
+        str,
+        "auto: the better of the two in separate episodes",
+        "auto | greedy | sampled",
+        decides=True,
+    ),
+    Option(
+        "opponent",
+        str,
+        "the player of the other seats in evaluation: random, perfect or a run's directory",
+        "NAME",
+        decides=True,
+    ),
+    Option("devices", int, "number of devices of the run; default all accelerators, on the CPU one for each seed"),
+    Option(
+        "workers",
+        str | int,
+        "processes of each seed that step environments on the host; ray:N for actors of a Ray cluster",
+    ),
+    Option("worker_threads", int, "threads of each worker, for environments that wait, or compute outside of Python"),
+    Option(
+        "first_come", bool, "workers do not wait for each other within a rollout; the result is the same", flag=True
+    ),
+    Option("ahead", int, "workers play whole rollouts with parameters N updates old; with 1 or more, during learning"),
+    Option(
+        "step_timeout", float, "maximal seconds of a worker for one step; a slower one is replaced; default 600", "S"
+    ),
+    Option("hosts", int, "processes or machines that share the run; this one leads, the others call forage join"),
+    Option("coordinator", str, "the address of this host, where the others find it", "NAME:PORT"),
+    Option(
+        "visits",
+        bool,
+        "count the visits to each cell of the environment's map, and the steps to the first reward",
+        flag=True,
+        decides=True,
+    ),
+    Option("checkpoint_seconds", float, "seconds between checkpoints; default 30", "S"),
+    Option(
+        "sweep",
+        Mapping[str, Sequence[float]],
+        "train every value of a number of the agent, all in one program",
+        "NAME=a,b,c",
+        decides=True,
+    ),
+    Option(
+        "track",
+        Sequence[str] | str,
+        "also write the numbers to trackers: tensorboard, wandb, mlflow, trackio, csv or file.py:Class",
+        "wandb,csv",
+        old="extras",
+    ),
+    Option("display", str, in_words=False, in_file=False),
+    Option("callbacks", Any, in_words=False, in_file=False),
+    Option("agent_options", Mapping[str, Any], in_words=False, in_file=False),
+    Option("environment_options", Mapping[str, Any], in_words=False, in_file=False),
+    Option(
+        "wrap",
+        Sequence[str],
+        "wrap the environment; repeat for further, outer wrappers (forage list wrappers)",
+        "NAME:VALUE",
+        in_file=False,
+    ),
+    *map(part_option, PORTS),
+)
+"""Every option of a training: of the command line in the order of its help, of `forage.train`, and of files."""
+
+ARGUMENTS = tuple(option.name for option in OPTIONS if option.in_call)
+"""The arguments of `forage.train` itself, without options of the agent."""
+WORDS = ("quiet", "plain", *(option.cli_name for option in OPTIONS if option.in_words))
+"""The options of `forage train` on the command line, without options of parts, with `_` for `-`."""
+
+
+def help_lines(names: Collection[str] = ()) -> str:
+    """Return the lines of help about the options of these names; of no names, about every option with a meaning."""
+    shown = [option for option in OPTIONS if option.meaning and (not names or option.name in names)]
+    return "".join(map(help_line, shown))
+
+
+def help_line(option: Option) -> str:
+    """Return an option and its meaning as help shows them, in lines of at most 120 columns."""
+    left = f"  --{hyphens(option.cli_name)}{'' if option.flag else f' {option.value}'}"
+    left = f"{left:24} " if len(left) < 24 else f"{left}   "
+    return textwrap.fill(option.meaning, 120, initial_indent=left, subsequent_indent=" " * 25) + "\n"
+
 
 Word = str | bool | list[str]
 Words = dict[str, Word]
@@ -99,7 +288,7 @@ def parse(name: str, text: Word, wanted: Any) -> Any:
         if text.lower() == "none":
             return None
         return parse(name, text, next(a for a in typing.get_args(wanted) if a is not types.NoneType))
-    if origin is tuple:
+    if origin in (tuple, Sequence):
         inner = typing.get_args(wanted)[0]
         parts = [part.strip() for part in text.strip("()[]").split(",") if part.strip()]
         try:

@@ -26,13 +26,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from forage.config.options import WINGS
 from forage.core.errors import ForageError, warn
 from forage.core.ranges import Range
 
 GROUP = "forage.parts"
 OWN = "forage-rl"
 """Forage's own distribution; its parts keep their names if another package claims them too."""
-PORTS = ("agent", "tasks", "starts", "behaviour", "rewards", "memory")
 NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
 """A part's name: one word of the command line, without the colon of `module:Class`."""
 
@@ -110,8 +110,8 @@ def load_tables(name: str, title: str = "", own: bool = False) -> Package:
     if not isinstance(parts, dict):
         raise ForageError(f"{name} has no table PARTS of its parts by port")
     for port, table in parts.items():
-        if port not in PORTS:
-            raise ForageError(f"PARTS of {name} has a port {port!r}, and the ports are {', '.join(PORTS)}")
+        if port not in WINGS:
+            raise ForageError(f"PARTS of {name} has a port {port!r}, and the ports are {', '.join(WINGS)}")
         if not isinstance(table, dict) or not all(map(is_target, table.values())):
             raise ForageError(f"PARTS[{port!r}] of {name} has to give each name a text 'module:Class'")
         if wrong := [one for one in table if not isinstance(one, str) or not NAME.fullmatch(one)]:
@@ -176,7 +176,7 @@ def names() -> Names:
                 claims.setdefault(name, []).append((port, target))
         if package.own:
             taken |= claims.keys()
-    parts: dict[str, dict[str, str]] = {port: {} for port in PORTS}
+    parts: dict[str, dict[str, str]] = {port: {} for port in WINGS}
     disputed = {}
     for name, claimed in claims.items():
         if len(claimed) == 1:

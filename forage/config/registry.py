@@ -19,21 +19,12 @@ from typing import Any
 
 from forage.config import values
 from forage.config.hyperparameters import MEANINGS
+from forage.config.options import WINGS
 from forage.core import trust
 from forage.core.elsewhere import method_elsewhere
 from forage.core.errors import ForageError, nearest
 from forage.core.plain import numbers
 from forage.core.settings import Setting
-
-WINGS = {
-    "agent": "agents",
-    "tasks": "tasks",
-    "starts": "starts",
-    "behaviour": "behaviours",
-    "rewards": "rewards",
-    "memory": "memory",
-}
-"""The folder of each port's parts."""
 
 
 def table(wing: str) -> dict[str, str]:

@@ -80,7 +80,7 @@ from forage.starts.reset import Reset
 from forage.tasks.same import Same
 
 ONLINE = ", or go on online from such a run with --memory mixed --memory.data FILE"
-PORTS = {"behaviour": Behaviour, "rewards": Rewards, "memory": Memory, "tasks": Tasks, "starts": Starts}
+CONTRACTS = {"behaviour": Behaviour, "rewards": Rewards, "memory": Memory, "tasks": Tasks, "starts": Starts}
 UPDATES = 50_000  # of a run from a data set where nobody says how many: minutes of a laptop
 
 
@@ -338,7 +338,7 @@ class Setup:
         """Return plain data from which `from_config` makes the same setup."""
         return {
             "environment": self.environment_config,
-            **{port: registry.to_config(getattr(self, port)) for port in ("agent", *PORTS)},
+            **{port: registry.to_config(getattr(self, port)) for port in ("agent", *CONTRACTS)},
             "steps": self.steps,
             "seeds": self.seeds,
             "sweep": self.sweep,
@@ -394,15 +394,15 @@ def make_setup(
                 "--memory.data FILE."
             )
         parts["memory"] = DataSet(os.fspath(data))
-    loose = {name: parts.pop(name) for name in list(parts) if name not in PORTS}
+    loose = {name: parts.pop(name) for name in list(parts) if name not in CONTRACTS}
     if environment is None and loose:
         raise unknown(next(iter(loose)), agent, ())
     for port, part in parts.items():
         if isinstance(part, str):
             parts[port] = registry.build(port, part, {})
-        elif part is not None and not isinstance(part, PORTS[port]):
+        elif part is not None and not isinstance(part, CONTRACTS[port]):
             raise ForageError(
-                f"{port} takes a forage.core.ports.{PORTS[port].__name__} or its name, not a {type(part).__name__}"
+                f"{port} takes a forage.core.ports.{CONTRACTS[port].__name__} or its name, not a {type(part).__name__}"
                 f". Available: {', '.join(registry.parts(port))}."
             )
     name, environment, environment_config = resolve_environment(environment, dict(environment_options or {}), wrap)
@@ -563,7 +563,7 @@ def from_config(
     }
     if data is not None:
         given["memory"] = parts["memory"] = registry.from_config(config["memory"]).moved(data)
-    for port in ("agent", *PORTS):
+    for port in ("agent", *CONTRACTS):
         if port in given:
             continue
         try:

@@ -18,7 +18,8 @@ from typing import Any
 import jax
 
 from forage.config import packages
-from forage.config.setup import PORTS, Setup
+from forage.config.options import PORTS
+from forage.config.setup import Setup
 from forage.core.loading import FILE
 from forage.core.ports import Environment
 

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 
 from forage.behaviours.own import Own
 from forage.config import registry, trusting
-from forage.config.files import DECISIVE, PORTS, arguments_of, upon
+from forage.config.files import arguments_of, upon
+from forage.config.options import OPTIONS
 from forage.config.setup import Setup, shortened
 from forage.core import checkpoint, spaces
 from forage.core.checkpoint import Leaf
@@ -34,7 +35,7 @@ def as_parent_unless_said(parent: Run, given: dict[str, Any], with_memory: bool 
     A memory taken over keeps its size, as its places are counted from the start. An agent of another kind has its own
     usual memory and behaviour, and only the parent's options that decide the networks.
     """
-    decisive = {"agent", "environment", "opponent", *PORTS, *DECISIVE}
+    decisive = {option.name for option in OPTIONS if option.decides}
     said = {name for name, value in given.items() if value is not None}
     if isinstance(given.get("agent"), str):  # its options are still the parent's
         said -= {"agent"}

@@ -15,9 +15,9 @@ from typing import Any, Literal
 import jax
 
 from forage.config.kinds import check_call
-from forage.config.options import whole
+from forage.config.options import PORTS, whole
 from forage.config.registry import short_name
-from forage.config.setup import PORTS, Setup, from_config, make_setup, prepare_devices
+from forage.config.setup import Setup, from_config, make_setup, prepare_devices
 from forage.config.trusting import keep_own, stored
 from forage.core import prng
 from forage.core.loading import check_not_importing

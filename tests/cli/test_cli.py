@@ -225,8 +225,24 @@ def test_options_that_help_lists_are_taken_by_the_command():
         code = inspect.getsource(module).replace(module.HELP, "") + inspect.getsource(arguments.display)
         code += inspect.getsource(cli.run) if command in cli.READERS else ""
         for name in named_options(module.HELP):
-            taken = name in arguments.PORTS or re.search(rf"[\"']{name.replace('-', '[-_]')}[\"']", code)
+            taken = name in options.PORTS or re.search(rf"[\"']{name.replace('-', '[-_]')}[\"']", code)
+            taken = taken or (command == "train" and name.replace("-", "_") in options.WORDS)
             assert taken, f"forage {command} --help lists --{name}, which it does not take"
+
+
+def test_words_become_the_arguments_of_forage_train():
+    """Each option of the table is taken by the command line, or read before; with a value of its type."""
+    texts = {"seeds": "3,", "sweep": "clip=0.1,0.2", "track": "csv,wandb", "evaluation_every": "1k", "workers": "ray:2"}
+    found = {"seeds": (3,), "sweep": {"clip": (0.1, 0.2)}, "track": ("csv", "wandb"), "evaluation_every": 1000}
+    found |= {"workers": "ray:2", "wrap": ["frame-stack:4"], "first_come": True}
+    options_of_words = [one for one in options.OPTIONS if one.in_words and one.name not in options.PORTS]
+    words = {one.cli_name: True if one.flag else texts.get(one.name, "7") for one in options_of_words}
+    words["wrap"] = ["frame-stack:4"]
+    taken = arguments.take_options(words)
+    assert not words and set(taken) == {one.name for one in options_of_words}
+    assert {name: taken[name] for name in found} == found and taken["stop_at"] == 7.0
+    assert arguments.take_options({"extras": "csv"}) == {"track": ("csv",)}  # its former name
+    assert arguments.take_options({"visits": "false"}) == {"visits": False}  # --no-visits
 
 
 def test_help_of_an_agent_its_environment_and_the_ports(capsys):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from forage.config import options, registry
-from forage.config.loose import WORDS
 from forage.config.setup import make_setup
 from forage.core import elsewhere
 from forage.core.errors import ForageError, nearest
@@ -32,13 +31,13 @@ def test_what_is_no_whole_number(value):
 
 @pytest.mark.thorough
 def test_names_of_other_libraries_lead_somewhere():
-    known = {"quiet", "plain", "trials", "memory.capacity", *WORDS}
+    known = {"quiet", "plain", "trials", "memory.capacity", *options.ARGUMENTS, *options.WORDS}
     for name in registry.parts("agent"):
         known |= {field.name for field in registry.fields(registry.part_class("agent", name))}
     for ours in elsewhere.NAMES:
         assert set(ours) <= known, ours
     theirs = [name for names in elsewhere.NAMES.values() for name in names]
-    assert len(set(theirs)) == len(theirs) and not set(theirs) & set(WORDS)
+    assert len(set(theirs)) == len(theirs) and not set(theirs) & set(options.ARGUMENTS)
 
 
 def test_a_name_of_another_library_goes_before_what_looks_alike():

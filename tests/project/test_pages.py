@@ -10,7 +10,7 @@ import small
 
 from forage.cli.entry import COMMANDS
 from forage.config import registry
-from forage.config.loose import WORDS
+from forage.config.options import ARGUMENTS
 
 DOCS = Path(__file__).parents[2] / "docs"
 FILES = {"environment": "valley.py", "bonus": "far.py", "agent": "mellow.py"}  # of one's own, as the commands name them
@@ -86,7 +86,7 @@ def test_options_of_the_tables_exist(page):
     """The right column of each table names options, parts and wrappers that are there."""
     known = {field.name for name in ALGORITHMS for field in registry.fields(registry.part_class("agent", name))}
     parts = {name for table in registry.tables().values() for name in table}
-    said = {*WORDS, *registry.PORTS, "episodes"}
+    said = {*ARGUMENTS, *registry.PORTS, "episodes"}
     rows = [line.split(" | ")[-1] for line in (DOCS / "how-to" / f"{page}.md").read_text().splitlines() if "|" in line]
     checked = 0
     for code in re.findall(r"`([^`]+)`", "\n".join(rows)):

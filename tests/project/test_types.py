@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import forage
-from forage.config.loose import WORDS
+from forage.config.options import ARGUMENTS
 
 # Lines that end with `# wrong` are refused by a type checker, and no others.
 SCRIPT = """
@@ -99,4 +99,4 @@ def test_what_checkers_see_is_what_there_is():
 
 def test_hints_know_what_train_takes():
     taken = inspect.signature(forage.train).parameters
-    assert sorted(WORDS) == sorted(taken.keys() - {"extras", "options"})
+    assert sorted(ARGUMENTS) == sorted(taken.keys() - {"extras", "options"})

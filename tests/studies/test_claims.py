@@ -11,7 +11,8 @@ import pytest
 import scipy.stats
 import small
 
-from forage.config.setup import PORTS, make_setup
+from forage.config.options import PORTS
+from forage.config.setup import make_setup
 from forage.core.types import ForageError
 from forage.runs import training
 from forage.runs.run import Run, read_json, write_json

@@ -19,7 +19,8 @@ import numpy as np
 
 from forage.config import registry
 from forage.config.defaults import default_memory
-from forage.config.setup import PORTS, make_setup, prepare_devices
+from forage.config.options import PORTS
+from forage.config.setup import make_setup, prepare_devices
 from forage.core.plain import dumps
 from forage.core.types import ForageError
 from forage.evaluation.statistics import score

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from forage.config import registry
-from forage.config.options import parse
+from forage.config.options import PORTS, parse
 from forage.config.ranges import check_number
-from forage.config.setup import PORTS, Setup
+from forage.config.setup import Setup
 from forage.core.errors import nearest
 from forage.core.types import ForageError
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from forage.config.checks import seed_numbers
 from forage.config.kinds import check_call
+from forage.config.options import PORTS
 from forage.config.registry import fields, to_config
-from forage.config.setup import PORTS, Setup, make_setup
+from forage.config.setup import Setup, make_setup
 from forage.core.errors import Interrupted
 from forage.core.plain import dumps
 from forage.core.schedule import with_plain_numbers
