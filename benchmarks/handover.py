@@ -42,7 +42,7 @@ FLOWS = KIT | {"candidates": 4, "edited": 4, "flow_steps": 5, "updates_per_rollo
 GENTLY = {"learning_rate": 3e-4}
 SOON = GENTLY | {"learning_starts": 256}
 STEERED = {"critic_norm": "layer", "updates_per_rollout": 4}
-LOW = {"climb": "mean", "target_subset": 2, "updates_per_rollout": 2, "policy_delay": 2}
+LOW = {"policy_q": "mean", "target_subset": 2, "updates_per_rollout": 2, "policy_delay": 2}
 
 
 class Method(NamedTuple):

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-OPTION = {"gru-size": "memory-size"}
+OPTION = {"gru-size": "gru-size"}
 """Options that may be renamed: the word used below, and the word that this version takes."""
 
 TIMES = ("seconds", "steps_per_second", "evaluation_seconds", "spent")

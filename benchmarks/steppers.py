@@ -37,7 +37,7 @@ def all_of(begin: Callable[[Any], Any], num_envs: int) -> Callable[[Any], Any]:
 
 
 def forage(id: str, num_envs: int, steps: int, way: str) -> Stepper:
-    from forage.behaviours.own import Own
+    from forage.behaviours.policy import AgentPolicy
     from forage.core import prng, spaces
     from forage.core.ports import Agent
     from forage.core.types import Clock
@@ -86,7 +86,9 @@ def forage(id: str, num_envs: int, steps: int, way: str) -> Stepper:
 
         return all_of(begin, num_envs), over_time(one, num_envs, steps)
 
-    learner = Learner(Random(num_envs=num_envs, rollout_length=steps), Own(), EnvironmentReward(), LastRollout(), spec)
+    learner = Learner(
+        Random(num_envs=num_envs, rollout_length=steps), AgentPolicy(), EnvironmentReward(), LastRollout(), spec
+    )
     loop = DeviceLoop(learner, environment, Same(), Reset())
 
     def start(key: Any) -> Any:

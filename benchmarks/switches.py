@@ -23,7 +23,7 @@ UPDATES, ROUNDS = 50, 5
 PLAIN = "plain SAC"
 SWITCHES: dict[str, tuple[str, dict[str, Any]]] = {
     PLAIN: ("sac", {}),
-    "ten critics, the least of two (REDQ)": ("sac", {"critics": 10, "target_subset": 2, "climb": "mean"}),
+    "ten critics, the least of two (REDQ)": ("sac", {"critics": 10, "target_subset": 2, "policy_q": "mean"}),
     "dropout and layer normalisation (DroQ)": ("sac", {"dropout": 0.01, "critic_norm": "layer"}),
     "layer normalisation of critics": ("sac", {"critic_norm": "layer"}),
     "batch normalisation, no targets (CrossQ, 256 wide)": ("crossq", {"value_sizes": (256, 256)}),

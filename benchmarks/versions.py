@@ -57,7 +57,7 @@ REPLAY = "--learning-starts 64 --batch-size 16"
 PROGRAMS = {
     "ppo, one continuous action": f"train ppo {PLAYED}:OneAction --num-envs 8 {SHORT}",
     "ppo, one, small minibatches": f"train ppo {PLAYED}:OneAction {PPO} --minibatches 8 {SHORT}",
-    "ppo, one, a memory": f"train ppo {PLAYED}:OneAction {PPO} --minibatches 2 --memory-size 8 {SHORT}",
+    "ppo, one, a memory": f"train ppo {PLAYED}:OneAction {PPO} --minibatches 2 --gru-size 8 {SHORT}",
     "a2c, one continuous action": f"train a2c {PLAYED}:OneAction --num-envs 8 {SHORT}",
     "ppo, one in two axes": f"train ppo {PLAYED}:NestedAction {PPO} {SHORT}",
     "ppo, two continuous actions": f"train ppo {PLAYED}:TwoActions {PPO} {SHORT}",
@@ -66,10 +66,10 @@ PROGRAMS = {
     "ppo, masked choices": f"train ppo {PLAYED}:Masked {PPO} {SHORT}",
     "ppo, a Dict with a picture": f"train ppo {PLAYED}:Picture {PPO} {SHORT}",
     "sac, one continuous action": f"train sac {PLAYED}:OneAction {REPLAY} {SHORT}",
-    "dqn, choices, a memory": "train dqn gymnasium:CartPole-v1 --memory-size 8 --burn-in 2 --unroll 4 --num-envs 2 "
+    "dqn, choices, a memory": "train dqn gymnasium:CartPole-v1 --gru-size 8 --burn-in 2 --unroll 4 --num-envs 2 "
     f"--learning-starts 64 --batch-size 16 {SHORT}",
     "ppo in JAX, one continuous action": f"train ppo Pendulum-v1 {PPO} {SHORT} --directory expert",
-    "ppo in JAX, choices, a memory": f"train ppo CartPole-v1 --memory-size 8 --minibatches 2 {PPO} {SHORT}",
+    "ppo in JAX, choices, a memory": f"train ppo CartPole-v1 --gru-size 8 --minibatches 2 {PPO} {SHORT}",
     "sac in JAX, one continuous action": f"train sac Pendulum-v1 {REPLAY} {SHORT}",
     "open-es in JAX": f"train open-es CartPole-v1 {SHORT}",
     "record data": "data record expert --steps 500 --output data.npz",

@@ -67,7 +67,7 @@ PARTS = {
         "pink": "forage_papers.behaviours.pink:Pink",
         "data-guided": "forage_papers.behaviours.data_guided:DataGuided",
         "raps": "forage_papers.behaviours.raps:RAPS",
-        "lesson": "forage_papers.behaviours.lesson:Lesson",
+        "action-advice": "forage_papers.behaviours.action_advice:ActionAdvice",
         "annealed-decoding": "forage_papers.behaviours.annealed_decoding:AnnealedDecoding",
         "adaptive-temperature": "forage_papers.behaviours.adaptive_temperature:AdaptiveTemperature",
     },

@@ -34,11 +34,11 @@ PPO: dict[str, Any] = {"num_envs": 2, "rollout_length": 8, "minibatches": 2, "ep
 REPLAY: dict[str, Any] = {"num_envs": 2, "rollout_length": 4, "batch_size": 4, "learning_starts": 16}
 MRQ: dict[str, Any] = REPLAY | {"encoder_horizon": 3, "n_step": 2, "target_interval": 6, "latent_size": 4}
 MRQ |= {"action_size": 2, "hidden_size": 4, "bins": 5}
-HISTORIES: dict[str, Any] = {"hidden_sizes": (8,), "memory_size": 4, "memory_layers": 1, "unroll": 8}
+HISTORIES: dict[str, Any] = {"hidden_sizes": (8,), "lstm_size": 4, "lstm_layers": 1, "unroll": 8}
 KIT: dict[str, Any] = {"hidden_sizes": (8,), "critics": 3, "updates_per_rollout": 2, "policy_delay": 2}
 AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, options
     "ppo": ("ppo", "CartPole-v1", PPO),
-    "ppo-gru": ("ppo", "CartPole-masked", PPO | {"memory_size": 4}),
+    "ppo-gru": ("ppo", "CartPole-masked", PPO | {"gru_size": 4}),
     "ppo-continuous": ("ppo", "Pendulum-v1", PPO | {"normalise_observation": True}),
     "a2c": ("a2c", "CartPole-v1", {"num_envs": 2, "rollout_length": 8, "hidden_sizes": (8,)}),
     "appo": ("appo", "CartPole-v1", PPO),
@@ -54,7 +54,7 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "dqn-gru": (
         "dqn",
         "CartPole-masked",
-        REPLAY | {"hidden_sizes": (8,), "memory_size": 4, "burn_in": 2, "unroll": 3, "learning_starts": 32},
+        REPLAY | {"hidden_sizes": (8,), "gru_size": 4, "burn_in": 2, "unroll": 3, "learning_starts": 32},
     ),
     "qr-dqn": ("qr-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "quantiles": 3}),
     "c51": ("c51", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "atoms": 5}),

@@ -16,7 +16,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.agents.settings import DroQ
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.config.setup import prepare_devices
 from forage.core.ports import Agent, Behaviour, Evolver
 from forage.environments import HostFactory, make, spec_of
@@ -57,13 +57,13 @@ def ppo(settings: dict[str, Any]) -> tuple[Agent, Behaviour]:
         hidden_sizes=tuple(settings["hidden"]),
         activation=settings["activation"],
     )
-    return agent, Own()
+    return agent, AgentPolicy()
 
 
 def sac(settings: dict[str, Any]) -> tuple[Agent, Behaviour]:
     if settings["activation"] != "relu":
         raise SystemExit("Forage's SAC has relu networks; give this row activation='relu'.")
-    return SAC(polyak=settings["tau"], **off_policy(settings)), Own(random_steps=settings["learning_starts"])
+    return SAC(polyak=settings["tau"], **off_policy(settings)), AgentPolicy(random_steps=settings["learning_starts"])
 
 
 def droq(settings: dict[str, Any]) -> tuple[Agent, Behaviour]:
@@ -73,12 +73,12 @@ def droq(settings: dict[str, Any]) -> tuple[Agent, Behaviour]:
         policy_delay=settings["policy_delay"],
         **off_policy(settings),
     )
-    return agent, Own(random_steps=settings["learning_starts"])
+    return agent, AgentPolicy(random_steps=settings["learning_starts"])
 
 
 def crossq(settings: dict[str, Any]) -> tuple[Agent, Behaviour]:
     agent = CrossQ(value_sizes=tuple(settings["hidden"]), **off_policy(settings))
-    return agent, Own(random_steps=settings["learning_starts"])
+    return agent, AgentPolicy(random_steps=settings["learning_starts"])
 
 
 def dqn(settings: dict[str, Any]) -> tuple[Agent, Behaviour]:
@@ -106,7 +106,7 @@ def open_es(settings: dict[str, Any]) -> tuple[Agent, Behaviour]:
         hidden_sizes=tuple(settings["hidden"]),
         activation=settings["activation"],
     )
-    return agent, Own()
+    return agent, AgentPolicy()
 
 
 def off_policy(settings: dict[str, Any]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ SETTINGS = {
         },
         critics=10,
         target_subset=2,
-        climb="mean",
+        policy_q="mean",
         updates_per_rollout=20,
         policy_delay=20,
         target_entropy=-0.5,
@@ -85,7 +85,7 @@ SETTINGS = {
         example="forage train droq Pendulum-v1 --steps 5000",
         words="""
         Soft actor-critic whose critics have dropout and then layer normalisation before each activation, also in their
-        targets and where the policy climbs them (algorithm 2). With G updates of the critics for each step taken and
+        targets and where the policy maximises them (algorithm 2). With G updates of the critics for each step taken and
         one of the policy,
 
             critics   sum_i (Q_i(s, a) - r - discount (1 - terminated) (min_j Q'_j(s', a') - alpha log pi(a'|s')))^2
@@ -105,7 +105,7 @@ SETTINGS = {
         },
         dropout=0.01,
         critic_norm="layer",
-        climb="mean",
+        policy_q="mean",
         updates_per_rollout=20,
         policy_delay=20,
         target_entropy=-0.5,
@@ -197,7 +197,7 @@ SETTINGS = {
         """,
         critics=10,
         target_subset=2,
-        climb="mean",
+        policy_q="mean",
         critic_norm="layer",
         target_entropy=-0.5,
         updates_per_rollout=20,
@@ -287,12 +287,12 @@ SETTINGS = {
         (`filter_groups.metric` is `acc` in the authors' scripts): of answers that are all wrong the shorter ones are
         not better.
         """,
-        low=0.2,
-        high=0.28,
+        clip_low=0.2,
+        clip_high=0.28,
         group_size=16,
         aggregation="token-mean",
-        alike="drop",
-        margin=0.2,
+        zero_variance_groups="drop",
+        overlong_buffer=0.2,
         minibatches=4,
     ),
     "RLOO": setting(
@@ -312,7 +312,7 @@ SETTINGS = {
         loss="clip-sequence",
         minibatches=2,
         divergence=0.03,
-        charged="answer",
+        kl_placement="reward-sequence",
     ),
     "ReinforcePlusPlus": setting(
         "forage.agents.language.grpo:GRPO",
@@ -331,7 +331,7 @@ SETTINGS = {
         aggregation="token-mean",
         minibatches=4,
         divergence=0.01,
-        charged="token",
+        kl_placement="reward-token",
     ),
     "ReinforcePlusPlusBaseline": setting(
         "forage.agents.language.grpo:GRPO",
@@ -360,17 +360,17 @@ SETTINGS = {
         ),
         example="forage train remax text:addition --env.level 2",
         words="""
-        The first answer of each group is the most probable one (behaviour `greedy-first`), which is not learned from.
-        One other answer to a prompt and a price of 0.05 for each token's divergence are those of the authors' scripts
-        (`run_llama2_7b.sh`), whose discount of 0.99 along tokens is left out.
+        The first answer of each group is the most probable one (behaviour `greedy-first-sample`), which is not learned
+        from. One other answer to a prompt and a price of 0.05 for each token's divergence are those of the authors'
+        scripts (`run_llama2_7b.sh`), whose discount of 0.99 along tokens is left out.
         """,
-        usual_behaviour="greedy-first",
+        usual_behaviour="greedy-first-sample",
         group_size=2,
         advantage="remax",
         loss="reinforce",
         aggregation="sequence-sum",
         divergence=0.05,
-        charged="token",
+        kl_placement="reward-token",
     ),
     "GSPO": setting(
         "forage.agents.language.grpo:GRPO",
@@ -393,7 +393,7 @@ SETTINGS = {
         rollout is learned from in 16 steps, here in 4.
         """,
         loss="cispo",
-        ceiling=5.0,
+        ratio_cap=5.0,
         aggregation="token-mean",
         minibatches=4,
     ),

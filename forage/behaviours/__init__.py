@@ -1,7 +1,7 @@
 """Behaviours: rules for choosing actions during learning."""
 
 PARTS = {
-    "own": "own:Own",
+    "policy": "policy:AgentPolicy",
     "epsilon-greedy": "epsilon_greedy:EpsilonGreedy",
     "boltzmann": "boltzmann:Boltzmann",
     "ornstein-uhlenbeck": "ornstein_uhlenbeck:OrnsteinUhlenbeck",
@@ -9,11 +9,11 @@ PARTS = {
     "guide": "guide:Guide",
     "dagger": "dagger:DAgger",
     "self-play": "self_play:SelfPlay",
-    "greedy-first": "greedy_first:GreedyFirst",
+    "greedy-first-sample": "greedy_first_sample:GreedyFirstSample",
     "takeover": "takeover:Takeover",
     "endpoint": "endpoint:Endpoint",
-    "first-policy": "first_policy:FirstPolicy",
-    "worked": "worked:Worked",
+    "reference-policy": "reference_policy:ReferencePolicy",
+    "expert-text": "expert_text:ExpertText",
     "held-noise": "held_noise:HeldNoise",
 }
 """By name: the module below this folder, and the class."""

@@ -26,7 +26,7 @@ def check_replay(what: str, agent: Agent) -> None:
 
     One that learns from rollouts, but usually acts by another behaviour, learns from all.
     """
-    if agent.on_policy and agent.usual_behaviour == "own":
+    if agent.on_policy and agent.usual_behaviour == "policy":
         raise ForageError(
             f"{type(agent).__name__} learns only from actions it chose itself, so {what} would mislead it; use its own "
             f"behaviour, or an agent that learns from a replay memory, such as dqn."

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.core import spaces, trust
 from forage.core.loading import Own as OwnClass
 from forage.core.loading import load_class, name_of
@@ -190,7 +190,7 @@ class Takeover(Behaviour):
     @property
     def around(self) -> Behaviour:
         """Return the behaviour that acts unless the person does."""
-        return self.inner or Own()
+        return self.inner or AgentPolicy()
 
     def someone(self) -> Person:
         """Return the person. Raise `ForageError` if there is none of that name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from forage.cli.arguments import display, environment_options, port_part, take_options
-from forage.config import options, registry
+from forage.config import former, options, registry
 from forage.config.options import PORTS
 from forage.core.elsewhere import ABSENT_IN_TRAINING
 from forage.core.errors import ForageError, nearest
@@ -85,6 +85,7 @@ def run(positional: list[str], words: options.Words) -> None:
         shown = options.hyphens(unknown)
         if unknown in ABSENT_IN_TRAINING:
             raise ForageError(f"forage train has no option '--{shown}': {ABSENT_IN_TRAINING[unknown]}")
+        former.check_option(f"--{shown}", [f"--{one}" for one in known], name)
         raise ForageError(f"Neither forage train nor {name} has an option '--{shown}'{nearest(shown, known, '--')}")
 
     from forage.runs import training

@@ -187,7 +187,7 @@ def fitted(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     length = given.get("rollout_length", max(transitions // max(num_envs, 1), least))
     units, most = num_envs * length, max(min(num_envs * length // rows, MOST), 1)
     # With memory, minibatches are whole segments.
-    units, most = (num_envs, min(most, 4)) if given.get("memory_size") else (units, most)
+    units, most = (num_envs, min(most, 4)) if given.get("gru_size") else (units, most)
     minibatches = max((n for n in range(1, most + 1) if units % n == 0), default=1)
     return settings | {"num_envs": num_envs, "rollout_length": length, "minibatches": minibatches}
 
@@ -200,7 +200,7 @@ def preset(agent: str, environment: str) -> Preset | None:
 def default_behaviour(agent: Agent) -> Behaviour:
     """Return the agent's usual one; off-policy agents that act for themselves begin at random."""
     cls = part_class("behaviour", agent.usual_behaviour)
-    if agent.usual_behaviour == "own" and not agent.on_policy and agent.begins_at_random:
+    if agent.usual_behaviour == "policy" and not agent.on_policy and agent.begins_at_random:
         return cls(random_steps=agent.learning_starts)
     return cls()
 

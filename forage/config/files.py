@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from forage.config import registry
+from forage.config import former, registry
 from forage.config.kinds import check_kinds
 from forage.config.options import OPTIONS, PORTS
 from forage.core import records
@@ -135,7 +135,7 @@ def named(where: str, port: str, stored: Any) -> tuple[str, dict[str, Any]]:
     name = registry.stored_name(stored)
     defaults = {field.name: field.default for field in registry.fields(registry.part_class(port, name))}
     options: dict[str, Any] = {}
-    for key, value in stored.items():
+    for key, value in former.with_today(stored, defaults).items():
         key = key.replace("-", "_")
         if key not in ("part", registry.ORIGIN):
             value, usual = registry.rebuilt(value, f"{name}'s {key}"), defaults.get(key)

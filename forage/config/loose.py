@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from forage.config import registry
+from forage.config import former, registry
 from forage.config.options import ARGUMENTS
 from forage.core.elsewhere import ABSENT_IN_TRAINING
 from forage.core.errors import ForageError, nearest
@@ -56,6 +56,7 @@ def unknown(word: str, agent: Any, known: Iterable[str]) -> ForageError:
     if agent is None:
         return ForageError(f"forage.train has no option {word!r}{nearest(word, [*known, *ARGUMENTS])}")
     name = agent if isinstance(agent, str) else registry.short_name(agent)
+    former.check_option(word, list(known), name)
     return ForageError(f"Neither forage.train nor {name} has an option {word!r}{nearest(word, [*known, *ARGUMENTS])}")
 
 

@@ -14,6 +14,7 @@ import typing
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from forage.config import former
 from forage.core.elsewhere import ABSENT_OPTIONS
 from forage.core.errors import ForageError, did_you_mean, nearest
 
@@ -354,5 +355,6 @@ def fill(words: Words, fields: list[Field], prefix: str, owner: str) -> dict[str
             is_own = ":" in text and float in (known[name].type, *typing.get_args(known[name].type))
             values[name] = text if is_own else parse(word, text, known[name].type)  # a schedule, in words
         elif prefix:
+            former.check_option(f"--{hyphens(word)}", {f"--{prefix}.{field}" for field in known}, owner)
             raise ForageError(f"{owner} has no option {hyphens(name)!r}{nearest(name, map(hyphens, known))}")
     return values

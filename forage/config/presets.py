@@ -111,7 +111,7 @@ WIDE = {"hidden_sizes": (256, 256), "activation": "relu", "initial_log_std": -2.
 HUMANOID = SB3_NORMALISED | WIDE | {"initial_log_std": -2.0 - math.log(0.4)}  # its actions go up to 0.4
 
 PPO: tuple[Preset, ...] = (
-    Preset("ppo", "CartPole-masked", 500_000, SMALL_PPO | {"memory_size": 64}, TUNED),
+    Preset("ppo", "CartPole-masked", 500_000, SMALL_PPO | {"gru_size": 64}, TUNED),
     Preset("ppo", "CartPole*", 100_000, SMALL_PPO, TUNED),
     Preset("ppo", "*:CartPole-v?", 100_000, SMALL_PPO, OWN),
     Preset("ppo", "Acrobot-v1", 200_000, SMALL_PPO, TUNED),
@@ -310,7 +310,7 @@ DQN: tuple[Preset, ...] = (
         "dqn",
         "CartPole-masked",
         150_000,
-        {"memory_size": 64, "num_envs": 4, "updates_per_rollout": 4, "batch_size": 32, "burn_in": 4, "unroll": 10},
+        {"gru_size": 64, "num_envs": 4, "updates_per_rollout": 4, "batch_size": 32, "burn_in": 4, "unroll": 10},
         TUNED,
     ),
     Preset("dqn", "*CartPole*", 150_000, {}, TUNED),

@@ -46,7 +46,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "burst": (1, INFINITE),
     "snapshots": (1, INFINITE),
     "burn_in": (0, INFINITE),
-    "memory_size": (0, INFINITE),
+    "gru_size": (0, INFINITE),
     "learning_starts": (0, INFINITE),
     "lag": (0, INFINITE),
     "random_steps": (0, INFINITE),

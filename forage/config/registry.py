@@ -17,7 +17,7 @@ import tokenize
 import typing
 from typing import Any
 
-from forage.config import values
+from forage.config import former, values
 from forage.config.hyperparameters import MEANINGS
 from forage.config.options import WINGS
 from forage.core import trust
@@ -125,6 +125,7 @@ def part_class(port: str, name: str) -> type:
         if not is_a(cls, base):
             raise ForageError(f"{name} is not of the port {port}; a subclass of forage.core.ports.{base} works.")
         return cls
+    former.check_part(name, parts(port))
     hint = method_elsewhere(name) or nearest(name, parts(port))
     hint = f"; forage list {'agents' if port == 'agent' else port} shows them." if hint == "." else hint
     raise ForageError(f"Unknown {port}{'' if port == 'agent' else ' part'} {name!r}{hint}")
@@ -332,7 +333,8 @@ def stored_target(config: dict[str, Any]) -> str | None:
 
     A part of a package is looked up there, so that no other package and no newer part of Forage takes its place.
     """
-    name, package = config["part"], config.get(ORIGIN)
+    package = config.get(ORIGIN)
+    name = config["part"] if package else former.PARTS.get(config["part"], config["part"])
     if package and ":" not in name:
         from forage.config import packages
 
@@ -343,7 +345,7 @@ def stored_target(config: dict[str, Any]) -> str | None:
 
 def stored_name(config: dict[str, Any]) -> str:
     """Return the name by which `part_class` finds a part that is stored as plain data."""
-    if ORIGIN not in config or (target := stored_target(config)) is None:
+    if (target := stored_target(config)) is None:
         return config["part"]
     return name_of_target(target) or target
 
@@ -361,7 +363,10 @@ def build(port: str, name: str, options: dict[str, Any]) -> Any:
     known = {field.name: field for field in fields(cls)}
     unknown = [key for key in options if key not in known]
     if unknown:
+        former.check_option(unknown[0], known, name)
         raise ForageError(f"{name} has no option {unknown[0]!r}{nearest(unknown[0], known)}")
+    for key, value in options.items():
+        former.check_value(key, value, name)
     options = values.understood(cls, numbers(options))
     check_kinds(options, {key: field.type for key, field in known.items()}, name)
     missing = [key for key, field in known.items() if field.required and key not in options]
@@ -392,7 +397,7 @@ def from_config(config: dict[str, Any]) -> Any:
         raise ForageError(f"{name} is no part; a subclass of one in forage.core.ports works.")
     known = {f.name for f in dataclasses.fields(cls)}
     options = {}
-    for key, value in config.items():
+    for key, value in former.with_today(config, known).items():
         if key in ("part", ORIGIN):
             continue
         if key not in known:

@@ -70,7 +70,7 @@ def ours(word: str, known: dict[str, str]) -> list[str]:
 
 HERE_AS: dict[str, tuple[str, ...]] = {
     # what to write, and names of the same method elsewhere
-    "ppo with --memory-size 64": ("recurrent_ppo", "ppo_lstm", "ppo_gru", "ppo_recurrent", "lstm_ppo", "rppo"),
+    "ppo with --gru-size 64": ("recurrent_ppo", "ppo_lstm", "ppo_gru", "ppo_recurrent", "lstm_ppo", "rppo"),
     "ppo, which obeys masks of actions by itself": ("maskable_ppo", "ppo_mask", "masked_ppo"),
     "ppo, whose agents of a team share one policy": ("ippo", "independent_ppo"),
     "dqn with --dueling true --memory prioritised": ("d3qn", "dueling_dqn", "dueling_double_dqn"),

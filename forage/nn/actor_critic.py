@@ -21,7 +21,7 @@ class Shape(NamedTuple):
 
     hidden_sizes: tuple[int, ...]
     style: NetworkConfig | str | Any  # an activation stands for a style that has it
-    memory_size: int = 0  # units of the GRU; 0: no memory
+    gru_size: int = 0  # units of the GRU; 0: no memory
     central: bool = False  # the value sees the observation's "state" instead of what the policy sees
     streams: int = 1  # of reward, each with a value of its own
     state_noise: bool = False  # the deviation of continuous actions depends on the policy's features
@@ -57,7 +57,7 @@ class ActorCritic(equinox.Module):
 
         one = jax.eval_shape(torso, key)
         own = shape.central or bool(shape.value_sizes)
-        shared = shape.memory_size > 0 or one.convolves or own
+        shared = shape.gru_size > 0 or one.convolves or own
         self.torsos = jax.vmap(torso)(keys[: 1 if shared else 2])
         self.central = shape.central
         self.bang_bang = shape.bang_bang
@@ -65,12 +65,12 @@ class ActorCritic(equinox.Module):
         self.state_torso = torso(keys[1], state_space, shape.value_sizes) if own and state_space else None
         size = one.size
         self.actions = Actions.of(action_space)
-        self.gru = GRU(keys[2], size, self.actions.outputs, shape.memory_size) if shape.memory_size else None
-        size = shape.memory_size or size
+        self.gru = GRU(keys[2], size, self.actions.outputs, shape.gru_size) if shape.gru_size else None
+        size = shape.gru_size or size
         self.actor = Linear(keys[3], size, self.actions.outputs, gain=0.01)
         size = self.state_torso.size if self.state_torso else size
         self.critic = Linear(keys[4], size, shape.streams, gain=1.0)
-        features = (shape.memory_size or one.size,) if shape.state_noise else ()
+        features = (shape.gru_size or one.size,) if shape.state_noise else ()
         usual = -2.0 if shape.state_noise else 0.0
         first = usual if shape.log_std is None else shape.log_std
         log_std = jnp.full((*features, self.actions.outputs), first, jnp.float32)

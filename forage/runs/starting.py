@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.config import registry, trusting
 from forage.config.files import arguments_of, upon
 from forage.config.options import OPTIONS
@@ -49,7 +49,7 @@ def as_parent_unless_said(parent: Run, given: dict[str, Any], with_memory: bool 
     where = str(parent.directory)
     trusting.check(where, kept)
     found = upon(where, arguments_of(where, kept), given)
-    if "behaviour" in kept and isinstance(own := found.get("behaviour"), Own):
+    if "behaviour" in kept and isinstance(own := found.get("behaviour"), AgentPolicy):
         found["behaviour"] = from_first_on(own)
     if with_memory and isinstance(memory := found.get("memory"), Memory):
         agent, agents = parent.part("agent"), parent.config["spec"]["num_agents"]
@@ -67,12 +67,12 @@ def networks(parent: Run, agent: str) -> dict[str, Any]:
 
 def without_random_start(setup: Setup) -> Setup:
     """Return a setup without random steps at the start, as its agent has learned already."""
-    if not isinstance(setup.behaviour, Own):
+    if not isinstance(setup.behaviour, AgentPolicy):
         return setup
     return dataclasses.replace(setup, behaviour=from_first_on(setup.behaviour))
 
 
-def from_first_on(behaviour: Own) -> Own:
+def from_first_on(behaviour: AgentPolicy) -> AgentPolicy:
     """Return the same behaviour without random steps at the start."""
     return dataclasses.replace(behaviour, random_steps=0)
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.config.defaults import default_behaviour, default_memory
 from forage.core import prng
 from forage.core.ports import Agent
@@ -45,7 +45,7 @@ def regret(agent: Agent, mdp: Tabular, episodes: int, seeds: Sequence[int]) -> F
     horizon = int(mdp.max_steps)
     agent = dataclasses.replace(agent, num_envs=1, rollout_length=horizon)  # type: ignore[call-arg]
     behaviour = default_behaviour(agent)
-    if not isinstance(behaviour, Own) or behaviour.random_steps:
+    if not isinstance(behaviour, AgentPolicy) or behaviour.random_steps:
         raise ForageError(
             f"Regret is of the policy that is played while learning, and {type(agent).__name__} plays at random as "
             f"well; an agent that explores by its own policy works, such as ucbvi, psrl or ppo."

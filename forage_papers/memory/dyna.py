@@ -82,7 +82,7 @@ class Dyna(Memory):
         if agent.segment > 1:
             raise ForageError(
                 f"Dyna imagines single transitions, and {type(agent).__name__} learns from segments of "
-                f"{agent.segment}; set its n_step to 1 and its memory_size to 0, or use --memory uniform."
+                f"{agent.segment}; set its n_step to 1 and its gru_size to 0, or use --memory uniform."
             )
 
     @property

@@ -144,11 +144,11 @@ def test_streams_are_added_for_each_number_and_actions_follow_the_mean(agent):
 
 
 def test_what_does_not_fit_is_refused():
-    for agent in (QRDQN(memory_size=8), C51(memory_size=8)):
-        with pytest.raises(ForageError, match="has no memory yet; leave memory_size out, or take dqn"):
+    for agent in (QRDQN(gru_size=8), C51(gru_size=8)):
+        with pytest.raises(ForageError, match="has no memory yet; leave gru_size out, or take dqn"):
             agent.check(SPEC)
-    with pytest.raises(ForageError, match="leave bins or memory_size out"):
-        DQN(bins=11, memory_size=8)
+    with pytest.raises(ForageError, match="leave bins or gru_size out"):
+        DQN(bins=11, gru_size=8)
     for cls in (C51, QRDQN, VDN):
         with pytest.raises(ForageError, match=f"{cls.__name__} has values of its own kind; leave bins out"):
             cls(bins=11)

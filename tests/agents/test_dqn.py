@@ -147,7 +147,7 @@ def test_target_network_follows_at_its_interval_and_rate():
 
 
 RECURRENT = DQN(
-    memory_size=4, burn_in=1, unroll=3, n_step=2, hidden_sizes=(3,), activation="tanh", discount=0.5, double=True
+    gru_size=4, burn_in=1, unroll=3, n_step=2, hidden_sizes=(3,), activation="tanh", discount=0.5, double=True
 )
 
 

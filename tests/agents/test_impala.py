@@ -143,7 +143,7 @@ def test_one_step_of_rmsprop():
         1,
         [
             ("CartPole-v1", {}),
-            ("CartPole-masked", {"memory_size": 4}),
+            ("CartPole-masked", {"gru_size": 4}),
             ("Pendulum-v1", {"normalise_observation": True}),
         ],
     ),

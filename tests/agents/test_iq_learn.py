@@ -189,7 +189,7 @@ def test_a_file_alone_will_do(tmp_path, capsys):
         ("iq-learn-sac", "Pendulum-v1", {"demonstrations": "a.npz", "bins": 11}, "leave bins, quantiles"),
         ("iq-learn-sac", "Pendulum-v1", {"demonstrations": "a.npz", "quantiles": 5}, "leave bins, quantiles"),
         ("iq-learn-sac", "Pendulum-v1", {"demonstrations": "a.npz", "backup_entropy": False}, "backup_entropy out"),
-        ("iq-learn", "CartPole-v1", {"demonstrations": "a.npz", "bins": 11}, "memory_size and bins out"),
+        ("iq-learn", "CartPole-v1", {"demonstrations": "a.npz", "bins": 11}, "gru_size and bins out"),
     ],
 )
 def test_what_is_refused(agent, environment, options, words, tmp_path, monkeypatch):

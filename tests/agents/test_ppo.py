@@ -285,7 +285,7 @@ def test_standardised_within_each_minibatch():
             np.testing.assert_allclose(found.reshape(2, -1), plain, rtol=1e-5)
 
 
-REMEMBERING = PPO(num_envs=4, rollout_length=5, minibatches=2, memory_size=3, hidden_sizes=(3,))
+REMEMBERING = PPO(num_envs=4, rollout_length=5, minibatches=2, gru_size=3, hidden_sizes=(3,))
 
 
 def remembered(agent, spec, actions, ended, state):
@@ -345,7 +345,7 @@ def test_minibatches_of_segments_keep_each_segment_together():
 
 
 def test_minibatches_of_transitions_keep_each_transition_together():
-    agent = dataclasses.replace(REMEMBERING, memory_size=0, minibatches=4)
+    agent = dataclasses.replace(REMEMBERING, gru_size=0, minibatches=4)
     number = np.arange(20).reshape(5, 4)
     given = Targets(number, *[number.astype(jnp.float32)] * 4, None)
     order = shuffle(jax.random.bits(jax.random.key(0), (20,)))
@@ -374,12 +374,12 @@ def test_what_it_cannot_do():
     with pytest.raises(ForageError, match="cannot cut 1024 transitions into 3 equal minibatches"):
         PPO(minibatches=3).check(SPEC)
     with pytest.raises(ForageError, match=r"cannot cut 8 environments .* into 16 equal minibatches"):
-        PPO(minibatches=16, memory_size=4).check(SPEC)
+        PPO(minibatches=16, gru_size=4).check(SPEC)
     alone = PPO(num_envs=4, rollout_length=2, minibatches=8)
     with pytest.raises(ForageError, match="8 minibatches have one transition each; take fewer, or normalise_advantage"):
         alone.check(SPEC)
     dataclasses.replace(alone, normalise_advantage=False).check(SPEC)
     alone.check(dataclasses.replace(SPEC, num_agents=2))
-    PPO(num_envs=4, rollout_length=2, minibatches=4, memory_size=4).check(SPEC)
+    PPO(num_envs=4, rollout_length=2, minibatches=4, gru_size=4).check(SPEC)
     with pytest.raises(ForageError, match="Only numbers can be normalised"):
         PPO(normalise_observation=True).check(SPEC)

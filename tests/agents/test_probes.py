@@ -55,7 +55,7 @@ from forage.agents.q_learning.qr_dqn import QRDQN
 from forage.agents.search.gumbel_search import GumbelSearch
 from forage.agents.settings import DDPG, EDAC, REDQ, RLPD, SACN, WSRL, DroQ
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.config import registry
 from forage.config.defaults import default_behaviour, default_memory
 from forage.core import compiling, spaces
@@ -216,10 +216,12 @@ def dqn(n_step: int = 1, **settings: Any) -> DQN:
 FLOWING = {"value_sizes": (32, 32), "noise_sizes": (16,), "flow_steps": 2, "learn_temperature": False}
 ZOOMING: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32, 32), "n_step": 1, "weight_decay": 0.0}
 ZOOMING |= {"atoms": 51, "low": -4.0, "high": 8.0, "polyak": 0.05}
-AT_RANDOM = Own(random_steps=1_000_000)  # noise about what is best at first would not find what is best elsewhere
+AT_RANDOM = AgentPolicy(
+    random_steps=1_000_000
+)  # noise about what is best at first would not find what is best elsewhere
 ONE_FOR_ALL: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_size": 32, "latent_size": 32, "action_size": 16}
 ONE_FOR_ALL |= {"encoder_learning_rate": 3e-3, "target_interval": 32, "encoder_horizon": 3, "n_step": 1}
-HISTORIES: dict[str, Any] = CRITIC | {"batch_size": 16, "unroll": 8, "memory_size": 16, "memory_layers": 1}
+HISTORIES: dict[str, Any] = CRITIC | {"batch_size": 16, "unroll": 8, "lstm_size": 16, "lstm_layers": 1}
 EPISODES = Episodes(capacity=4096)
 
 WHOLE: dict[str, Any] = {"num_envs": 16, "rollout_length": 32, "hidden_sizes": (16,), "learning_rate": 1e-2}
@@ -235,18 +237,18 @@ GREEDY_AT_LAST = EpsilonGreedy(end=0.0, fraction=0.5)  # returns of several step
 
 AGENTS = {
     "ppo": Trial(ppo(), 12_000),
-    "ppo gru": Trial(ppo(memory_size=16), 120_000),
+    "ppo gru": Trial(ppo(gru_size=16), 120_000),
     "a2c": Trial(a2c(), 60_000),
     "appo behind": Trial(APPO(**PPO_SIZES, discount=DISCOUNT), 40_000, memory=Queue(lag=2)),
     "impala": Trial(impala(), 40_000),
-    "impala gru": Trial(impala(memory_size=16), 120_000),
+    "impala gru": Trial(impala(gru_size=16), 120_000),
     "impala behind": Trial(impala(), 40_000, memory=Queue(lag=4)),
     "mdpo": Trial(mdpo(), 20_000),
     "reinforce": Trial(Reinforce(**WHOLE), 60_000),
     "gumbel-search": Trial(GumbelSearch(**SEARCH), 12_000),
     "dqn": Trial(dqn(), 10_000, EXPLORE),
     "dqn 3-step dueling": Trial(dqn(n_step=3, dueling=True), 12_000, GREEDY_AT_LAST),
-    "dqn gru": Trial(dqn(memory_size=16, burn_in=2, unroll=6, batch_size=16), 10_000, EXPLORE),
+    "dqn gru": Trial(dqn(gru_size=16, burn_in=2, unroll=6, batch_size=16), 10_000, EXPLORE),
     "dqn histogram": Trial(dqn(**HISTOGRAM), 10_000, EXPLORE),
     "i-dqn": Trial(IteratedDQN(**REPLAYED, n_step=1, dueling=False, chain=3, copy_interval=32), 12_000, EXPLORE),
     "qr-dqn": Trial(QRDQN(**REPLAYED, n_step=1, dueling=False, quantiles=8), 12_000, EXPLORE),

@@ -25,7 +25,7 @@ from forage.memory.episodes import Episodes
 from forage.nn.lstm import LSTM
 
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (2,), np.float32), spaces.Box(-2.0, 2.0, (1,), np.float32))
-SMALL = {"unroll": 4, "memory_size": 3, "memory_layers": 2, "hidden_sizes": (5,), "batch_size": 2, "learning_starts": 4}
+SMALL = {"unroll": 4, "lstm_size": 3, "lstm_layers": 2, "hidden_sizes": (5,), "batch_size": 2, "learning_starts": 4}
 SMALL |= {"activation": "tanh"}  # so few rectified units may all be silent, and teach nothing
 AGENTS = {"sac": RecurrentSAC(**SMALL), "td3": RecurrentTD3(**SMALL, policy_delay=1)}
 CLOCK = Clock(jnp.int32(9), jnp.float32(10))

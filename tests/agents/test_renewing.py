@@ -80,5 +80,5 @@ def test_dqn_recycles_its_network_alone():
 
 @pytest.mark.parametrize("options", [{"recycle_interval": 10}, {"count_dormant": True}])
 def test_units_of_an_agent_with_memory_are_not_looked_for(options):
-    with pytest.raises(ForageError, match="leave out recycle_interval and count_dormant, or memory_size"):
-        DQN(memory_size=4, **options).check(NUMBERED)
+    with pytest.raises(ForageError, match="leave out recycle_interval and count_dormant, or gru_size"):
+        DQN(gru_size=4, **options).check(NUMBERED)

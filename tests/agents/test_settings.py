@@ -50,7 +50,9 @@ def test_the_options_that_a_row_changes_are_shown():
     said = docstrings(sys.modules[cls.__module__], cls)
     assert said.endswith("\n\nIt is sac with --critics 10 --hidden-sizes 256,256,256.")
     cls = registry.part_class("agent", "remax")
-    assert docstrings(sys.modules[cls.__module__], cls).endswith("--charged token --behaviour greedy-first.")
+    assert docstrings(sys.modules[cls.__module__], cls).endswith(
+        "--kl-placement reward-token --behaviour greedy-first-sample."
+    )
 
 
 def test_help_reads_rows():
@@ -64,7 +66,7 @@ def test_help_reads_rows():
 
 
 def test_stored_agents_are_of_their_class():
-    stored = {"part": "redq", "critics": 5, "climb": "mean", "target_subset": 2}
+    stored = {"part": "redq", "critics": 5, "policy_q": "mean", "target_subset": 2}
     agent = registry.from_config(stored)
     assert type(agent).__name__ == "REDQ" and (agent.critics, agent.policy_delay) == (5, 20)
     assert registry.to_config(agent) | stored == registry.to_config(agent)

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from tiers import gated
 
 from forage.agents.q_learning.sqirl import SQIRL, Place, returns_to_go
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.environments import spec_of
 from forage.environments.tabular.mdp import Tabular
@@ -49,7 +49,7 @@ AGENT = SQIRL(num_envs=16, rollout_length=24, regression_steps=150, minibatch_si
 def trained(last, depth):
     """The agent's state after as many rollouts as there are steps, and one more."""
     environment, agent = two_ways(last), dataclasses.replace(AGENT, planning_depth=depth)
-    learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec_of(environment, "TwoWays"))
+    learner = Learner(agent, AgentPolicy(), EnvironmentReward(), LastRollout(), spec_of(environment, "TwoWays"))
     learner.check()
     runner = DeviceRunner(batch_seeds(DeviceLoop(learner, environment, Same(), Reset()), {}), [0], 4 * 16 * 24)
     runner.begin()

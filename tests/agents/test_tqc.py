@@ -56,7 +56,7 @@ def test_an_update_by_hand():
     np.testing.assert_allclose(off, np.abs(1 - target.mean(0)), rtol=1e-5)  # both critics' means are 1
     assert value == 1.0
     # The policy climbs the mean of all quantiles, the largest too.
-    climbed = compute(AGENT.climbed, state.target_critics, np.zeros((2, 3)), np.zeros((2, 1)))
+    climbed = compute(AGENT.policy_value, state.target_critics, np.zeros((2, 3)), np.zeros((2, 1)))
     np.testing.assert_allclose(climbed, 5.0)
 
 

@@ -224,7 +224,7 @@ def test_a_member_that_is_told_its_number_has_values_of_its_own():
 def test_memory_within_an_episode_is_each_member_s_own():
     """The values of every step of a replayed sequence are those at the time of acting."""
     spec = spec_of(TwoStep(), "two steps")
-    agent = VDN(hidden_sizes=(8,), memory_size=4, burn_in=0, unroll=2, double=False)
+    agent = VDN(hidden_sizes=(8,), gru_size=4, burn_in=0, unroll=2, double=False)
     state = at_once(lambda: agent.init(jax.random.key(0), spec))
     hidden, seen, rows, told = team.memory(agent, spec), jnp.eye(3)[jnp.array([[0, 0], [2, 2]])], [], []
     for time, action in enumerate(([1, 0], [1, 1])):

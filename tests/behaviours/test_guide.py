@@ -38,7 +38,7 @@ CLOCK = Clock(jnp.int32(0), jnp.float32(1e6))
 MOMENT = ActContext(PPO(), (), spec_of(CartPole()), CLOCK, jax.random.key(0))
 # Without an entropy bonus, only the policy gradient moves the actor's last layer.
 PUPIL = PPO(
-    num_envs=4, rollout_length=16, epochs=1, minibatches=1, hidden_sizes=(8,), memory_size=3, entropy_coefficient=0.0
+    num_envs=4, rollout_length=16, epochs=1, minibatches=1, hidden_sizes=(8,), gru_size=3, entropy_coefficient=0.0
 )
 LIMIT = 11  # steps of an episode at most
 
@@ -136,7 +136,7 @@ def test_the_policy_learns_from_its_own_actions_only_and_the_value_from_all():
 
 @pytest.mark.thorough
 def test_a_trained_agent_can_guide_for_a_random_number_of_steps():
-    guide = PPO(hidden_sizes=(4,), memory_size=2)
+    guide = PPO(hidden_sizes=(4,), gru_size=2)
     spec = spec_of(CartPole())
     guide_state = jax.jit(lambda key: jax.tree.map(lambda x: 3 * x, guide.init(key, spec)))(jax.random.key(5))
     behaviour = Guide((guide, guide_state), steps=3, schedule="random")
@@ -177,7 +177,7 @@ def test_a_trained_agent_can_guide_for_a_random_number_of_steps():
 @pytest.mark.thorough
 def test_memory_hears_which_action_was_taken(behaviour):
     environment = CartPole(max_steps=LIMIT)
-    agent = DQN(num_envs=4, rollout_length=16, memory_size=3, hidden_sizes=(8,), learning_starts=10_000)
+    agent = DQN(num_envs=4, rollout_length=16, gru_size=3, hidden_sizes=(8,), learning_starts=10_000)
     learner = Learner(agent, behaviour, EnvironmentReward(), UniformReplay(4 * 64), spec_of(environment))
     loop = DeviceLoop(learner, environment, Same(), Reset())
 

@@ -187,7 +187,7 @@ def test_networks_of_agents_fit_in_what_is_remembered():
 def test_what_it_cannot_do():
     for agent, spec, words in (
         (OnPolicy(), FOUR, "OnPolicy learns only from actions it chose itself, so parameter noise would mislead it"),
-        (DQN(memory_size=4), FOUR, "DQN has memory"),
+        (DQN(gru_size=4), FOUR, "DQN has memory"),
         (Always(), FOUR, r"Always has none of them for Discrete\(4\); dqn, sac-discrete, sac and td3 do"),
         (Values(), FOUR, "Values acts without one; dqn has one"),
     ):

@@ -231,7 +231,7 @@ def test_evaluation_against_an_opponent_gives_the_exact_mean_of_each_seat(name):
 @pytest.mark.thorough
 def test_agents_with_memory_and_whole_episodes_play_themselves():
     for agent in (
-        PPO(num_envs=4, rollout_length=18, minibatches=2, hidden_sizes=(4,), memory_size=3),
+        PPO(num_envs=4, rollout_length=18, minibatches=2, hidden_sizes=(4,), gru_size=3),
         Reinforce(num_envs=4, rollout_length=18, hidden_sizes=(4,)),
     ):
         loop = loop_of(SelfPlay(snapshots=2), agent)

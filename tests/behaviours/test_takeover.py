@@ -11,7 +11,7 @@ import small
 import forage
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.behaviours.takeover import SCRIPTS, Person, Scripted, Takeover
 from forage.config.setup import make_setup
 from forage.core.ports import InterventionContext
@@ -160,7 +160,7 @@ def test_what_a_person_raises_loses_nothing_that_was_learned(tmp_path, monkeypat
         ("Pendulum-v1", {}, r"knows CartPole, MountainCar, MountainCarContinuous, and not Pendulum-v1; write one"),
         ("CartPole-masked", {}, "and not CartPole-masked"),
         ("CartPole-v1", {"person": "nobody"}, "A person is scripted or a class of one's own"),
-        ("CartPole-v1", {"person": "forage.behaviours.own:Own"}, "is no person; a subclass of"),
+        ("CartPole-v1", {"person": "forage.behaviours.policy:AgentPolicy"}, "is no person; a subclass of"),
         ("CartPole-v1", {"takes": 0.1, "gives": 0.2}, "gives back below a danger"),
         ("CartPole-v1", {"fraction": 2.0}, "fraction of takeover is from 0 to 1, not 2"),
         ("CartPole-v1", {"inner": Takeover()}, "around a behaviour that does not intervene itself"),
@@ -172,7 +172,7 @@ def test_what_is_refused(environment, options, words):
 
 
 def test_what_its_inner_behaviour_says_of_itself_holds():
-    class Inner(Own):
+    class Inner(AgentPolicy):
         opposes: ClassVar[bool] = True
         labels: ClassVar[bool] = True
 

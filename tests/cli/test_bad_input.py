@@ -198,7 +198,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("list wraps", "Unknown kind 'wraps'. Did you mean 'wrappers'"),
     ("train ppo CartPole-v1 --behaviour guide --behaviour.policy x", "cannot be given on the command line"),
     (
-        "train ppo CartPole-v1 --behaviour own --behaviour.random-steps 9",
+        "train ppo CartPole-v1 --behaviour policy --behaviour.random-steps 9",
         "PPO learns only from actions it chose itself, so a start at random .random_steps. would mislead it",
     ),
     ("train ppo CartPole-v1 --env.gravty 3", "CartPole-v1 has no option 'gravty'. Did you mean 'gravity'"),

@@ -25,11 +25,11 @@ from forage.rewards.scaling import NormaliseReturn, Scale
 from forage.runs.introduction import introduction
 
 USUAL = {  # agent: environment, behaviour, memory
-    "ppo": ("CartPole-v1", "Own", "LastRollout"),
+    "ppo": ("CartPole-v1", "AgentPolicy", "LastRollout"),
     "dqn": ("CartPole-v1", "EpsilonGreedy", "UniformReplay"),
-    "sac": ("Pendulum-v1", "Own", "UniformReplay"),
-    "sac-discrete": ("CartPole-v1", "Own", "UniformReplay"),
-    "td3": ("Pendulum-v1", "Own", "UniformReplay"),
+    "sac": ("Pendulum-v1", "AgentPolicy", "UniformReplay"),
+    "sac-discrete": ("CartPole-v1", "AgentPolicy", "UniformReplay"),
+    "td3": ("Pendulum-v1", "AgentPolicy", "UniformReplay"),
 }
 
 
@@ -125,7 +125,7 @@ def test_without_a_preset_the_spec_decides():
         ("MountainCar-v0", {}, (8, 256, 32), 3e-4),  # a vector
         ("MountainCar-v0", {"num_envs": 3}, (3, 682, 31), 3e-4),
         ("MountainCar-v0", {"num_envs": 2, "rollout_length": 8}, (2, 8, 1), 3e-4),
-        ("MountainCar-v0", {"memory_size": 8}, (8, 256, 4), 3e-4),  # whole segments
+        ("MountainCar-v0", {"gru_size": 8}, (8, 256, 4), 3e-4),  # whole segments
         ("MountainCar-v0", {"num_envs": 4096}, (4096, 32, 256), 3e-4),  # no rollout of a single step
         ("CartPole-v1", {}, (8, 128, 8), 1e-3),  # has a preset
     ):

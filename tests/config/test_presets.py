@@ -90,7 +90,7 @@ REAL: dict[str, tuple[spaces.Space, spaces.Space, tuple[str, ...]]] = {  # which
     "jaxmarl:SMAX-3m": (vector(30), spaces.Discrete(8), ("ppo",)),
     "jaxmarl:MPE_simple_spread_v3": (vector(18), spaces.Discrete(5), ("ppo",)),
 }
-SHAPE = ("hidden_sizes", "activation", "memory_size", "dueling", "state_dependent_noise")  # what decides a network's
+SHAPE = ("hidden_sizes", "activation", "gru_size", "dueling", "state_dependent_noise")  # what decides a network's
 PAIRS = [(agent, environment) for environment, (_, _, agents) in REAL.items() for agent in agents]
 
 

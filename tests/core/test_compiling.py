@@ -19,7 +19,7 @@ from gymnasium import spaces
 from tiers import gated
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.core import compiling
 from forage.core.compiling import IN_ORDER, QUICK, SUMS_IN_ONE_PIECE, kind, known_options
 from forage.core.errors import InterruptedCompiling
@@ -63,7 +63,7 @@ def weights(runner, learning_rate=1e-3):
     agent = Traced(
         num_envs=2, rollout_length=4, minibatches=1, epochs=1, hidden_sizes=(4,), learning_rate=learning_rate
     )
-    learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec_of(CartPole(), "CartPole-v1"))
+    learner = Learner(agent, AgentPolicy(), EnvironmentReward(), LastRollout(), spec_of(CartPole(), "CartPole-v1"))
     if runner == "device":
         run = DeviceRunner(batch_seeds(DeviceLoop(learner, CartPole(), Same(), Reset()), {}), [0], 16)
     else:

@@ -258,7 +258,7 @@ OFF_POLICY = {
 }
 COLD = {"polyak": 0.02, "initial_temperature": 0.01}
 ROLLOUT = {"num_envs": 32, "rollout_length": 16, "learning_rate": 2e-3}
-GRU = {"memory_size": 16, "burn_in": 1, "unroll": 3, "target_update_interval": 256}
+GRU = {"gru_size": 16, "burn_in": 1, "unroll": 3, "target_update_interval": 256}
 TRIALS = {
     "ppo": (PPO(**ROLLOUT, normalise_observation=True), False, 20_000),
     "ppo-continuous": (PPO(**ROLLOUT, entropy_coefficient=0.0), True, 40_000),

@@ -9,7 +9,7 @@ from gymnasium import spaces as gym_spaces
 
 import forage
 from forage.agents.policy_gradient.ppo import PPO
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.config.defaults import default_behaviour
 from forage.core import spaces, team
 from forage.core.ports import ActContext, Environment
@@ -51,7 +51,7 @@ class Countdown(Environment):
         return (start, left), Step(shown, left + 1.0, over & (start != 3), over & (start == 3), {})
 
 
-class Numbered(Own):
+class Numbered(AgentPolicy):
     """Keeps the number of the stream in its own information."""
 
     def act(self, state, hidden, observation, moment):
@@ -60,7 +60,7 @@ class Numbered(Own):
 
 def rollout_of(environment, num_envs=4, length=24, behaviour=None):
     spec = spec_of(environment, "many")
-    agent = PPO(num_envs=num_envs, rollout_length=length, minibatches=1, hidden_sizes=(4,), memory_size=3)
+    agent = PPO(num_envs=num_envs, rollout_length=length, minibatches=1, hidden_sizes=(4,), gru_size=3)
     learner = Learner(agent, behaviour or default_behaviour(agent), EnvironmentReward(), LastRollout(), spec)
     loop = DeviceLoop(learner, environment, Same(), Reset())
     loop.check()

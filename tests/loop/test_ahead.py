@@ -21,7 +21,7 @@ import pytest
 from small import environment
 
 import forage
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.config.setup import Setup, make_setup
 from forage.core import prng
 from forage.core.errors import ForageError, Interrupted
@@ -82,7 +82,7 @@ class Drawing(Behaviour):
         return prng.key(5)
 
     def act(self, state: Any, hidden: Any, observation: Any, moment: Any) -> Decision:
-        decision = Own().act((), hidden._replace(behaviour=()), observation, moment)
+        decision = AgentPolicy().act((), hidden._replace(behaviour=()), observation, moment)
         key, own = jax.random.split(hidden.behaviour)
         drawn = jax.random.bernoulli(jax.random.fold_in(own, jax.random.bits(state)), 0.25)
         action = jnp.where(drawn, 1 - decision.action, decision.action)
@@ -134,7 +134,7 @@ def watched(runner: HostRunner) -> list[Any]:
     return seen
 
 
-PPO, GRU = {"minibatches": 2}, {"minibatches": 2, "memory_size": 4}
+PPO, GRU = {"minibatches": 2}, {"minibatches": 2, "gru_size": 4}
 WAYS = [
     ("appo", GRU, 1, Workers(1, 2, ahead=1)),
     ("appo", GRU, 0, Workers(2, 2, ahead=0)),  # whose lanes have one environment each
@@ -413,7 +413,7 @@ def test_an_environment_that_fails_stops_the_run_and_leaves_nothing() -> None:
 
 @pytest.mark.thorough
 def test_after_a_failure_it_can_go_on_with_new_episodes(tmp_path: Path) -> None:
-    setup = setup_of("impala", Delicate, memory_size=4)
+    setup = setup_of("impala", Delicate, gru_size=4)
     runner: Any = setup.runner(workers=Workers(2, ahead=2))
     other: Any = setup.runner(workers=Workers(2, ahead=2))
     try:
@@ -443,7 +443,7 @@ def test_after_a_failure_it_can_go_on_with_new_episodes(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_where_environments_cannot_be_saved_rollouts_are_kept_and_cut(tmp_path: Path) -> None:
-    setup = setup_of("impala", Counting, memory_size=4)
+    setup = setup_of("impala", Counting, gru_size=4)
     one, other = (setup.runner(workers=Workers(2, ahead=2)) for _ in range(2))
     try:
         assert not one.exact

@@ -16,7 +16,7 @@ from tiers import gated
 
 import forage
 from forage.agents.policy_gradient.ppo import PPO
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.config.defaults import default_memory
 from forage.config.saved import spec_from_config
 from forage.config.setup import from_config, make_setup
@@ -145,7 +145,7 @@ def test_the_last_steps_are_reported(runner, agents, tmp_path):
 def test_the_device_reports_the_last_steps_of_each_episode():
     """The same as `test_the_last_steps_are_reported`, for one rollout and one evaluation in place of a run."""
     agent = PPO(num_envs=2, rollout_length=12, hidden_sizes=(4,), minibatches=1, epochs=1)
-    learner = Learner(agent, Own(), EnvironmentReward(), default_memory(agent), spec_of(Meter(), "Meter"))
+    learner = Learner(agent, AgentPolicy(), EnvironmentReward(), default_memory(agent), spec_of(Meter(), "Meter"))
     loop, clock = DeviceLoop(learner, Meter(), Same(), Reset()), Clock(jnp.int32(0), jnp.float32(100))
 
     @jax.jit

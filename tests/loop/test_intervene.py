@@ -9,7 +9,7 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.config.setup import make_setup
 from forage.core.checkpoint import is_key
 from forage.core.errors import Interrupted
@@ -32,7 +32,7 @@ PENDULUM = Spec("Pendulum-v1", spaces.Box(-1, 1, (2,)), spaces.Box(-2, 2, (1,)))
 CLOCK = Clock(np.int32(0), np.float32(100))
 
 
-class Copies(Own):
+class Copies(AgentPolicy):
     """Takes over everywhere, or nowhere, with the agent's own action."""
 
     on_host: ClassVar[bool] = True
@@ -42,7 +42,7 @@ class Copies(Own):
         return Intervention(scene.action, np.full(scene.begins.shape, self.everywhere), state)
 
 
-class Second(Own):
+class Second(AgentPolicy):
     """Takes over every second step of an episode, with action 1; remembers the age of each episode."""
 
     on_host: ClassVar[bool] = True
@@ -105,7 +105,7 @@ def test_who_only_looks_on_changes_nothing():
     # The same environment on the host for both: the plain one would run on the device.
     environment = make("CartPole-masked")
     agent = watched.learner.agent
-    one = Learner(agent, Own(), EnvironmentReward(), watched.learner.memory, watched.learner.spec)
+    one = Learner(agent, AgentPolicy(), EnvironmentReward(), watched.learner.memory, watched.learner.spec)
     loops = [HostLoop(one, OnHost(environment, agent.num_envs), 3, 480), watched]
     for loop in loops:
         loop.begin()
@@ -120,7 +120,7 @@ def test_what_is_taken_over_is_done_remembered_and_heard(environment):
     made = make("CartPole-v1")
     made = Together(made) if ":" in environment else made
     spec = spec_of(made, "poles")
-    agent = small.registry.build("agent", "ppo", small.PPO | {"memory_size": 3, "rollout_length": 16})
+    agent = small.registry.build("agent", "ppo", small.PPO | {"gru_size": 3, "rollout_length": 16})
     learner = Learner(agent, Second(), EnvironmentReward(), small.KeptRollout(), spec)
     loop = HostLoop(learner, OnHost(made, agent.num_envs), 3, 480)
     sent = []
@@ -157,7 +157,7 @@ def test_it_is_refused_where_it_cannot_be_asked():
         setup.runner()
 
 
-class Answers(Own):
+class Answers(AgentPolicy):
     """Gives its `answer`."""
 
     on_host: ClassVar[bool] = True

@@ -8,7 +8,7 @@ import small
 from small import PPO as OPTIONS
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.config.setup import make_setup
 from forage.core.ports import Agent
 from forage.core.types import Clock, ForageError
@@ -26,7 +26,7 @@ from forage.starts.reset import Reset
 from forage.tasks.same import Same
 
 
-class Before(Own):
+class Before(AgentPolicy):
     """Has a signature of its own."""
 
     def act(self, state, agent, hidden, observation, key):
@@ -76,7 +76,7 @@ def test_a_memory_is_told_of_each_agent_and_starts_of_their_mean():
     """Both estimates are of rewards as the agent learns from them, which here depend on the rollout itself."""
     environment = small.Pair()
     agent = PPO(num_envs=3, rollout_length=4, epochs=1, minibatches=1, hidden_sizes=(8,))
-    learner = Learner(agent, Own(), NormaliseReturn(), Rated(), spec_of(environment, "Pair"))
+    learner = Learner(agent, AgentPolicy(), NormaliseReturn(), Rated(), spec_of(environment, "Pair"))
     loop = DeviceLoop(learner, environment, Same(), Heard())
     loop.check()
 
@@ -97,7 +97,7 @@ def test_a_memory_is_told_of_each_agent_and_starts_of_their_mean():
 def test_on_the_host_starts_are_told_before_the_agent_learns():
     environment = CartPole()
     agent = PPO(num_envs=2, rollout_length=4, epochs=1, minibatches=1, hidden_sizes=(8,))
-    learner = Learner(agent, Own(), EnvironmentReward(), small.KeptRollout(), spec_of(environment, "Pole"))
+    learner = Learner(agent, AgentPolicy(), EnvironmentReward(), small.KeptRollout(), spec_of(environment, "Pole"))
     loop = HostLoop(learner, OnHost(environment, 2, "Pole"), 0, 100, HostOptions(Heard()))
     loop.begin()
     before = jax.device_get(loop.state.agent)

@@ -13,7 +13,7 @@ from small import PPO as OPTIONS
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.guide import Guide
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.config.setup import make_setup
 from forage.core import prng
 from forage.core.ports import Tasks, World
@@ -65,7 +65,7 @@ def table() -> Tabular:
 def loop_of(tasks: Tasks, environment=None, behaviour=None, rewards=None) -> DeviceLoop:
     environment = environment or table()
     agent = Greedy(num_envs=4, rollout_length=16, minibatches=1, epochs=1, hidden_sizes=(4,))
-    parts = behaviour or Own(), rewards or EnvironmentReward(), LastRollout()
+    parts = behaviour or AgentPolicy(), rewards or EnvironmentReward(), LastRollout()
     learner = Learner(agent, *parts, spec_of(environment, "a table"))
     return DeviceLoop(learner, environment, tasks, Reset())
 

@@ -14,7 +14,7 @@ from tiers import first
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.config import registry, setup
 from forage.config.defaults import default_memory
 from forage.core import prng
@@ -36,7 +36,7 @@ from forage.tasks.same import Same
 RUNNERS = ("device", "host")
 FEW = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (4,)}
 AGENTS = {
-    "ppo": (PPO(**FEW, minibatches=1, epochs=1), Own()),
+    "ppo": (PPO(**FEW, minibatches=1, epochs=1), AgentPolicy()),
     "dqn": (DQN(**FEW, batch_size=4, learning_starts=8), EpsilonGreedy(start=1.0, end=1.0)),
 }
 ACTIONS = 8
@@ -63,7 +63,7 @@ class Count(Environment):
         return CountState(time, state.luck), Step(time[None] * 1.0, reward, jnp.bool_(False), time >= 3, {})
 
 
-class Timed(Own):
+class Timed(AgentPolicy):
     """Writes the clock into the source of actions, and the number of the stream into its own information."""
 
     def act(self, state, hidden, observation, moment):

@@ -199,7 +199,7 @@ def test_training_with_workers_is_training_without(
 ) -> None:
     how: dict[str, Any] = {"steps": 512, "seeds": 1, "num_envs": 4, "rollout_length": 32, "display": "quiet"}
     how |= (
-        {"learning_starts": 100} if agent == "dqn" else {"memory_size": 8, "minibatches": 2}
+        {"learning_starts": 100} if agent == "dqn" else {"gru_size": 8, "minibatches": 2}
     )  # updates under way, and memories
     alone = forage.train(agent, "gymnasium:CartPole-v1", directory=tmp_path / "alone", **how)
     spread = {"workers": workers, "worker_threads": threads, "first_come": first_come}

@@ -119,7 +119,7 @@ def test_what_is_refused(tmp_path):
     refused("FDVL learns from a data set alone", "f-dvl")
     refused("There is no data set .*none.npz", "sac", memory=tmp_path / "none.npz", **learned)
     refused("holds transitions of Pendulum-v1, whose observations", "dqn", "CartPole-v1")
-    options = {"memory_size": 4, "burn_in": 1, "unroll": 2, "learning_starts": 32, "num_envs": 2, "batch_size": 4}
+    options = {"gru_size": 4, "burn_in": 1, "unroll": 2, "learning_starts": 32, "num_envs": 2, "batch_size": 4}
     cartpole = written(tmp_path / "c.npz", "CartPole-v1")
     refused("The agent learns from what it notes", "dqn", "CartPole-v1", cartpole, agent_options=options)
     with pytest.raises(ForageError, match="share of mixed is from 0 to 1"):

@@ -148,7 +148,7 @@ def test_optimisers_of_optax(optimiser):
         ("td3", {"encoder": f"{FILE}:Keyless"}, "Keyless cannot encode"),
         ("dqn", {"encoder": "nowhere:Sines"}, "no module nowhere"),
         ("ppo", {"value_sizes": (0,)}, "value-sizes of ppo is 1 or more"),
-        ("ppo", {"value_sizes": (8,), "memory_size": 4}, "leave value_sizes out"),
+        ("ppo", {"value_sizes": (8,), "gru_size": 4}, "leave value_sizes out"),
         ("langevin-dqn", {"optimiser": "sgd"}, "an optimiser itself"),
     ],
 )

@@ -99,7 +99,7 @@ def test_options_of_the_tables_exist(page):
                     for part in registry.parts(port)
                 ), f"{page}: --{option}"
             else:
-                assert name in known | said | {"extras", "memory_size"}, f"{page}: --{option}"
+                assert name in known | said | {"extras", "gru_size"}, f"{page}: --{option}"
             checked += 1
         for port, part in re.findall(r"--(\w+) ([a-z][\w-]+)", code):
             if port in registry.PORTS:

@@ -130,6 +130,6 @@ def test_who_cannot_say_is_refused(tmp_path):
             make_setup(agent, "CartPole-v1", seeds=1, steps=4000, rewards=rewards, agent_options=options).runner()
 
     refused("which DQN here cannot say; use an agent that draws its actions", "dqn", AIRL(data))
-    refused("which PPO here cannot say", "ppo", AIRL(data), memory_size=4)
+    refused("which PPO here cannot say", "ppo", AIRL(data), gru_size=4)
     refused("Scale around it does not pass that on", "ppo", Scale(0.5, inner=AIRL(data)))
     refused("Scale around it does not pass that on", "ppo", Scale(0.5, inner=Scale(2.0, inner=AIRL(data))))

@@ -41,7 +41,7 @@ def test_a_game_must_say_when_a_life_is_lost():
         AtariRewards().check(dataclasses.replace(GAME, name="a pole", info_names=("success",)))
 
 
-@pytest.mark.parametrize("agent", [PPO(memory_size=4), DQN(memory_size=4)])
+@pytest.mark.parametrize("agent", [PPO(gru_size=4), DQN(gru_size=4)])
 def test_memory_of_the_game_does_not_go_with_it(agent):
     for rewards in (AtariRewards(), RND(inner=AtariRewards())):
         with pytest.raises(ForageError, match="remembers the game from before; use --rewards scale"):

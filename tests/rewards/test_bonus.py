@@ -12,7 +12,7 @@ from reward_helpers import KEY, experience_of, learn, spec_of
 from tiers import gated
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.core.types import GONE, Clock, Experience, ForageError
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
@@ -103,7 +103,7 @@ def test_an_agent_gets_the_sum_or_hears_of_the_bonus_by_itself(own_head, monkeyp
     """PPO's input for learning, recorded by a spy in place of its `learn`."""
     spec = spec_of(gymnasium.spaces.Box(-1, 1, (2,), np.float32))
     agent = PPO(num_envs=2, rollout_length=4, minibatches=1, hidden_sizes=(8,), bonus_head=own_head)
-    learner = Learner(agent, Own(), Noted(10.0), LastRollout(), spec)
+    learner = Learner(agent, AgentPolicy(), Noted(10.0), LastRollout(), spec)
     heard = {}
 
     def spy(self, state, batch, clock, key):
@@ -135,7 +135,7 @@ LEARNING = {
     "icm": ICM(learning_rate=1e-2, head_size=8, **SMALL),
     "disagreement": Disagreement(learning_rate=1e-2, **SMALL),
     "e3b": E3B(learning_rate=1e-2, head_size=8, **SMALL),
-    "episodic-novelty": EpisodicNovelty(learning_rate=1e-2, head_size=8, lifelong_size=8, memory_size=20, **SMALL),
+    "episodic-novelty": EpisodicNovelty(learning_rate=1e-2, head_size=8, lifelong_size=8, gru_size=20, **SMALL),
     "balanced": RND(schedule="balanced", **SMALL),
     "normalise-return": NormaliseReturn(),
 }

@@ -11,7 +11,7 @@ from tiers import gated
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.config import registry
 from forage.core.types import Clock, Spec
 from forage.environments import make
@@ -48,7 +48,7 @@ def loop_of(rewards, agent, environment):
     environment = make(environment)
     spec = Spec("Here", environment.observation_space, environment.action_space, horizon=environment.horizon)
     memory = LastRollout() if agent.on_policy else UniformReplay(capacity=64)
-    learner = Learner(agent, Own(), rewards, memory, spec)
+    learner = Learner(agent, AgentPolicy(), rewards, memory, spec)
     learner.check()
     return DeviceLoop(learner, environment, Same(), Reset())
 

@@ -22,7 +22,7 @@ SMALL = {"hidden_sizes": (4,), "minibatch_size": 6, "embedding_size": 3}
 CASES = {
     "normalise-return": lambda: NormaliseReturn(),
     "e3b": lambda: E3B(**SMALL, schedule="balanced", inner=Scale(0.5, inner=NormaliseReturn(inner=Shift()))),
-    "episodic-novelty": lambda: EpisodicNovelty(**SMALL, neighbours=2, memory_size=4, lifelong_size=3),
+    "episodic-novelty": lambda: EpisodicNovelty(**SMALL, neighbours=2, gru_size=4, lifelong_size=3),
     "counts": lambda: Counts(episode_size=8),
 }
 SPACES = {"counts": gymnasium.spaces.Discrete(3)}

@@ -8,7 +8,7 @@ import small
 from reward_helpers import KEY, experience_of, learn, relabel, spec_of
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.config.ranges import check_ranges
 from forage.core.types import Clock, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
@@ -110,7 +110,7 @@ def test_mistakes_are_named(make, names, words):
 def loop_of(rewards, environment):
     agent = PPO(num_envs=4, rollout_length=8, epochs=2, minibatches=2, hidden_sizes=(8,))
     spec = Spec("Here", environment.observation_space, environment.action_space, environment.reward_names)
-    loop = DeviceLoop(Learner(agent, Own(), rewards, small.KeptRollout(), spec), environment, Same(), Reset())
+    loop = DeviceLoop(Learner(agent, AgentPolicy(), rewards, small.KeptRollout(), spec), environment, Same(), Reset())
     loop.learner.check()
     return loop
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.config.setup import make_setup
 from forage.core.types import Experience, ForageError, Spec
 from forage.loop.learner import Learner, name_rewards, take_streams
@@ -39,7 +39,7 @@ class Taking(PPO):
 
 
 def learner(names, rewards=REWARD, spec=SPEC):
-    return Learner(Taking(names=names), Own(), rewards, LastRollout(), spec)
+    return Learner(Taking(names=names), AgentPolicy(), rewards, LastRollout(), spec)
 
 
 @pytest.mark.parametrize("rewards", [REWARD, Scale(2.0, inner=REWARD)])

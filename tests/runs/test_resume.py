@@ -83,7 +83,7 @@ CASES: dict[str, Case] = {
     "impala-stale": Case(
         "impala",
         lambda: {"memory": part("memory", "queue", lag=3), "rewards": part("rewards", "normalise-return")},
-        options={"memory_size": 4},
+        options={"gru_size": 4},
         environment="CartPole-masked",
     ),
     "reinforce-groups": Case(
@@ -128,7 +128,7 @@ CASES: dict[str, Case] = {
     ),
     "dqn-lesson": Case(
         "dqn",
-        lambda: {"behaviour": part("behaviour", "lesson", capacity=32, batch_size=4, hidden_sizes=(4,))},
+        lambda: {"behaviour": part("behaviour", "action-advice", capacity=32, batch_size=4, hidden_sizes=(4,))},
     ),
     "ppo-lagrangian": Case(
         "ppo-lagrangian",
@@ -150,7 +150,7 @@ CASES: dict[str, Case] = {
             "memory": part("memory", "prioritised", capacity=32),
             "behaviour": part("behaviour", "epsilon-greedy", fraction=0.5),
         },
-        options={"memory_size": 4, "burn_in": 1, "unroll": 2},
+        options={"gru_size": 4, "burn_in": 1, "unroll": 2},
         environment="small:Pair",
     ),
     "host": Case("ppo", environment="gymnasium:CartPole-v1"),

@@ -10,7 +10,7 @@ import small
 from gymnasium.spaces import Box, Dict, Discrete
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.config.setup import make_setup
 from forage.core.ports import RolloutReport, RolloutStates
 from forage.core.types import Clock, Experience, ForageError, Spec
@@ -349,7 +349,7 @@ def test_a_sea_too_deep_for_chance_is_found_and_learned():
     agent = PPO(num_envs=8, rollout_length=48, epochs=4, minibatches=4, hidden_sizes=(32,), learning_rate=3e-3)
     spec = Spec("DeepSea", environment.observation_space, environment.action_space)
     starts = GoExplore(capacity=256, target=0.5, episodes=8)
-    learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec)
+    learner = Learner(agent, AgentPolicy(), EnvironmentReward(), LastRollout(), spec)
     loop = DeviceLoop(learner, environment, Same(), starts)
     loop.check()
 

@@ -10,7 +10,7 @@ import pytest
 import small
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.config import registry
 from forage.config.setup import make_setup
 from forage.core.ports import RolloutReport, RolloutStates, ValueEstimates
@@ -130,7 +130,7 @@ def test_scores_of_episodes_that_span_rollouts(score, of_step):
 
 def loop(starts, tasks=None, rewards=None):
     agent = PPO(num_envs=3, rollout_length=6, epochs=1, minibatches=1, hidden_sizes=(8,), gae_lambda=0.9)
-    learner = Learner(agent, Own(), rewards or Scale(0.5), small.KeptRollout(), spec_of(POLE, "Pole"))
+    learner = Learner(agent, AgentPolicy(), rewards or Scale(0.5), small.KeptRollout(), spec_of(POLE, "Pole"))
     experiment = DeviceLoop(learner, POLE, tasks or Contexts(("length=0.5:1",)), starts)
     experiment.check()
     return experiment

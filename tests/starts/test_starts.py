@@ -8,7 +8,7 @@ import pytest
 import small
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.core.ports import RolloutReport, RolloutStates
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
@@ -129,7 +129,7 @@ def test_in_the_loop_episodes_begin_only_where_the_agent_has_been():
     environment = CartPole(max_steps=30)
     agent = PPO(num_envs=4, rollout_length=3, epochs=1, minibatches=1, hidden_sizes=(8,))
     spec = Spec("CartPole", environment.observation_space, environment.action_space)
-    learner = Learner(agent, Own(), EnvironmentReward(), small.KeptRollout(), spec)
+    learner = Learner(agent, AgentPolicy(), EnvironmentReward(), small.KeptRollout(), spec)
     loop = DeviceLoop(learner, environment, Same(), Archive(capacity=64, probability=1.0))
 
     @jax.jit
@@ -205,7 +205,7 @@ def test_what_is_cut_is_not_gone(steps, ended, gone):
     environment = DeepSea(3)
     agent = PPO(num_envs=2, rollout_length=4, epochs=1, minibatches=1, hidden_sizes=(4,))
     spec = Spec("Sea", environment.observation_space, environment.action_space)
-    learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec)
+    learner = Learner(agent, AgentPolicy(), EnvironmentReward(), LastRollout(), spec)
     loop = DeviceLoop(learner, environment, Same(), Heard(steps))
 
     @jax.jit
@@ -238,7 +238,7 @@ def test_what_cuts_episodes_truncates_them():
     environment = CartPole(max_steps=30, reset_range=0.01)
     agent = PPO(num_envs=4, rollout_length=3, epochs=1, minibatches=1, hidden_sizes=(8,))
     spec = Spec("CartPole", environment.observation_space, environment.action_space)
-    learner = Learner(agent, Own(), EnvironmentReward(), small.KeptRollout(), spec)
+    learner = Learner(agent, AgentPolicy(), EnvironmentReward(), small.KeptRollout(), spec)
     loop = DeviceLoop(learner, environment, Same(), Short())
 
     @jax.jit

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.config import registry
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
@@ -193,7 +193,7 @@ def test_each_episode_has_its_own_physics_and_keeps_it():
     environment = CartPole(max_steps=9)
     agent = PPO(num_envs=4, rollout_length=1, epochs=1, minibatches=1, hidden_sizes=(8,))
     spec = Spec("CartPole", environment.observation_space, environment.action_space)
-    learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec)
+    learner = Learner(agent, AgentPolicy(), EnvironmentReward(), LastRollout(), spec)
     loop = DeviceLoop(learner, environment, LENGTHS, Reset())
     clock = Clock(jnp.int32(0), jnp.float32(1e6))
 
@@ -273,7 +273,7 @@ def test_the_run_changes_phase_as_episodes_end():
     environment = CartPole(max_steps=4)
     agent = PPO(num_envs=4, rollout_length=4, epochs=1, minibatches=1, hidden_sizes=(8,))
     spec = Spec("CartPole", environment.observation_space, environment.action_space)
-    learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec)
+    learner = Learner(agent, AgentPolicy(), EnvironmentReward(), LastRollout(), spec)
     loop = DeviceLoop(learner, environment, Phases("length", (0.5, 1.0, 1.5), (32, 80)), Reset())
 
     @jax.jit

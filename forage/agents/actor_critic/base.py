@@ -56,7 +56,7 @@ from forage.ops.every import run_if
 from forage.ops.optimiser import Optimiser, make_named_optimiser, reset_entries
 
 NORMS = ("none", "layer")
-CLIMBS = ("least", "mean", "first")
+POLICY_Q = ("min", "mean", "first")
 FIRST = 101  # folded into the key of a network, for first weights of another kind
 
 
@@ -66,7 +66,7 @@ class CriticKeys(NamedTuple):
     subset: Key[Array, ""] | None = None  # which critics the target asks
     target: Key[Array, ""] | None = None  # what the targets drop
     critics: Key[Array, ""] | None = None  # what the critics drop
-    climbed: Key[Array, ""] | None = None  # what they drop where the policy climbs them
+    policy_q: Key[Array, ""] | None = None  # what they drop where the policy maximises them
     sampled: Key[Array, ""] | None = None  # what other actions the critics are asked of
 
 
@@ -120,8 +120,8 @@ class ActorCritic(Agent):
     critics: int = equinox.field(static=True, default=2)  # how many critics learn side by side
     target_subset: int = equinox.field(static=True, default=0)  # how many of them, drawn anew at each update, the
     # target takes the least value of; 0: all
-    climb: str = equinox.field(static=True, default="least")  # which of the critics' values the policy climbs: least,
-    # mean or first
+    policy_q: str = equinox.field(static=True, default="min")  # value of the critics that the policy
+    # maximises: min, mean or first
     critic_norm: str = equinox.field(static=True, default="none")  # what each layer of the critics is normalised by:
     # none or layer (which layer_norm has in all networks)
     dropout: float = equinox.field(static=True, default=0.0)  # share of each layer of the critics that is dropped at
@@ -159,7 +159,7 @@ class ActorCritic(Agent):
 
     def __check_init__(self):
         check_recycling(self)
-        for name, known in (("critic_norm", NORMS), ("climb", CLIMBS), ("first_weights", FIRST_WEIGHTS)):
+        for name, known in (("critic_norm", NORMS), ("policy_q", POLICY_Q), ("first_weights", FIRST_WEIGHTS)):
             if getattr(self, name) not in known:
                 raise ForageError(f"There is no {name} {getattr(self, name)!r}; there are {', '.join(known)}.")
         if self.torso != "mlp":
@@ -351,7 +351,7 @@ class ActorCritic(Agent):
         values = each_value(critics, observation, action, key=keys.target)
         return min_of_subset(values, self.target_subset, keys.subset)
 
-    def climbed(
+    def policy_value(
         self,
         critics: ActionValue,
         observation: PyTree[Array],
@@ -359,10 +359,10 @@ class ActorCritic(Agent):
         key: Key[Array, ""] | None = None,
     ) -> Float[Array, " batch"]:
         """Compute the value that the policy maximises; `key` draws the critics' dropout."""
-        if self.climb == "first":
+        if self.policy_q == "first":
             return jax.tree.map(lambda x: x[0], critics)(observation, action, key)
         values = each_value(critics, observation, action, key=key)
-        return min_of_critics(values) if self.climb == "least" else values.mean(0)
+        return min_of_critics(values) if self.policy_q == "min" else values.mean(0)
 
     def critic_keys(self, key: Key[Array, ""] | None) -> CriticKeys:
         """Return the random keys of one update."""

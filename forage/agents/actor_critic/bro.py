@@ -122,7 +122,7 @@ class BRO(SAC):
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256,))
     value_sizes: tuple[int, ...] = equinox.field(static=True, default=(512, 512))
     quantiles: int = equinox.field(static=True, default=100)
-    climb: str = equinox.field(static=True, default="mean")
+    policy_q: str = equinox.field(static=True, default="mean")
     target_entropy: float = -0.5
     squash_deviation: bool = equinox.field(static=True, default=True)
     weight_decay: float = 1e-4  # share of each weight that is lost in a step of size 1, of policies and critics; larger

@@ -13,7 +13,7 @@ and every `policy_delay`-th one also down
     actor        alpha log pi(b|s) - min_i Q_i(s, b)
     temperature  -alpha (log pi(b|s) + H)
 
-Running statistics, not a batch's, normalise where the policy acts, draws a' or climbs the critics; the actor's move
+Running statistics, not a batch's, normalise where the policy acts, draws a' or maximises the critics; the actor's move
 where its loss is computed.
 """
 
@@ -183,7 +183,7 @@ class CrossQ(SAC):
         def loss(actor: Actor) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""], Actor]]:
             policy, taught = actor.taught(observation, counts)
             action, log_probability = policy.from_noise(noise)
-            value = self.climbed(state.critics, observation, action, keys.climbed)
+            value = self.policy_value(state.critics, observation, action, keys.policy_q)
             loss = weighted_mean(jnp.exp(state.log_temperature) * log_probability - value, counts)
             return loss, (log_probability, loss, taught)
 

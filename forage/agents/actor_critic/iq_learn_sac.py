@@ -7,11 +7,11 @@ critic takes one step down
     -mean_demonstrations r_i + mean (V(s) - discount (1 - terminated) V'(s')) + mean r_i^2 / (4 strength)
     r_i = Q_i(s, a) - discount (1 - terminated) V'(s')
 
-over as many demonstrations as transitions of the agent's own (`forage.ops.inverse_q`), and the actor climbs the critics
-at the states of both, as in soft actor-critic. Every r_i is of the recorded action, as in the authors' first release
-and in their program today (Div99/IQ-Learn: iq.py; one version between them, 1f08bf3, asked the policy for another
-action in the last mean). The environment's reward is not used to learn; a memory's weights are those of the agent's
-own transitions.
+over as many demonstrations as transitions of the agent's own (`forage.ops.inverse_q`), and the actor maximises the
+critics at the states of both, as in soft actor-critic. Every r_i is of the recorded action, as in the authors' first
+release and in their program today (Div99/IQ-Learn: iq.py; one version between them, 1f08bf3, asked the policy for
+another action in the last mean). The environment's reward is not used to learn; a memory's weights are those of the
+agent's own transitions.
 """
 
 from __future__ import annotations

@@ -275,7 +275,7 @@ class SAC(ActorCritic):
     ) -> tuple[State, Float[Array, " batch"], Float[Array, ""]]:
         """Take one step of the actor; also return the log-probabilities of its actions, and its loss."""
         gradient, (log_probability, actor_loss) = jax.grad(self.actor_loss, has_aux=True)(
-            state.actor, state.critics, state, observation, noise, counts, keys.climbed
+            state.actor, state.critics, state, observation, noise, counts, keys.policy_q
         )
         actor, optimiser = self.policy_descent().step(gradient, state.actor_optimiser, state.actor)
         return state._replace(actor=actor, actor_optimiser=optimiser), log_probability, actor_loss
@@ -321,12 +321,12 @@ class SAC(ActorCritic):
         counts: Bool[Array, " batch"] | None = None,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
-        """Compute the mean of alpha log pi(b|s) - Q(s, b), b ~ pi(.|s), over the rows that count; Q as `climbed`.
+        """Compute the mean of alpha log pi(b|s) - Q(s, b), b ~ pi(.|s), over the rows that count; Q is `policy_value`.
 
         Also return the log-probabilities and the loss. `state` holds the temperature.
         """
         action, log_probability = actor(observation).from_noise(noise)
-        value = self.climbed(critics, observation, action, key)
+        value = self.policy_value(critics, observation, action, key)
         loss = weighted_mean(jnp.exp(state.log_temperature) * log_probability - value, counts)
         return loss, (log_probability, loss)
 

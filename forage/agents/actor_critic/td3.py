@@ -78,7 +78,7 @@ class TD3(ActorCritic):
     # values more
     target_noise_clip: float = 0.5  # bound of that noise, in the unit box; larger smooths target values more widely
     policy_delay: int = equinox.field(static=True, default=2)  # critic updates for each update of policy and targets
-    climb: str = equinox.field(static=True, default="first")
+    policy_q: str = equinox.field(static=True, default="first")
 
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         actor_key, critic_key = jax.random.split(key)
@@ -171,7 +171,7 @@ class TD3(ActorCritic):
         )
 
     def followed(self, state: State, critics: ActionValue) -> ActionValue:
-        """Return the critics that the policy follows, as the option `climb` selects them."""
+        """Return the critics that the policy follows, as the option `policy_q` selects them."""
         return critics
 
     def backup(
@@ -206,8 +206,8 @@ class TD3(ActorCritic):
         counts: Bool[Array, " batch"] | None = None,
         action: Float[Array, "batch dimensions"] | None = None,
     ) -> Float[Array, ""]:
-        """Compute the mean of -Q(s, pi(s)) over the rows that count; Q as `climbed`. The action taken plays no part."""
-        return -weighted_mean(self.climbed(critics, observation, actor(observation)), counts)
+        """Compute the mean of -Q(s, pi(s)) over the rows that count; Q is `policy_value`. `action` has no effect."""
+        return -weighted_mean(self.policy_value(critics, observation, actor(observation)), counts)
 
     def delayed(
         self,

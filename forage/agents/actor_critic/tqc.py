@@ -36,7 +36,7 @@ class TQC(SAC):
     critics: int = equinox.field(static=True, default=5)
     quantiles: int = equinox.field(static=True, default=25)
     dropped_quantiles: int = equinox.field(static=True, default=2)
-    climb: str = equinox.field(static=True, default="mean")
+    policy_q: str = equinox.field(static=True, default="mean")
     value_sizes: tuple[int, ...] = equinox.field(static=True, default=(512, 512, 512))
 
     def __check_init__(self):

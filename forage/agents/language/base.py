@@ -106,12 +106,12 @@ class LanguageAgent(Agent):
 
     @property
     def firsts(self) -> int:
-        """Return the number of answers per group that the first policy writes, with the behaviour `first-policy`."""
+        """Return the number of answers per group by the first policy, written with the behaviour `reference-policy`."""
         return 0
 
     @property
     def needed_behaviour(self) -> str:
-        return "first-policy" if self.firsts else ""
+        return "reference-policy" if self.firsts else ""
 
     def check(self, spec: Spec) -> None:
         name = type(self).__name__

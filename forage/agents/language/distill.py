@@ -60,8 +60,8 @@ class Distill(GRPO):
         super().check(spec)
         check_name("sum of a divergence", self.over, OVER)
         check_name("direction of distillation", self.direction, DIRECTIONS)
-        if self.charged != "loss" or not self.divergence > 0:
-            raise ForageError("A teacher counts in the loss; leave out charged, and give a divergence above 0.")
+        if self.kl_placement != "loss" or not self.divergence > 0:
+            raise ForageError("A teacher counts in the loss; leave out kl_placement, and give a divergence above 0.")
         assert isinstance(self.teacher, Pretrained)
         if self.teacher.sha256 and self.teacher.sha256 == self.pretrained.sha256:
             raise ForageError(

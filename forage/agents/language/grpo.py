@@ -37,9 +37,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from forage.agents.language.base import LOWEST, LanguageAgent, LanguageState, Rows, sizes
-from forage.agents.language.charge import BY_TOKEN, CHARGES, by_token, still_to_come
 from forage.agents.language.correction import check_correction, corrected, lost
 from forage.agents.language.descent import descend
+from forage.agents.language.kl_penalty import PER_TOKEN, PLACEMENTS, penalty_to_go, token_advantages
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, OUTCOME, Batch, Clock, Experience, ForageError, Replay, Spec
@@ -57,6 +57,9 @@ from forage.ops.tokens.divergence import ESTIMATORS, kl_estimate, kl_loss
 from forage.ops.tokens.lengths import overlong
 from forage.ops.tokens.losses import LOSSES, high_entropy
 from forage.ops.tokens.masks import AGGREGATIONS, aggregate, check_name, token_mean, where_mask
+
+BOUNDS = {"clip_low": "low", "clip_high": "high", "ratio_cap": "ceiling"}
+"""The options that bound a ratio, with the argument of a loss that each one is."""
 
 
 class Lesson(NamedTuple):
@@ -125,20 +128,20 @@ class GRPO(LanguageAgent):
     ranges: ClassVar[Ranges] = {
         **LanguageAgent.ranges,
         "group_size": Range(2),
-        "low": Range(0),
-        "high": Range(0),
-        "ceiling": Range(0),
+        "clip_low": Range(0),
+        "clip_high": Range(0),
+        "ratio_cap": Range(0),
         "divergence": Range(0),
         "entropy_share": Range(0, 1),
-        "margin": Range(0, 1),
+        "overlong_buffer": Range(0, 1),
         "best_of": Range(2),
         "correction_floor": Range(0),
         "correction_ceiling": Range(0, above=True),
     }
 
-    low: float | None = None  # how far below 1 a ratio is followed; none: the loss's own, 0.2 of clip
-    high: float | None = None  # how far above 1 a ratio is followed; none: the loss's own, 0.2 of clip
-    ceiling: float | None = None  # the largest ratio that counts where the loss has one; none: the loss's own
+    clip_low: float | None = None  # how far below 1 a ratio is followed; none: the loss's own, 0.2 of clip
+    clip_high: float | None = None  # how far above 1 a ratio is followed; none: the loss's own, 0.2 of clip
+    ratio_cap: float | None = None  # the largest ratio that counts where the loss has one; none: the loss's own
     entropy_coefficient: float = 0.0  # weight of the policy's entropy in the loss; larger explores more
     correction_floor: float = 0.0  # least weight that a correction gives, or follows
     correction_ceiling: float = 2.0  # largest weight that a correction gives, or follows; 2 is Yao's and TRL's first
@@ -146,7 +149,9 @@ class GRPO(LanguageAgent):
     advantage: str = equinox.field(static=True, default="grpo")  # how rewards of a group become advantages, by name
     loss: str = equinox.field(static=True, default="clip")  # the loss of each token, by name
     aggregation: str = equinox.field(static=True, default="sequence-mean")  # how losses of tokens become one number
-    alike: str = equinox.field(static=True, default="keep")  # groups whose answers are all equally right, whatever
+    zero_variance_groups: str = equinox.field(
+        static=True, default="keep"
+    )  # groups whose answers are all equally right, whatever
     # their lengths cost them, are kept, or dropped
     divergence: float = equinox.field(static=True, default=0.0)  # weight of the divergence from the first policy; GRPO
     # has 0.04, and most that came after it none
@@ -154,9 +159,11 @@ class GRPO(LanguageAgent):
     # k3 or k2, each with its own gradient, in the reward by k1; none: k3 of GRPO's paper in the loss, k1 in the reward
     entropy_share: float = equinox.field(static=True, default=1.0)  # share of the tokens, those of greatest entropy,
     # that are learned from
-    charged: str = equinox.field(static=True, default="loss")  # where that divergence counts: in the loss, or as a
+    kl_placement: str = equinox.field(static=True, default="loss")  # where that divergence counts: in the loss, or as a
     # price in the reward of each answer or token
-    margin: float = equinox.field(static=True, default=0.0)  # last share of the longest answer, in which answers are
+    overlong_buffer: float = equinox.field(
+        static=True, default=0.0
+    )  # last share of the longest answer, in which answers are
     # paid less, up to 1 (DAPO's overlong penalty, 0.2 there); 0: none
     best_of: int = equinox.field(static=True, default=4)  # k, of the advantages pass@k and max@k
     correction: str | None = equinox.field(static=True, default=None)  # how answers of another sampler are corrected
@@ -173,31 +180,31 @@ class GRPO(LanguageAgent):
     @property
     def divergence_estimator(self) -> str:
         """Return the name of the estimator of the divergence from the first policy."""
-        return self.estimator or ("k3" if self.charged == "loss" else "k1")
+        return self.estimator or ("k3" if self.kl_placement == "loss" else "k1")
 
     @property
     def needed_behaviour(self) -> str:
-        return "greedy-first" if self.advantage == "remax" else super().needed_behaviour
+        return "greedy-first-sample" if self.advantage == "remax" else super().needed_behaviour
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
         check_name("advantage of groups", self.advantage, ADVANTAGES)
         check_name("loss of tokens", self.loss, LOSSES)
         check_name("aggregation", self.aggregation, AGGREGATIONS)
-        check_name("rule for groups of one reward", self.alike, GROUPS)
+        check_name("rule for groups of one reward", self.zero_variance_groups, GROUPS)
         check_name("estimator of the divergence", self.divergence_estimator, ESTIMATORS)
-        check_name("place of the divergence", self.charged, CHARGES)
+        check_name("place of the divergence", self.kl_placement, PLACEMENTS)
         self.check_estimator()
         if self.correction is not None:
             check_correction(self, self.correction, self.correction_floor, self.correction_ceiling)
-        if self.charged == "token" and self.advantage not in BY_TOKEN:
+        if self.kl_placement == "reward-token" and self.advantage not in PER_TOKEN:
             raise ForageError(
-                f"The advantage {self.advantage} is of whole answers, and a divergence charged by token differs along "
-                f"them; charge it by answer, or take one of {', '.join(BY_TOKEN)}."
+                f"The advantage {self.advantage} is of whole answers, and a divergence in tokens' rewards differs "
+                f"along them; use kl_placement=reward-sequence, or take one of {', '.join(PER_TOKEN)}."
             )
         takes = inspect.signature(LOSSES[self.loss]).parameters
-        for name in ("low", "high", "ceiling"):
-            if getattr(self, name) is not None and name not in takes:
+        for name, bound in BOUNDS.items():
+            if getattr(self, name) is not None and bound not in takes:
                 raise ForageError(f"The loss {self.loss} has no {name}; leave it out, or take clip.")
         if self.advantage.endswith("@k") and not 1 < self.best_of <= self.group_size:
             raise ForageError(
@@ -207,14 +214,14 @@ class GRPO(LanguageAgent):
     def check_estimator(self) -> None:
         """Raise `ForageError` if the gradient of a divergence would not be one."""
         estimator = self.divergence_estimator
-        if self.charged == "loss" and estimator == "k1":
+        if self.kl_placement == "loss" and estimator == "k1":
             raise ForageError(
                 "In the loss the estimator k1 only adds noise, as the mean of its gradient is 0; take k3 or k2, or "
-                "charge the divergence to the reward, as with --charged answer."
+                "put the divergence into the reward with --kl-placement reward-sequence."
             )
-        if self.charged != "loss" and estimator != "k1":
+        if self.kl_placement != "loss" and estimator != "k1":
             raise ForageError(
-                f"A divergence that is charged to the reward is estimated by k1, which has the right gradient there, "
+                f"A divergence in the reward is estimated by k1, which has the right gradient there, "
                 f"and {estimator} has not; leave out estimator."
             )
 
@@ -223,7 +230,7 @@ class GRPO(LanguageAgent):
         """Return the options of a stored run, with an estimator that is now refused replaced by one of the same
         gradient.
         """
-        if options.get("charged", cls.__dataclass_fields__["charged"].default) != "loss":
+        if options.get("kl_placement", cls.__dataclass_fields__["kl_placement"].default) != "loss":
             return options | {"estimator": "k1"}
         return options | {"estimator": "k2"} if options.get("estimator") == "k1" else options
 
@@ -238,7 +245,7 @@ class GRPO(LanguageAgent):
         said = {
             "reward": (reward[: self.num_envs] if self.correction is None else grouped).mean(),
             "best": grouped.max(1).mean(),
-            "alike": all_alike(self.grouped(batch, outcomes(batch.experience))).mean(),
+            "zero_variance": all_alike(self.grouped(batch, outcomes(batch.experience))).mean(),
             "length": rows.wrote.sum() / jnp.maximum(rows.wrote.any(1).sum(), 1),
         }
         if self.correction is not None:
@@ -266,20 +273,20 @@ class GRPO(LanguageAgent):
     def rewarded(self, batch: Batch, rows: Rows) -> Float[Array, " env"]:
         """Return the reward of each conversation, less its penalty for length."""
         reward = batch.experience.reward.sum(0)
-        if self.margin:
+        if self.overlong_buffer:
             longest = rows.wrote.shape[1]
             wrote = rows.wrote.reshape(self.rollout_length, -1, longest)
-            reward = reward + overlong(wrote.sum(-1).max(0), longest, max(round(self.margin * longest), 1))
+            reward = reward + overlong(wrote.sum(-1).max(0), longest, max(round(self.overlong_buffer * longest), 1))
         return reward
 
     def credited(self, batch: Batch, lesson: Lesson, reward: Float[Array, "group answer"]) -> Lesson:
         """Return the lesson with the advantage of each row, or of each of its tokens, and its weight."""
         turns = self.rollout_length
         price = jnp.zeros_like(lesson.old)
-        if self.divergence > 0 and self.charged != "loss":
-            price = self.divergence * still_to_come(lesson.old, lesson.reference, lesson.rows.wrote, turns)
+        if self.divergence > 0 and self.kl_placement != "loss":
+            price = self.divergence * penalty_to_go(lesson.old, lesson.reference, lesson.rows.wrote, turns)
         paid = reward
-        if self.charged == "answer":
+        if self.kl_placement == "reward-sequence":
             paid = reward - price[: reward.size, 0].reshape(reward.shape)
         outcome = self.grouped(batch, outcomes(batch.experience))
         if self.correction is None:
@@ -289,12 +296,14 @@ class GRPO(LanguageAgent):
         advantage, weight, _ = replayed(batch, *compared)
         weight = jnp.tile(weight, turns) * lesson.weight
         each = jnp.tile(advantage, turns)[:, None]
-        if self.charged == "token":
+        if self.kl_placement == "reward-token":
             if isinstance(batch.replay, Replay):
-                raise ForageError("Older answers have advantages of whole answers; charge a divergence by answer.")
+                raise ForageError("Older answers have advantages of whole answers; use kl_placement=reward-sequence.")
             greedy = jnp.repeat(reward[:, 0], self.group_size)
             mask = lesson.rows.wrote & (weight > 0)[:, None]
-            each = by_token(self.advantage, jnp.tile(reward.reshape(-1), turns), price, jnp.tile(greedy, turns), mask)
+            each = token_advantages(
+                self.advantage, jnp.tile(reward.reshape(-1), turns), price, jnp.tile(greedy, turns), mask
+            )
         return lesson._replace(advantage=each, weight=weight)
 
     def compared(
@@ -315,7 +324,7 @@ class GRPO(LanguageAgent):
 
     def kept_groups(self, outcome: Float[Array, "group answer"]) -> Float[Array, "group answer"]:
         """Return the weight of each answer: 0 in a group that is dropped, and of another one's baseline."""
-        weight = group_weight(outcome, self.alike)
+        weight = group_weight(outcome, self.zero_variance_groups)
         # The first answer, the most probable one, is the others' baseline
         return weight.at[:, 0].set(0.0) if self.advantage == "remax" else weight
 
@@ -335,7 +344,7 @@ class GRPO(LanguageAgent):
 
     def prepared(self, state: LanguageState, lesson: Lesson) -> Lesson:
         """Return the lesson with the log-probabilities of the policies that it is compared with."""
-        priced = self.correction is not None and self.charged != "loss"  # by the policy, and not by its sampler
+        priced = self.correction is not None and self.kl_placement != "loss"  # by the policy, and not by its sampler
         if self.epochs * self.minibatches > 1 or priced:
             anew = self.in_parts(state.network, state, lesson.rows)
             lesson = lesson._replace(old=jnp.where(lesson.newest, anew, lesson.old))
@@ -412,7 +421,7 @@ class GRPO(LanguageAgent):
         if isinstance(state.reference, Transformer):
             apart = self.divergences(network, state, lesson, scores)
             metrics |= {"divergence": token_mean(apart, mask)}
-            if self.charged == "loss":
+            if self.kl_placement == "loss":
                 loss = loss + self.divergence * self.averaged(apart, lesson, mask)
         return loss - self.entropy_coefficient * metrics["entropy"], metrics
 
@@ -421,7 +430,7 @@ class GRPO(LanguageAgent):
     ) -> Float[Array, "row new"]:
         """Compute the divergence from the reference at each token; its gradient flows only if it is in the loss."""
         now, _, _, mask = scores
-        if self.charged == "loss":
+        if self.kl_placement == "loss":
             return kl_loss(now, lesson.reference, mask, self.divergence_estimator)
         return kl_estimate(where_mask(now, mask) - where_mask(lesson.reference, mask), self.divergence_estimator)
 
@@ -447,6 +456,6 @@ class GRPO(LanguageAgent):
         self, scores: Scores, advantage: Float[Array, "row #new"], **bounds: Any
     ) -> Float[Array, "row new"]:
         """Return the named loss of each token."""
-        given = {name: getattr(self, name) for name in ("low", "high", "ceiling")} | bounds
+        given = {bound: getattr(self, option) for option, bound in BOUNDS.items()} | bounds
         numbers = {name: value for name, value in given.items() if value is not None}
         return LOSSES[self.loss](scores.now, scores.old, advantage, scores.mask, **numbers)

@@ -117,7 +117,7 @@ class OnlineDPO(LanguageAgent):
             loss, learned, state.optimiser, self.steps(self.rate(clock)), pair, self.epochs, self.minibatches, key
         )
         network = learned if fixed is None else equinox.combine(learned, fixed)
-        said |= {"reward": reward.mean(), "alike": alike.mean()}
+        said |= {"reward": reward.mean(), "zero_variance": alike.mean()}
         return state._replace(network=network, optimiser=inner), said, jnp.zeros(self.num_envs)
 
     def whole(self, network: Transformer, state: LanguageState, rows: Rows) -> Float[Array, "pair 2"]:
@@ -187,8 +187,8 @@ class OnlineDPO(LanguageAgent):
 class XPO(OnlineDPO):
     """Exploratory preference optimisation: online DPO with a bonus for leaving the first policy's answers.
 
-    Of two answers to a prompt the first policy writes one (behaviour `first-policy`), the policy the other. To DPO's
-    loss comes `optimism` times log pi of the former, chosen or not.
+    Of two answers to a prompt the first policy writes one (behaviour `reference-policy`), the policy the other. To
+    DPO's loss comes `optimism` times log pi of the former, chosen or not.
 
     Xie et al. (2024), "Exploratory Preference Optimization: Harnessing Implicit Q*-Approximation for Sample-Efficient
     RLHF", arXiv 2405.21046, as in TRL's paper index and `experimental/xpo`, whose numbers beta 0.1 and optimism 1e-5
@@ -196,7 +196,7 @@ class XPO(OnlineDPO):
     """
 
     example: ClassVar[str] = "forage train xpo text:addition --env.level 2"
-    usual_behaviour: ClassVar[str] = "first-policy"
+    usual_behaviour: ClassVar[str] = "reference-policy"
 
     preference: str = equinox.field(static=True, default="xpo")
 

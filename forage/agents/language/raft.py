@@ -41,8 +41,10 @@ class RAFT(GRPO):
     def check(self, spec: Spec) -> None:
         super().check(spec)
         check_name("selection of answers", self.selection, SELECTIONS)
-        if self.advantage != "none" or self.charged != "loss":
-            raise ForageError("RAFT learns alike from all answers that it chooses; leave out advantage and charged.")
+        if self.advantage != "none" or self.kl_placement != "loss":
+            raise ForageError(
+                "RAFT learns alike from all answers that it chooses; leave out advantage and kl_placement."
+            )
 
     def compared(
         self, reward: Float[Array, "group answer"], outcome: Float[Array, "group answer"] | None = None

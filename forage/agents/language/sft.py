@@ -31,7 +31,7 @@ class SFT(LanguageAgent):
     """
 
     example: ClassVar[str] = "forage train sft text:addition --env.level 2"
-    usual_behaviour: ClassVar[str] = "worked"
+    usual_behaviour: ClassVar[str] = "expert-text"
 
     aggregation: str = equinox.field(static=True, default="token-mean")  # how losses of tokens become one number:
     # token-mean or sequence-mean

@@ -13,7 +13,7 @@ it is not. Actions that another behaviour chose get ratio 1 and teach the value 
 
 `correct` false is the paper's "no correction" (section 5.2.2): it takes every rollout for its newest policy's.
 
-With `memory_size`, a GRU takes the place of the paper's LSTM: it starts from the state stored with the rollout.
+With `gru_size`, a GRU takes the place of the paper's LSTM: it starts from the state stored with the rollout.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class IMPALA(Agent):
     rollout_length: int = equinox.field(static=True, default=20)  # steps of each environment between two updates
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # units of each layer; PPO's
     activation: str = equinox.field(static=True, default="tanh")  # between layers; PPO's
-    memory_size: int = equinox.field(static=True, default=0)  # units of the GRU; 0: no memory
+    gru_size: int = equinox.field(static=True, default=0)  # units of the GRU; 0: no memory
     correct: bool = equinox.field(static=True, default=True)  # correct for the change of policy; false: no ratio
     # but 1
     normalise_observation: bool = equinox.field(static=True, default=False)  # by running means and deviations; PPO's
@@ -100,13 +100,13 @@ class IMPALA(Agent):
         norms_for(spec, self.normalise_observation)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ImpalaState:
-        sizes = Shape(self.hidden_sizes, self.activation, self.memory_size, log_std=self.initial_log_std)
+        sizes = Shape(self.hidden_sizes, self.activation, self.gru_size, log_std=self.initial_log_std)
         norm = norms_for(spec, self.normalise_observation)
         network = ActorCritic(key, input_space(spec.observation_space, norm), spec.action_space, sizes)
         return ImpalaState(network, self.optimiser(1.0).init(network), norm, jnp.int32(0))
 
     def hidden(self, spec: Spec) -> PyTree[Array]:
-        return GRUState.nothing(self.memory_size, Actions.of(spec.action_space).outputs) if self.memory_size else ()
+        return GRUState.nothing(self.gru_size, Actions.of(spec.action_space).outputs) if self.gru_size else ()
 
     def optimiser(self, learning_rate: Any) -> Optimiser:
         return rmsprop(learning_rate, self.rms_decay, self.rms_epsilon, self.max_gradient_norm)
@@ -125,7 +125,7 @@ class IMPALA(Agent):
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         network, before = state.network, hidden
         observation = apply_norm(state.norm, observation)
-        if self.memory_size:
+        if self.gru_size:
             features = network.remember(hidden, observation)
             hidden = hidden._replace(features=features)
         else:
@@ -143,10 +143,10 @@ class IMPALA(Agent):
         return None if network.log_std is None else network.log_std.shape
 
     def acted(self, state: ImpalaState, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
-        return hidden._replace(action=state.network.actions.heard(action)) if self.memory_size else hidden
+        return hidden._replace(action=state.network.actions.heard(action)) if self.gru_size else hidden
 
     def probabilities(self, state: ImpalaState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
-        if self.memory_size:
+        if self.gru_size:
             raise ForageError("IMPALA with memory has no probabilities for an observation by itself.")
         observation = apply_norm(state.norm, observation)
         policy = state.network.policy(state.network.torso(0)(observation), observation)

@@ -6,7 +6,7 @@ r = pi(a|s) / pi_old(a|s), advantage A (GAE) and value target R = A + V_old, min
 
     -min(r A, clip(r, 1 - c, 1 + c) A)  +  value_coefficient (V(s) - R)^2 / 2  -  entropy_coefficient H(pi(.|s))
 
-With `memory_size`, a GRU hears each observation and the action before it (as Ni, Eysenbach, Salakhutdinov, 2022,
+With `gru_size`, a GRU hears each observation and the action before it (as Ni, Eysenbach, Salakhutdinov, 2022,
 arXiv 2110.05038, find best), learned from whole rollouts that start from the hidden state stored with them.
 
 With `bang_bang` a continuous action is one end of its range or the other, in each dimension with a probability of its
@@ -93,7 +93,7 @@ class PPO(Agent):
     layer_norm: bool = equinox.field(static=True, default=False)
     encoder: str | type | None = equinox.field(static=True, default=None)
     optimiser: str | Callable[[Any], Any] = equinox.field(static=True, default="adam")
-    memory_size: int = equinox.field(static=True, default=0)  # units of the GRU; 0: no memory
+    gru_size: int = equinox.field(static=True, default=0)  # units of the GRU; 0: no memory
     clip_value: bool = equinox.field(static=True, default=False)
     normalise_advantage: bool = equinox.field(static=True, default=True)
     normalise_observation: bool = equinox.field(static=True, default=False)
@@ -125,16 +125,16 @@ class PPO(Agent):
                     "PPO with bang_bang chooses between the ends of its actions' ranges and adds no noise to them; "
                     "leave out state_dependent_noise and initial_log_std."
                 )
-        units = self.num_envs if self.memory_size else self.num_envs * self.rollout_length
+        units = self.num_envs if self.gru_size else self.num_envs * self.rollout_length
         if units % self.minibatches:
-            what = "environments (whole segments, as the agent has memory)" if self.memory_size else "transitions"
+            what = "environments (whole segments, as the agent has memory)" if self.gru_size else "transitions"
             raise ForageError(f"PPO cannot cut {units} {what} into {self.minibatches} equal minibatches.")
         if self.normalise_advantage and self.num_envs * self.rollout_length * spec.num_agents == self.minibatches:
             raise ForageError(
                 f"PPO measures each advantage against the others of its minibatch, and {self.minibatches} minibatches "
                 f"have one transition each; take fewer, or normalise_advantage=false."
             )
-        if self.value_sizes and self.memory_size and not self.central_critic:
+        if self.value_sizes and self.gru_size and not self.central_critic:
             raise ForageError("With memory PPO's value reads what the GRU remembers, so leave value_sizes out.")
         input_size(observation_part(spec.observation_space))
         norms_for(spec, self.normalise_observation)
@@ -147,14 +147,14 @@ class PPO(Agent):
     def init(self, key: Key[Array, ""], spec: Spec) -> PPOState:
         streams = 1 + len(self.streams)  # each has a value of its own
         noise = self.state_dependent_noise, self.initial_log_std
-        layers, sees = (self.hidden_sizes, NetworkConfig.of(self)), (self.memory_size, self.central_critic)
+        layers, sees = (self.hidden_sizes, NetworkConfig.of(self)), (self.gru_size, self.central_critic)
         sizes = Shape(*layers, *sees, streams, *noise, self.value_sizes, self.bang_bang)
         norm = norms_for(spec, self.normalise_observation)
         network = ActorCritic(key, input_space(spec.observation_space, norm), spec.action_space, sizes)
         return PPOState(network, self.descent(1.0).init(network), norm)
 
     def hidden(self, spec: Spec) -> PyTree[Array]:
-        return GRUState.nothing(self.memory_size, Actions.of(spec.action_space).outputs) if self.memory_size else ()
+        return GRUState.nothing(self.gru_size, Actions.of(spec.action_space).outputs) if self.gru_size else ()
 
     def descent(self, learning_rate: Any) -> Optimiser:
         return make_named_optimiser(self.optimiser, learning_rate, self.max_gradient_norm, epsilon=1e-5, flat=True)
@@ -170,7 +170,7 @@ class PPO(Agent):
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         network, before = state.network, hidden
         observation = apply_norm(state.norm, observation)
-        if self.memory_size:
+        if self.gru_size:
             features = network.remember(hidden, observation)
             hidden = hidden._replace(features=features)
         else:
@@ -192,7 +192,7 @@ class PPO(Agent):
         return None if network.log_std is None else network.log_std.shape
 
     def probabilities(self, state: PPOState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
-        if self.memory_size:
+        if self.gru_size:
             raise ForageError("PPO with memory has no probabilities for an observation by itself.")
         observation = apply_norm(state.norm, observation)
         policy = state.network.policy(state.network.torso(0)(observation), observation)
@@ -209,7 +209,7 @@ class PPO(Agent):
         return score_actions(network, observation, action, None)[0]
 
     def acted(self, state: PPOState, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
-        return hidden._replace(action=state.network.actions.heard(action)) if self.memory_size else hidden
+        return hidden._replace(action=state.network.actions.heard(action)) if self.gru_size else hidden
 
     def learn(
         self, state: PPOState, batch: Batch, clock: Clock, key: Key[Array, ""]

@@ -79,8 +79,8 @@ class DiscreteBCQ(DQN):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        if self.memory_size:
-            raise ForageError("DiscreteBCQ has no memory, as a data set does not tell its state; memory_size=0 works.")
+        if self.gru_size:
+            raise ForageError("DiscreteBCQ has no memory, as a data set does not tell its state; gru_size=0 works.")
 
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         network = BCQNetwork(key, spec, self)

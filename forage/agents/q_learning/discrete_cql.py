@@ -43,8 +43,8 @@ class DiscreteCQL(DQN):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        if self.memory_size:
-            raise ForageError("DiscreteCQL has no memory, as a data set does not tell its state; memory_size=0 works.")
+        if self.gru_size:
+            raise ForageError("DiscreteCQL has no memory, as a data set does not tell its state; gru_size=0 works.")
 
     def loss(
         self, network: QNetwork, target: QNetwork, batch: Batch

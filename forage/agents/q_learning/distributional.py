@@ -18,8 +18,8 @@ from forage.ops.action_values import best
 
 def check_distributional(agent: DQN) -> None:
     """Raise `ForageError` for options that agents with distributional values do not support."""
-    if agent.memory_size:
-        raise ForageError(f"{type(agent).__name__} has no memory yet; leave memory_size out, or take dqn.")
+    if agent.gru_size:
+        raise ForageError(f"{type(agent).__name__} has no memory yet; leave gru_size out, or take dqn.")
 
 
 def of_action(

@@ -8,7 +8,7 @@ with target network Q', minimises the Huber loss (threshold 1) of Q(s_t, a_t) ag
 - `double`: Q'(s, argmax_a Q(s, a)) in place of the maximum (van Hasselt, Guez, Silver, 2015, arXiv 1509.06461).
 - `dueling`: Q(s, a) = V(s) + A(s, a) - mean_b A(s, b) (Wang et al., 2016, arXiv 1511.06581).
 - `n_step`: longer returns, uncorrected for exploration (Hessel et al., 2017, "Rainbow", arXiv 1710.02298).
-- `memory_size`: a GRU, which hears the action before as well, learned from replayed sequences that start from the
+- `gru_size`: a GRU, which hears the action before as well, learned from replayed sequences that start from the
   hidden state stored with them and a burn-in without gradient (Kapturowski et al., 2019, "Recurrent Experience Replay
   in Distributed Reinforcement Learning", R2D2, ICLR; there an LSTM, which hears the reward before too).
 - `bins`: values are histograms, and the loss is the cross-entropy of the one about the target, HL-Gauss, in place of
@@ -62,8 +62,8 @@ class QNetwork(equinox.Module):
         size = self.torso.size
         self.actions = Actions.of(spec.action_space)
         actions = self.actions.outputs
-        self.gru = GRU(keys[1], size, actions, agent.memory_size) if agent.memory_size else None
-        size = agent.memory_size or size
+        self.gru = GRU(keys[1], size, actions, agent.gru_size) if agent.gru_size else None
+        size = agent.gru_size or size
         stream = (size, size) if agent.dueling else (size,)  # each stream has a layer of its own before it ends
         self.advantage = MLP(keys[2], (*stream, actions * numbers), agent.activation, 2**0.5, 1.0)
         self.state_value = MLP(keys[3], (*stream, numbers), agent.activation, 2**0.5, 1.0) if agent.dueling else None
@@ -211,7 +211,7 @@ class DQN(Agent):
     double: bool = equinox.field(static=True, default=True)
     dueling: bool = equinox.field(static=True, default=True)
     n_step: int = equinox.field(static=True, default=5)
-    memory_size: int = equinox.field(static=True, default=0)  # units of the GRU; 0: no memory
+    gru_size: int = equinox.field(static=True, default=0)  # units of the GRU; 0: no memory
     burn_in: int = equinox.field(static=True, default=10)  # steps of each sequence that only warm up the GRU
     unroll: int = equinox.field(static=True, default=20)  # steps of each sequence that are learned from
     bins: int = equinox.field(static=True, default=0)  # bins of values that are histograms; 0: values are numbers
@@ -230,15 +230,15 @@ class DQN(Agent):
                 f"Histograms of values from {self.lowest_value:g} to {self.highest_value:g} are empty; "
                 f"lowest_value must be below highest_value."
             )
-        if self.bins and self.memory_size:
-            raise ForageError("An agent with memory has no histograms of values yet; leave bins or memory_size out.")
+        if self.bins and self.gru_size:
+            raise ForageError("An agent with memory has no histograms of values yet; leave bins or gru_size out.")
         if self.bins and not (type(self).loss is DQN.loss and type(self).values is DQN.values):
             raise ForageError(f"{type(self).__name__} has values of its own kind; leave bins out, or take dqn.")
 
     @property
     def window(self) -> tuple[int, int]:
         """Return the number of burn-in steps of a segment, and the number of steps learned from."""
-        return (self.burn_in, self.unroll) if self.memory_size else (0, 1)
+        return (self.burn_in, self.unroll) if self.gru_size else (0, 1)
 
     @property
     def segment(self) -> int:
@@ -249,10 +249,10 @@ class DQN(Agent):
         check_discrete(name, spec, self.offline)
         Actions.of(spec.action_space)
         input_size(observation_part(spec.observation_space))
-        if (self.recycle_interval or self.count_dormant) and (self.memory_size or self.joint):
+        if (self.recycle_interval or self.count_dormant) and (self.gru_size or self.joint):
             raise ForageError(
                 f"Dormant units are looked for in {name} without memory and with one agent alone; leave out "
-                f"recycle_interval and count_dormant{', or memory_size' if self.memory_size else ', or take dqn'}."
+                f"recycle_interval and count_dormant{', or gru_size' if self.gru_size else ', or take dqn'}."
             )
         least = self.segment * self.num_envs
         if self.learning_starts < least:
@@ -272,9 +272,9 @@ class DQN(Agent):
         return QNetwork(key, spec, self)
 
     def hidden(self, spec: Spec) -> PyTree[Array]:
-        if not self.memory_size:
+        if not self.gru_size:
             return ()
-        return GRUState.nothing(self.memory_size, Actions.of(spec.action_space).outputs)
+        return GRUState.nothing(self.gru_size, Actions.of(spec.action_space).outputs)
 
     def descent(self, learning_rate: Any) -> Optimiser:
         return make_named_optimiser(self.optimiser, learning_rate, self.max_gradient_norm, flat=True)
@@ -296,13 +296,13 @@ class DQN(Agent):
         return state.network.q(features if state.network.gru is None else state.network.gru(hidden, features))
 
     def probabilities(self, state: State, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
-        if self.memory_size:
+        if self.gru_size:
             raise ForageError(f"{type(self).__name__} with memory has no probabilities for an observation by itself.")
         q = state.network(observation)
         return jax.nn.one_hot(best(q, split_mask(observation)[1]), q.shape[-1])
 
     def acted(self, state: State, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
-        return hidden._replace(action=state.network.actions.heard(action)) if self.memory_size else hidden
+        return hidden._replace(action=state.network.actions.heard(action)) if self.gru_size else hidden
 
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -342,7 +342,7 @@ class DQN(Agent):
 
     def surprise(self, error: Float[Array, "time batch"]) -> Float[Array, " batch"]:
         """Return one number for each segment; for sequences the mixture of R2D2, section 2.3."""
-        return 0.9 * error.max(0) + 0.1 * error.mean(0) if self.memory_size else error[0]
+        return 0.9 * error.max(0) + 0.1 * error.mean(0) if self.gru_size else error[0]
 
     def valid(self, experience: Experience) -> Bool[Array, "time batch"]:
         """Return a mask of the steps to learn from."""
@@ -380,7 +380,7 @@ class DQN(Agent):
     ) -> tuple[Float[Array, "time batch"], Float[Array, "time batch"]]:
         """Return Q of the actions taken, and the values after their n-step returns, which end at `last`."""
         start, length = self.window
-        if self.memory_size:
+        if self.gru_size:
             q, online = network.sequence(experience, start)
             _, later = target.sequence(experience, start)
             mask = split_mask(jax.tree.map(lambda x: x[start:], experience.next_observation))[1]

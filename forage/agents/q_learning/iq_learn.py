@@ -53,7 +53,7 @@ class IQLearn(DQN):
     example: ClassVar[str] = "forage train iq-learn CartPole-v1 --demonstrations expert.npz"
     ranges: ClassVar[Ranges] = {"temperature": Range(0, above=True), "strength": Range(0, above=True)}
 
-    usual_behaviour: ClassVar[str] = "own"
+    usual_behaviour: ClassVar[str] = "policy"
     stochastic: ClassVar[bool] = True
 
     demonstrations: str | Demonstrations | None = equinox.field(
@@ -93,10 +93,10 @@ class IQLearn(DQN):
                 "IQ-Learn imitates demonstrations; name a file of them with --demonstrations FILE (forage data record "
                 "writes one)."
             )
-        if self.n_step != 1 or self.double or self.memory_size or self.bins:
+        if self.n_step != 1 or self.double or self.gru_size or self.bins:
             raise ForageError(
                 "IQ-Learn learns numbers from single transitions and takes a soft value of all actions, so leave "
-                "n_step, double, memory_size and bins out."
+                "n_step, double, gru_size and bins out."
             )
 
     def act(

@@ -54,7 +54,7 @@ class PQN(Agent):
 
     on_policy: ClassVar[bool] = True
     usual_behaviour: ClassVar[str] = "epsilon-greedy"
-    memory_size: ClassVar[int] = 0
+    gru_size: ClassVar[int] = 0
 
     learning_rate: float = 2.5e-4
     discount: float = 0.99

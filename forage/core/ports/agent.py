@@ -83,7 +83,7 @@ class Agent(Recurrent, Offline, Grouping, Estimating, Lagging):
     it.
     """
 
-    usual_behaviour: ClassVar[str] = "own"
+    usual_behaviour: ClassVar[str] = "policy"
     """The behaviour it is used with, unless another is named."""
 
     begins_at_random: ClassVar[bool] = True

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from forage.config import packages
+from forage.config.former import FORMER_CLASSES, FORMER_OPTIONS
 from forage.studies.claims import rows
 from forage.studies.claims.provenance import PACKAGES, experiment, is_text
 from forage.studies.claims.rows import folders
@@ -461,7 +462,7 @@ def settings(snapshot: Snapshot, claim: str) -> dict[str, str]:
     """
     if claim in snapshot.claim_rows:
         reach = snapshot.claim_reach(claim)
-        found = follow(snapshot, [*reach.targets, *CLAIM, *BESIDE])
+        found = by_former_names(follow(snapshot, [*reach.targets, *CLAIM, *BESIDE]))
         return found | {preset.name: preset.digest for preset in snapshot.presets if preset.fits(reach.words)}
     file = snapshot.module_of(claim)
     if file is None:
@@ -470,8 +471,18 @@ def settings(snapshot: Snapshot, claim: str) -> dict[str, str]:
     named = (snapshot.named.get(word, "") for word in told)
     read = names_in(snapshot, file, parsed_at(snapshot, file).tree)
     # What the file defines itself is its experiment, which is compared as a whole.
-    found = follow(snapshot, [*(one for one in read if not one.startswith(f"{file}:")), *named, *BESIDE])
+    outside = [one for one in read if not one.startswith(f"{file}:")]
+    found = by_former_names(follow(snapshot, [*outside, *named, *BESIDE]))
     return found | {preset.name: preset.digest for preset in snapshot.presets if preset.fits(told)}
+
+
+def by_former_names(digests: dict[str, str]) -> dict[str, str]:
+    """Return digests by the former names of classes and options, which all versions of a setting share."""
+    found = {}
+    for name, digest in digests.items():
+        owner, dot, option = name.partition(".")
+        found[FORMER_CLASSES.get(owner, owner) + dot + FORMER_OPTIONS.get(option, option)] = digest
+    return found
 
 
 class Preset(NamedTuple):

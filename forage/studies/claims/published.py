@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from forage.config.former import OPTIONS
 from forage.studies.claims import dependencies
 from forage.studies.claims.provenance import experiment, git
 from forage.studies.claims.rows import parse_rows
@@ -338,8 +339,8 @@ def stale(stored: Mapping[str, list[str]], now: Mapping[str, list[str]]) -> list
 def changed_since(result: Mapping[str, Any], now: Mapping[str, str], same: Iterable[Mapping[str, str]]) -> list[str]:
     """Return the settings that have changed since a result, as far as it depends on them.
 
-    `same`: pairs of digests of a setting that mean the same. The default of an agent's field that every arm sets
-    otherwise is none that the result depends on.
+    `same`: pairs of digests of a setting that mean the same; `*.field` is the field of any part. The default of an
+    agent's field that every arm sets otherwise is none that the result depends on.
     """
     code = code_of(result)
     snapshot = dependencies.at_commit(ROOT, code.commit) if code else None
@@ -349,10 +350,16 @@ def changed_since(result: Mapping[str, Any], now: Mapping[str, str], same: Itera
     if claim not in snapshot.claim_rows:
         now = {**settings_of_file(claim), **now}
     pairs = {(one["setting"], one["then"], one["now"]) for one in same}
+
+    def differs(name: str, digest: str) -> bool:
+        """Return whether a setting had another meaning."""
+        names = (name, "*." + name.partition(".")[2])
+        return digest != now.get(name) and not any((one, digest, now.get(name)) in pairs for one in names)
+
     return [
         name
         for name, digest in dependencies.settings(snapshot, claim).items()
-        if digest != now.get(name) and (name, digest, now.get(name)) not in pairs and relies(result, name, digest)
+        if differs(name, digest) and relies(result, name, digest)
     ]
 
 
@@ -367,5 +374,6 @@ def settings_of_file(claim: str) -> dict[str, str]:
 def relies(result: Mapping[str, Any], name: str, digest: str) -> bool:
     """Return whether some arm used a field's default, as far as the result shows."""
     field = name.partition(".")[2]
-    had = [arm["agent"][field] for arm in result["arms"].values() if field and field in arm.get("agent", {})]
+    agents = [arm.get("agent", {}) for arm in result["arms"].values()]
+    had = [agent[one] for agent in agents for one in (field, *OPTIONS.get(field, ())) if field and one in agent]
     return not had or any(dependencies.digest_of(value) == digest for value in had)

@@ -54,7 +54,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from forage.config import packages
+from forage.config import former, packages
 from forage.core.errors import ForageError
 
 SHARED = tuple(f"forage.studies.claims.{module}" for module in ("claim", "played", "prepared", "text"))
@@ -176,7 +176,7 @@ def experiment(table: Mapping[str, Any]) -> str:
     except (KeyError, TypeError, ValueError, AttributeError):
         laptop = table.get("laptop")
     own |= {"arms": list(arms.items()), "baselines": table.get("baselines", others), "laptop": laptop}
-    return json.dumps(own, sort_keys=True, ensure_ascii=False, default=str)
+    return json.dumps(former.with_former(own), sort_keys=True, ensure_ascii=False, default=str)
 
 
 def strings(value: Any) -> Iterator[str]:

@@ -40,7 +40,7 @@ ROWS: dict[str, Row] = {
     "ppo-grid-empty": Row("ppo", "grid:Empty-8x8", 100_000, 0.9, sample=True),
     "ppo-chain": Row("ppo", "tabular:Chain-5", 100_000, 250.0, sample=True),
     "ppo-breakout": Row("ppo", "minatar:Breakout", 100_000, 1.0),
-    "ppo-gru-tmaze": Row("ppo", "memory:TMaze-10", 200_000, 0.8, {"memory_size": 64}),
+    "ppo-gru-tmaze": Row("ppo", "memory:TMaze-10", 200_000, 0.8, {"gru_size": 64}),
     "ppo-cartpole-host": Row("ppo", "gymnasium:CartPole-v1", 40_000, 195.0, seeds=4, episodes=10, sample=True),
     "dqn-cartpole": Row("dqn", "CartPole-v1", 60_000, 195.0, sample=True),
     "dqn-acrobot": Row("dqn", "Acrobot-v1", 50_000, -150.0, sample=True),

@@ -193,7 +193,7 @@ class MaxInfoSAC(SAC):
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
         """Compute SAC's loss less the weighted information of the policy's actions."""
         action, log_probability = actor(observation).from_noise(noise)
-        value = self.climbed(critics, observation, action, key)
+        value = self.policy_value(critics, observation, action, key)
         information = self.information(state.world, rows(state.world, action, observation), action)
         cost = jnp.exp(state.log_temperature) * log_probability - jnp.exp(state.log_information) * information
         loss = weighted_mean(cost - value, counts)

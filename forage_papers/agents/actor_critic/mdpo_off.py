@@ -10,8 +10,8 @@ old one. With t = 1 / alpha the old policy drops out of it and SAC's actor remai
 how SAC is a limit of it. Smaller t keep the policy nearer to its old self; with alpha = 0 values count no entropy.
 
 Equation and numbers are those of the authors' program (mdpo_off/mdpo.py, run_mujoco.py), whose temperature is fixed and
-whose policy climbs the first critic alone; the paper's own pages could not be looked up. The program learns a value of
-states beside two critics, as the first SAC, where target critics stand here, and has a penalty of 1e-3 on means and
+whose policy maximises the first critic alone; the paper's own pages could not be looked up. The program learns a value
+of states beside two critics, as the first SAC, where target critics stand here, and has a penalty of 1e-3 on means and
 log-deviations, which it has from the SAC it was built on and which is left out here.
 """
 
@@ -59,8 +59,8 @@ class MDPOOff(SAC):
     # go further from each old policy; the authors' example
     initial_temperature: float = 0.2  # alpha, weight of the policy's entropy; the authors' example
     learn_temperature: bool = equinox.field(static=True, default=False)  # learn alpha as SAC does; else it stays
-    climb: str = equinox.field(static=True, default="first")  # which of the critics' values the policy climbs: least,
-    # mean or first
+    policy_q: str = equinox.field(static=True, default="first")  # value of the critics that the policy
+    # maximises: min, mean or first
 
     def init(self, key: Key[Array, ""], spec: Spec) -> MDPOState:
         state = super().init(key, spec)
@@ -97,7 +97,7 @@ class MDPOOff(SAC):
         action, log_probability = policy.from_noise(noise)
         before_tanh = policy.mean + jnp.exp(policy.log_std) * noise
         old_log_probability = old.from_noise((before_tanh - old.mean) * jnp.exp(-old.log_std))[1]
-        value = self.climbed(critics, observation, action, key)
+        value = self.policy_value(critics, observation, action, key)
         held_back = (log_probability - old_log_probability) / self.step_size
         entropy = jnp.exp(state.log_temperature) * old_log_probability
         loss = weighted_mean(held_back + entropy - value, counts)

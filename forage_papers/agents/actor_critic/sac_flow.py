@@ -338,7 +338,7 @@ class SACFlow(SAC):
     ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
         """Compute SAC's actor loss by rollouts, plus `cloning` times the distance to the data. `noise`: `Draws`."""
         action, log_density = actor(observation).from_noise(noise.noise)
-        value = self.climbed(critics, observation, action, key)
+        value = self.policy_value(critics, observation, action, key)
         distance = jnp.mean((action - noise.done) ** 2, axis=-1)
         each = jnp.exp(state.log_temperature) * log_density - value + self.cloning * distance
         loss = weighted_mean(each, counts)

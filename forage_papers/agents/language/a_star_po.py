@@ -25,8 +25,8 @@ class AStarPO(GRPO):
 
     V does not depend on the policy, so it is estimated once for each prompt: beforehand, where prompts are a list, as
     the authors do; here, where each prompt is a new one, from the first `value_answers` answers of its group, which the
-    first policy writes (behaviour `first-policy`) and which are not learned from. The others are the policy's own: one
-    to a prompt. Rewards are 0 or 1; what the first policy never solves has V = 0.
+    first policy writes (behaviour `reference-policy`) and which are not learned from. The others are the policy's own:
+    one to a prompt. Rewards are 0 or 1; what the first policy never solves has V = 0.
 
     Brantley, Chen, Gao, Lee, Sun, Zhan, Zhang (2025), "Accelerating RL for LLM Reasoning with Optimal Advantage
     Regression", arXiv 2505.20686, as in the authors' `scripts/apo_gsm8k.sh` (ZhaolinGao/A-PO): temperatures 0.5 and
@@ -36,7 +36,7 @@ class AStarPO(GRPO):
     example: ClassVar[str] = "forage train a-star-po text:addition --env.level 2"
     corrects_sampler: ClassVar[bool] = False
     replays: ClassVar[bool] = False
-    usual_behaviour: ClassVar[str] = "first-policy"
+    usual_behaviour: ClassVar[str] = "reference-policy"
     ranges: ClassVar[Ranges] = {
         **GRPO.ranges,
         "value_temperature": Range(0, above=True),

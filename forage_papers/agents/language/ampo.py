@@ -51,9 +51,9 @@ class AMPO(GRPO):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        if self.charged != "loss":
+        if self.kl_placement != "loss":
             raise ForageError(
-                "A divergence of AMPO counts in the loss, as teachers' answers have none; leave out charged."
+                "A divergence of AMPO counts in the loss, as teachers' answers have none; leave out kl_placement."
             )
 
     def likelihood(

@@ -50,8 +50,10 @@ class RLPlus(GRPO):
                 f"RL-PLUS learns from the solution of a problem, and {spec.name} has {self.rollout_length} turns; use "
                 f"sft there."
             )
-        if self.aggregation == "constant" or self.charged != "loss":
-            raise ForageError("RL-PLUS takes means of losses; use the aggregation token-mean, and leave out charged.")
+        if self.aggregation == "constant" or self.kl_placement != "loss":
+            raise ForageError(
+                "RL-PLUS takes means of losses; use the aggregation token-mean, and leave out kl_placement."
+            )
         rows = self.num_envs // self.group_size * (self.group_size + 1)
         if rows % self.minibatches:
             raise ForageError(

@@ -47,8 +47,10 @@ class ROVER(GRPO):
         super().check(spec)
         if any(limit is not None for limit in (self.top_k, self.top_p, self.min_p)):
             raise ForageError("ROVER takes means over the whole vocabulary; leave out top_k, top_p and min_p.")
-        if self.loss != "clip" or any(bound is not None for bound in (self.low, self.high, self.ceiling)):
-            raise ForageError("ROVER has a loss of its own, without a clip; leave out loss, low, high and ceiling.")
+        if self.loss != "clip" or any(bound is not None for bound in (self.clip_low, self.clip_high, self.ratio_cap)):
+            raise ForageError(
+                "ROVER has a loss of its own, without a clip; leave out loss, clip_low, clip_high and ratio_cap."
+            )
         if self.aggregation == "constant":
             raise ForageError("ROVER takes means; use the aggregation token-mean or sequence-mean.")
 

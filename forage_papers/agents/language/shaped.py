@@ -40,8 +40,8 @@ class GRPOLambda(GRPO):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        if self.margin:
-            raise ForageError("GRPO-lambda has a price of length of its own; leave out margin.")
+        if self.overlong_buffer:
+            raise ForageError("GRPO-lambda has a price of length of its own; leave out overlong_buffer.")
 
     def rewarded(self, batch: Batch, rows: Rows) -> Float[Array, " env"]:
         length = rows.wrote.sum(1).reshape(self.rollout_length, -1).sum(0)
@@ -108,7 +108,7 @@ class BAPO(GRPO):
     top: float = equinox.field(static=True, default=1.2)  # upper bound of the ratio at first
     last_top: float = equinox.field(static=True, default=2.0)  # upper bound of the ratio at most
     step: float = equinox.field(static=True, default=0.05)  # how far a bound moves at a time
-    ceiling: float | None = 3.0
+    ratio_cap: float | None = 3.0
     group_size: int = equinox.field(static=True, default=16)
     aggregation: str = equinox.field(static=True, default="token-mean")
     epochs: int = equinox.field(static=True, default=2)
@@ -116,7 +116,7 @@ class BAPO(GRPO):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        if self.loss != "clip" or self.low is not None or self.high is not None:
+        if self.loss != "clip" or self.clip_low is not None or self.clip_high is not None:
             raise ForageError("BAPO moves the bounds of the loss clip by itself; leave out the loss, low and high.")
         if self.floor > self.last_floor or self.top > self.last_top:
             raise ForageError("BAPO's bounds rise: last_floor is no less than floor, and last_top no less than top.")
@@ -156,12 +156,12 @@ class LpReg(GRPO):
     least: float = 0.01  # share of the bad tokens, those of least probability, that may be shielded
     noise: float = 0.02  # tokens with less than this share of the most probable one's probability are noise
     pull: float = 1.0  # weight of the pull towards the proxy
-    low: float | None = 1.0
-    high: float | None = 9.0
+    clip_low: float | None = 1.0
+    clip_high: float | None = 9.0
     aggregation: str = equinox.field(static=True, default="token-mean")
 
     def check(self, spec: Spec) -> None:
-        if self.loss != "clip" or self.ceiling is not None or self.low is None or self.high is None:
+        if self.loss != "clip" or self.ratio_cap is not None or self.clip_low is None or self.clip_high is None:
             raise ForageError("Lp-Reg has a loss of its own with the bounds low and high; leave out loss and ceiling.")
         super().check(spec)
         if self.aggregation == "constant":
@@ -179,7 +179,7 @@ class LpReg(GRPO):
 
     def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
         now, old, _, mask = scores
-        low, high = self.low, self.high
+        low, high = self.clip_low, self.clip_high
         assert low is not None and high is not None
         loss = low_probability_loss(
             now, old, lesson.advantage, mask, lesson.more, low=low, high=high, share=self.least, scale=self.pull

@@ -62,9 +62,9 @@ class PPOImitation(PPO):
                 "This PPO imitates demonstrations; name a file of them with --demonstrations FILE (forage data record "
                 "writes one), or use ppo."
             )
-        if self.memory_size:
+        if self.gru_size:
             raise ForageError(
-                "This PPO imitates single transitions, which say nothing to a memory; leave memory_size out."
+                "This PPO imitates single transitions, which say nothing to a memory; leave gru_size out."
             )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> PPOImitationState:  # type: ignore[override]

@@ -62,9 +62,9 @@ class ResidualPPO(PPO):
         check_bounded("ResidualPPO", spec)
         if self.base is None:
             raise ForageError("ResidualPPO corrects another policy; name the run of one with --base RUN.")
-        if self.memory_size or self.central_critic or self.bang_bang:
+        if self.gru_size or self.central_critic or self.bang_bang:
             raise ForageError(
-                "ResidualPPO adds small numbers to single actions by what is seen then; leave memory_size, "
+                "ResidualPPO adds small numbers to single actions by what is seen then; leave gru_size, "
                 "central_critic and bang_bang out."
             )
         self.frozen.check("ResidualPPO", spec)

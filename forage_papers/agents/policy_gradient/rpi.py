@@ -7,7 +7,7 @@ k = argmax_k m_k(s), the baseline (equation 12) is
 
     f(s) = m_k(s)    where d_k(s) <= confidence,  else m_{K+1}(s)
 
-and the policy climbs PPO's clipped loss with advantages from it (equation 11, robust policy gradient),
+and the policy maximises PPO's clipped loss with advantages from it (equation 11, robust policy gradient),
 
     A_t = sum_i (discount gae_lambda)^i delta_{t+i},    delta_t = r_t + discount f(s_{t+1}) - f(s_t)
 
@@ -134,9 +134,9 @@ class RPI(PPO):
                     f"state), not a {type(one).__name__}."
                 )
             one.check("RPI", spec, "oracle")
-        if self.memory_size or self.central_critic or self.bonus_head:
+        if self.gru_size or self.central_critic or self.bonus_head:
             raise ForageError(
-                "RPI values single observations, by one reward; leave memory_size, central_critic and bonus_head out."
+                "RPI values single observations, by one reward; leave gru_size, central_critic and bonus_head out."
             )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> RPIState:  # type: ignore[override]

@@ -48,9 +48,9 @@ class IteratedDQN(DQN):
     double: bool = equinox.field(static=True, default=False)
 
     def __check_init__(self):
-        if self.double or self.memory_size:
+        if self.double or self.gru_size:
             raise ForageError(
-                "A chain of values has no double targets and no memory; leave double and memory_size out, or take dqn."
+                "A chain of values has no double targets and no memory; leave double and gru_size out, or take dqn."
             )
 
     def check(self, spec: Spec) -> None:

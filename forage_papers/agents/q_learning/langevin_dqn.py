@@ -62,7 +62,7 @@ class LangevinDQN(DQN):
     example: ClassVar[str] = "forage train langevin-dqn DeepSea-10 --steps 40k"
     ranges: ClassVar[Ranges] = {"bias_factor": Range(0), "inverse_temperature": Range(0, above=True)}
 
-    usual_behaviour: ClassVar[str] = "own"
+    usual_behaviour: ClassVar[str] = "policy"
 
     learning_rate: float = 1e-3
     final_learning_rate: float = 1.0  # reached linearly at the end of the run, as a share of learning_rate

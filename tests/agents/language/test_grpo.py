@@ -152,15 +152,15 @@ def test_a_right_answer_becomes_likelier_and_a_wrong_one_less_likely(loss):
     change = (agent.scored(after.network, state, rows)[0] - agent.scored(state.network, state, rows)[0]) * rows.wrote
     change = np.asarray(change.sum(1))
     assert change[0] > 0 > change[1:4].mean()
-    assert metrics["alike"] == 0.5
+    assert metrics["zero_variance"] == 0.5
 
 
 @pytest.mark.parametrize("aggregation", gated(AGGREGATIONS, ["constant"]))
 def test_a_group_of_one_reward_teaches_nothing(aggregation):
-    agent, state, batch = collected(setup_of(aggregation=aggregation, alike="drop"), reward=np.ones(8))
+    agent, state, batch = collected(setup_of(aggregation=aggregation, zero_variance_groups="drop"), reward=np.ones(8))
     after, metrics, _ = learned(agent, state, batch)
     assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), after.network, state.network))
-    assert metrics["alike"] == 1
+    assert metrics["zero_variance"] == 1
 
 
 def test_nothing_flows_through_tokens_that_others_wrote():
@@ -220,7 +220,7 @@ def test_adapters_learn_alone():
     [
         ({"advantage": "grop"}, "grpo"),
         ({"loss": "klip"}, "clip"),
-        ({"loss": "gspo", "ceiling": 2.0}, "gspo has no ceiling"),
+        ({"loss": "gspo", "ratio_cap": 2.0}, "gspo has no ratio_cap"),
         ({"num_envs": 10}, "12"),
         ({"minibatches": 3}, "equal parts"),
         ({"advantage": "pass@k", "best_of": 9}, "2 to 4"),

@@ -50,7 +50,7 @@ def test_references_are_written_and_become_likelier():
 def test_the_better_answer_gains_on_the_worse(preference):
     agent, state, batch = collected(setup_of("online-dpo", preference=preference), reward=[0, 0, 1, 0, 1, 1, 1, 1])
     after, metrics, _ = learned(agent, state, batch)
-    assert metrics["alike"] == 0.5
+    assert metrics["zero_variance"] == 0.5
     rows = agent.rows(batch)
     change = (agent.scored(after.network, state, rows)[0] - agent.scored(state.network, state, rows)[0]) * rows.wrote
     change = np.asarray(change.sum(1))
@@ -62,7 +62,7 @@ def test_the_better_answer_gains_on_the_worse(preference):
 def test_the_first_loss_of_dpo_is_that_of_a_coin():
     agent, state, batch = collected(setup_of("online-dpo"), reward=[0, 0, 1, 0, 1, 1, 1, 0])
     metrics = learned(agent, state, batch)[1]
-    assert np.isclose(metrics["preference_loss"], np.log(2), atol=1e-5) and metrics["alike"] == 0
+    assert np.isclose(metrics["preference_loss"], np.log(2), atol=1e-5) and metrics["zero_variance"] == 0
 
 
 def test_the_bonus_for_exploring_is_of_the_first_policy_s_answer():

@@ -6,7 +6,7 @@ import pytest
 from test_grpo import model
 from tiers import gated
 
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.config.setup import make_setup
 from forage.core import prng
 from forage.core.errors import ForageError
@@ -30,8 +30,8 @@ TURNS = {
         SelfImitation(size=8, **GROUP),
     ),
     "shorter, adaptive-temperature, successes": lambda: (Shorter(**GROUP), AdaptiveTemperature(), Successes(**GROUP)),
-    "text-curiosity": lambda: (TextCuriosity(), Own(), LastRollout()),
-    "representation, successes": lambda: (Representation(model=model(1), **GROUP), Own(), Successes(**GROUP)),
+    "text-curiosity": lambda: (TextCuriosity(), AgentPolicy(), LastRollout()),
+    "representation, successes": lambda: (Representation(model=model(1), **GROUP), AgentPolicy(), Successes(**GROUP)),
 }
 
 

@@ -11,9 +11,9 @@ from test_grpo import CLOCK, collected, learned, model
 from tiers import gated
 
 from forage.agents.language.base import Aux, LanguageState, Rows
-from forage.agents.language.charge import by_token, still_to_come
 from forage.agents.language.distill import Distill
 from forage.agents.language.grpo import GRPO, Lesson
+from forage.agents.language.kl_penalty import penalty_to_go, token_advantages
 from forage.agents.language.raft import RAFT
 from forage.agents.settings import DAPO, SETTINGS
 from forage.config.registry import from_config, part_class, to_config
@@ -68,12 +68,12 @@ def test_the_price_of_a_divergence_by_hand():
     # Two turns of one conversation, two tokens each; the last one of the first turn was not written.
     old, first = jnp.array([[1.0, 9.0], [2.0, 4.0]]), jnp.array([[0.5, 0.0], [1.0, 1.0]])
     wrote = jnp.array([[True, False], [True, True]])
-    price = still_to_come(old, first, wrote, turns=2)
+    price = penalty_to_go(old, first, wrote, turns=2)
     assert price.tolist() == [[4.5, 4.0], [4.0, 3.0]]
     reward, baseline = jnp.array([1.0, 1.0]), jnp.array([0.5, 0.5])
-    assert by_token("none", reward, 0.5 * price, baseline, wrote).tolist() == [[-1.25, 0], [-1.0, -0.5]]
-    assert by_token("remax", reward, 0.5 * price, baseline, wrote).tolist() == [[-1.75, 0], [-1.5, -1.0]]
-    whole = by_token("reinforce++", reward, 0.5 * price, baseline, wrote)
+    assert token_advantages("none", reward, 0.5 * price, baseline, wrote).tolist() == [[-1.25, 0], [-1.0, -0.5]]
+    assert token_advantages("remax", reward, 0.5 * price, baseline, wrote).tolist() == [[-1.75, 0], [-1.5, -1.0]]
+    whole = token_advantages("reinforce++", reward, 0.5 * price, baseline, wrote)
     written = np.array([-1.25, -1.0, -0.5])
     assert np.allclose(whole[wrote], (written - written.mean()) / written.std(ddof=1), atol=1e-6)
 
@@ -175,11 +175,11 @@ def test_dapo_pays_less_for_long_answers_that_are_right():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("charged", ["answer", "token"])
-def test_a_divergence_in_the_reward_costs_nothing_at_first(charged):
+@pytest.mark.parametrize("placement", ["reward-sequence", "reward-token"])
+def test_a_divergence_in_the_reward_costs_nothing_at_first(placement):
     """Rewards are unchanged under the first policy; once it has moved, likelier tokens cost their answers reward."""
-    advantage = {"answer": "dr-grpo", "token": "none"}[charged]
-    setup = setup_of("grpo", divergence=0.5, charged=charged, advantage=advantage)
+    advantage = {"reward-sequence": "dr-grpo", "reward-token": "none"}[placement]
+    setup = setup_of("grpo", divergence=0.5, kl_placement=placement, advantage=advantage)
     agent, state, batch = collected(setup, reward=REWARD)
     grouped = jnp.array(REWARD, jnp.float32).reshape(2, 4)
     lesson = agent.credited(batch, agent.prepared(state, agent.gathered(batch)), grouped)
@@ -223,14 +223,14 @@ def test_the_first_policy_writes_the_first_answers():
     assert (np.asarray(decision.action)[:, 0] > 0).all()
 
 
-@pytest.mark.parametrize(("name", "needs"), [("remax", "greedy-first"), ("a-star-po", "first-policy")])
+@pytest.mark.parametrize(("name", "needs"), [("remax", "greedy-first-sample"), ("a-star-po", "reference-policy")])
 def test_an_agent_says_which_behaviour_it_needs(name, needs):
     options = {"model": model()} | SMALL | ({"value_answers": 2} if name == "a-star-po" else {})
     with pytest.raises(ForageError, match=f"use --behaviour {needs}"):
-        make_setup(name, "text:addition", agent_options=options, behaviour="own", steps=64, seeds=[0])
+        make_setup(name, "text:addition", agent_options=options, behaviour="policy", steps=64, seeds=[0])
 
 
-@pytest.mark.parametrize("name", gated(["greedy-first", "first-policy", "worked"], ["greedy-first"]))
+@pytest.mark.parametrize("name", gated(["greedy-first-sample", "reference-policy", "worked"], ["greedy-first-sample"]))
 def test_behaviours_of_text_say_what_they_need(name):
     with pytest.raises(ForageError, match="text"):
         make_setup("ppo", "CartPole-v1", behaviour=name, steps=64, seeds=[0]).learner().check()
@@ -280,8 +280,8 @@ def test_every_rule_learns_from_several_steps(name):
 @pytest.mark.parametrize(
     ("name", "options", "says"),
     [
-        ("rloo", {"charged": "token"}, "by answer"),
-        ("grpo", {"charged": "lesson"}, "loss, answer, token"),
+        ("rloo", {"kl_placement": "reward-token"}, "reward-sequence"),
+        ("grpo", {"kl_placement": "rewards"}, "loss, reward-sequence, reward-token"),
         ("entropy-shaped", {"loss": "gmpo"}, "gmpo"),
         ("bapo", {"floor": 0.99}, "no less than floor"),
         ("lp-reg", {"loss": "cispo"}, "leave out loss"),

@@ -218,8 +218,8 @@ def test_agents_say_how_probable_their_actions_are(agent):
 
 def test_agents_that_cannot_say():
     for agent, name, words in (
-        (PPO(memory_size=4), "CartPole-v1", "PPO with memory"),
-        (DQN(memory_size=4), "CartPole-v1", "DQN with memory"),
+        (PPO(gru_size=4), "CartPole-v1", "PPO with memory"),
+        (DQN(gru_size=4), "CartPole-v1", "DQN with memory"),
         (SAC(), "Pendulum-v1", "SAC cannot say"),
     ):
         spec = spec_of(make(name), name)

@@ -71,7 +71,7 @@ def test_edits_climb_what_was_done_and_targets_count_no_entropy():
     state = at_once(lambda: AGENT.init(jax.random.key(0), SPEC))
     slope = linear_critics(state.critics, jnp.array([1.0, 3.0]), 3)
     shown = {"observation": jnp.zeros((1, 3)), "base": jnp.array([[0.5, 0.0]])}
-    np.testing.assert_allclose(compute(AGENT.climbed, slope, shown, jnp.array([[0.4, 0.0]])), [2 * 0.6], rtol=1e-5)
+    np.testing.assert_allclose(compute(AGENT.policy_value, slope, shown, jnp.array([[0.4, 0.0]])), [2 * 0.6], rtol=1e-5)
     flat = jax.tree.map(jnp.zeros_like, slope)
     flat = equinox.tree_at(lambda c: c.body.layers[-1].bias, flat, jnp.array([[5.0], [6.0]]))
     keys = AGENT.critic_keys(jax.random.key(0))

@@ -152,7 +152,7 @@ def test_the_loss_off_policy_by_the_formula(off):
 def test_its_limit_is_sac(off):
     """With t = 1 / alpha the old policy drops out, and loss and gradient are SAC's."""
     state, observation, noise = off
-    sac = SAC(hidden_sizes=(4,), climb="first")
+    sac = SAC(hidden_sizes=(4,), policy_q="first")
 
     def both(agent):
         one = lambda actor: agent.actor_loss(actor, state.critics, state, observation, noise)[0]  # noqa: E731

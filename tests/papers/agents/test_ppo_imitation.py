@@ -70,5 +70,5 @@ def test_resumed_is_as_if_never_stopped(environment, tmp_path):
 def test_what_is_refused():
     with pytest.raises(ForageError, match="name a file of them with --demonstrations FILE"):
         PPOImitation(**SIZES).check(SPEC)
-    with pytest.raises(ForageError, match="leave memory_size out"):
-        PPOImitation(**SIZES, memory_size=4, demonstrations="demos.npz").check(SPEC)
+    with pytest.raises(ForageError, match="leave gru_size out"):
+        PPOImitation(**SIZES, gru_size=4, demonstrations="demos.npz").check(SPEC)

@@ -44,5 +44,5 @@ def test_learning_finds_the_correction_that_acting_drew():
 def test_what_is_refused():
     with pytest.raises(ForageError, match="name the run of one with --base RUN"):
         ResidualPPO(**SIZES).check(SPEC)
-    with pytest.raises(ForageError, match="leave memory_size"):
-        ResidualPPO(**SIZES, memory_size=4, base=lambda observation: jnp.asarray(BOX)).check(SPEC)
+    with pytest.raises(ForageError, match="leave gru_size"):
+        ResidualPPO(**SIZES, gru_size=4, base=lambda observation: jnp.asarray(BOX)).check(SPEC)

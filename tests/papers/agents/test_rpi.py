@@ -10,7 +10,7 @@ import small
 from fine_tuning_helpers import SPEC, constant
 from small import compute
 
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.config.saved import load_policy
 from forage.config.setup import make_setup
 from forage.core.types import AGENT, GONE, GUIDE, Batch, Clock, Experience, ForageError
@@ -171,8 +171,8 @@ def test_what_is_refused():
     refused("name the runs of some with --oracles RUN,RUN, or use ppo")
     refused("The oracle of RPI does not return", oracles=(lambda observation: observation,))
     refused("a pair .agent, its state., not a int", oracles=(3,))
-    refused("leave memory_size", oracles=(right,), memory_size=4)
+    refused("leave gru_size", oracles=(right,), gru_size=4)
     with pytest.raises(ForageError, match="use --behaviour raps"):
-        make_setup("rpi", "Pendulum-v1", seeds=1, agent_options={"oracles": (right,)}, behaviour=Own())
+        make_setup("rpi", "Pendulum-v1", seeds=1, agent_options={"oracles": (right,)}, behaviour=AgentPolicy())
     with pytest.raises(ForageError, match="holds no trained agent"):
         make_setup("rpi", "Pendulum-v1", seeds=1, agent_options={"oracles": ("nowhere",)})

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage.behaviours.own import Own
+from forage.behaviours.policy import AgentPolicy
 from forage.core.ports import Environment, RolloutReport, RolloutStates
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
@@ -155,7 +155,7 @@ def test_starts_are_where_few_have_been():
     """In the loop: random actions rarely get deep into the sea, so starts are further out than the kept states."""
     environment = DeepSea(12)
     agent = PPO(num_envs=8, rollout_length=48, epochs=1, minibatches=1, hidden_sizes=(8,), learning_rate=0.0)
-    learner = Learner(agent, Own(), EnvironmentReward(), LastRollout(), spec_of(environment))
+    learner = Learner(agent, AgentPolicy(), EnvironmentReward(), LastRollout(), spec_of(environment))
     starts = LatentGoExplore(capacity=256, probability=1.0, every=48, batch_size=16, hidden_sizes=(16,))
     loop = DeviceLoop(learner, environment, Same(), starts)
     loop.check()

@@ -54,7 +54,7 @@ class ReBRAC(TD3BC):
     batch_size: int = equinox.field(static=True, default=1024)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256, 256))
     critic_norm: str = equinox.field(static=True, default="layer")
-    climb: str = equinox.field(static=True, default="least")
+    policy_q: str = equinox.field(static=True, default="min")
     normalise_observation: bool = equinox.field(static=True, default=False)  # observations are standardised by the data
     # set's mean and deviation; the authors' program can, and does not
 

@@ -1,4 +1,4 @@
-"""TD3 with a term of behaviour cloning: a policy that climbs the critics and stays near the data.
+"""TD3 with a term of behaviour cloning: a policy that maximises the critics and stays near the data.
 
 Fujimoto, Gu (2021), "A Minimalist Approach to Offline Reinforcement Learning", arXiv 2106.06860. The critics learn as
 in TD3; every `policy_delay`-th update also takes a step of the policy down
@@ -32,7 +32,7 @@ LEAST_DEVIATION = 1e-3  # added to deviations, as in the authors' program
 
 
 class TD3BC(TD3):
-    """TD3 that imitates as it climbs (Fujimoto and Gu, 2021, arXiv 2106.06860), from a data set."""
+    """TD3 that imitates as it maximises (Fujimoto and Gu, 2021, arXiv 2106.06860), from a data set."""
 
     example: ClassVar[str] = "forage train td3-bc Pendulum-v1 --data mixed.npz"
     ranges: ClassVar[Ranges] = {"alpha": Range(0)}
@@ -60,7 +60,7 @@ class TD3BC(TD3):
         """Compute the loss above: the value relative to its size, and the squared distance from the action taken."""
         assert action is not None
         own = actor(observation)
-        value = self.climbed(critics, observation, own)
+        value = self.policy_value(critics, observation, own)
         size = jax.lax.stop_gradient(weighted_mean(jnp.abs(value), counts))
         distance = weighted_mean(self.distance(own, action), counts)
         return distance - self.alpha * weighted_mean(value, counts) / jnp.maximum(size, 1e-8)

@@ -108,7 +108,7 @@ class RecurrentValue(ActionValue):
 class Recurrent(ActorCritic):
     """Actor and critics that remember their episode."""
 
-    ranges: ClassVar[Ranges] = {"memory_size": Range(1), "memory_layers": Range(1)}
+    ranges: ClassVar[Ranges] = {"lstm_size": Range(1), "lstm_layers": Range(1)}
 
     usual_memory: ClassVar[str] = "episodes"
     normalises: ClassVar[bool] = False
@@ -116,8 +116,8 @@ class Recurrent(ActorCritic):
 
     batch_size: int = equinox.field(static=True, default=10)
     learning_starts: int = equinox.field(static=True, default=10_000)
-    memory_size: int = equinox.field(static=True, default=256)  # units of each layer of the LSTMs
-    memory_layers: int = equinox.field(static=True, default=2)  # layers of the LSTMs
+    lstm_size: int = equinox.field(static=True, default=256)  # units of each layer of the LSTMs
+    lstm_layers: int = equinox.field(static=True, default=2)  # layers of the LSTMs
     unroll: int = equinox.field(static=True, default=200)  # steps of each history that is learned from; longer episodes
     # are cut into pieces
 
@@ -135,15 +135,15 @@ class Recurrent(ActorCritic):
             )
 
     def hidden(self, spec: Spec) -> Float[Array, "layers 2 size"]:
-        return jnp.zeros((self.memory_layers, 2, self.memory_size))
+        return jnp.zeros((self.lstm_layers, 2, self.lstm_size))
 
     def summaries(self, spec: Spec) -> Spec:
         """Return the spec of an environment with summaries as its observations."""
-        space = spaces.Box(-math.inf, math.inf, (self.memory_size,), np.float32)
+        space = spaces.Box(-math.inf, math.inf, (self.lstm_size,), np.float32)
         return dataclasses.replace(spec, observation_space=space)
 
     def summary(self, key: Key[Array, ""], spec: Spec) -> Summary:
-        return Summary(key, spec, NetworkConfig.of(self), self.memory_size, self.memory_layers)
+        return Summary(key, spec, NetworkConfig.of(self), self.lstm_size, self.lstm_layers)
 
     def make_critic(
         self,

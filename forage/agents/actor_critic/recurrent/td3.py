@@ -30,7 +30,7 @@ class RecurrentTD3(Recurrent, TD3):
 
     # What TD3 has otherwise than other agents with critics, said again, as `Recurrent` comes before it.
     policy_delay: int = equinox.field(static=True, default=2)  # critic updates for each update of policy and targets
-    climb: str = equinox.field(static=True, default="first")
+    policy_q: str = equinox.field(static=True, default="first")
 
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]

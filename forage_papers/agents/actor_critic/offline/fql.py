@@ -1,4 +1,4 @@
-"""Flow Q-learning: a flow imitates the data, and a policy of one step that stays near it climbs the critics.
+"""Flow Q-learning: a flow imitates the data, and a policy of one step that stays near it maximises the critics.
 
 Park, Li, Levine (2025), "Flow Q-Learning", arXiv 2502.02538. Three kinds of networks learn together; a policy draws its
 action as mu(s, z), z standard normal. Each update takes one step of Adam down
@@ -95,14 +95,14 @@ class FQL(ActorCritic):
     flow_steps: int = equinox.field(
         static=True, default=10
     )  # Euler steps from noise to an action of the flow, as there
-    normalise_value: bool = equinox.field(static=True, default=False)  # values that the policy climbs are divided by
+    normalise_value: bool = equinox.field(static=True, default=False)  # values that the policy maximises are divided by
     # their mean size, so that alpha means the same for all rewards
     target_value: str = equinox.field(static=True, default="mean")  # what targets make of the critics' values: mean or
     # least; the authors take least where values grow too large
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(512, 512, 512, 512))  # layers of each network,
     # as in the authors' program
     activation: str | Callable[[Any], Any] = equinox.field(static=True, default="gelu")
-    climb: str = equinox.field(static=True, default="mean")
+    policy_q: str = equinox.field(static=True, default="mean")
     critic_norm: str = equinox.field(static=True, default="layer")
 
     def __check_init__(self):
@@ -229,6 +229,6 @@ class FQL(ActorCritic):
         """Compute the policy's loss above. `imitated`: the flow's actions from the same noise."""
         action = actor.outputs(observation, noise)
         distance = weighted_mean(jnp.mean((action - imitated) ** 2, axis=-1), counts)
-        value = self.climbed(critics, observation, jnp.clip(action, -1.0, 1.0), keys.climbed)
+        value = self.policy_value(critics, observation, jnp.clip(action, -1.0, 1.0), keys.policy_q)
         size = jax.lax.stop_gradient(weighted_mean(jnp.abs(value), counts)) if self.normalise_value else 1.0
         return self.alpha * distance - weighted_mean(value, counts) / jnp.maximum(size, 1e-8)

@@ -6,7 +6,7 @@ else is learned, what a random network f makes of them:
 
     p(s, a) = |g(s, a) - f(s, a)|^2 / deviation of that error while g was taught
 
-Then soft actor-critic learns with p as a price, both where critics look ahead and where the policy climbs them:
+Then soft actor-critic learns with p as a price, both where critics look ahead and where the policy maximises them:
 
     critics   sum_i (Q_i(s, a) - r - discount (1 - terminated) V)^2 / 2
               V = min_j Q'_j(s', a') - alpha log pi(a'|s') - penalty p(s', a')

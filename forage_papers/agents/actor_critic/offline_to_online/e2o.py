@@ -8,8 +8,8 @@ arXiv 2306.06871 (its first version is called E2O). Offline, the least value of 
               T = mean over all pairs i < j of min(Q'_i, Q'_j)(s', a')                         (WeightedMinPair)
     acting    of `candidates` actions drawn from pi(.|s), the one of the largest mean_i Q_i + optimism std_i Q_i
 
-and the policy climbs mean_i Q_i. The least of ten would be too careful online, their mean unstable; of the targets that
-they compare the pairs' is their choice. Exploration is as in SUNRISE (Lee, Laskin, Srinivas, Abbeel, 2020, arXiv
+and the policy maximises mean_i Q_i. The least of ten would be too careful online, their mean unstable; of the targets
+that they compare the pairs' is their choice. Exploration is as in SUNRISE (Lee, Laskin, Srinivas, Abbeel, 2020, arXiv
 2007.04938). The names of target and exploration are from others' accounts of the paper. Its text with numbers, and
 whether it also weights Bellman errors as SUNRISE does, could not be looked up: `candidates` and `optimism` (lambda in
 SUNRISE) are choices made here.
@@ -47,7 +47,7 @@ class E2O(SAC):
     stochastic: ClassVar[bool] = False
 
     critics: int = equinox.field(static=True, default=10)
-    climb: str = equinox.field(static=True, default="mean")
+    policy_q: str = equinox.field(static=True, default="mean")
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256, 256))
     candidates: int = equinox.field(static=True, default=10)  # actions drawn from the policy, of which the most
     # promising is taken; more explore further

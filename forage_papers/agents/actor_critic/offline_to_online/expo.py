@@ -1,4 +1,4 @@
-"""Expressive policy optimisation: a flow that imitates, small edits that climb the critics, and the best of both.
+"""Expressive policy optimisation: a flow that imitates, small edits that maximise the critics, and the best of both.
 
 Dong, Li, Sadigh, Finn (2025), "EXPO: Stable Reinforcement Learning with Expressive Policies", arXiv 2507.07986. A base
 policy learns by imitation alone, so no gradient of a value runs through its many steps, and a Gaussian edit policy
@@ -117,7 +117,7 @@ class EXPO(SAC):
 
     critics: int = equinox.field(static=True, default=10)
     target_subset: int = equinox.field(static=True, default=2)
-    climb: str = equinox.field(static=True, default="mean")
+    policy_q: str = equinox.field(static=True, default="mean")
     critic_norm: str = equinox.field(static=True, default="layer")
     target_entropy: float = -0.5
     backup_entropy: bool = equinox.field(static=True, default=False)  # no effect: targets count no entropy, as the
@@ -126,7 +126,7 @@ class EXPO(SAC):
     policy_delay: int = equinox.field(static=True, default=20)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256, 256))
     candidates: int = equinox.field(static=True, default=8)  # actions drawn from the base, of which the best is taken;
-    # more climb further; the authors' for manipulation
+    # more edit further; the authors' for manipulation
     edited: int = equinox.field(static=True, default=8)  # how many of them are edited as well, the authors'
     edit_scale: float = 0.05  # largest edit, in the unit box; larger leaves what is imitated further behind; the
     # authors' for manipulation
@@ -267,7 +267,7 @@ class EXPO(SAC):
         acting = blend(base, state.target_base, self.base_polyak)
         return state._replace(base=base, base_optimiser=optimiser, target_base=acting), loss
 
-    def climbed(
+    def policy_value(
         self,
         critics: ActionValue,
         observation: PyTree[Array],
@@ -276,4 +276,4 @@ class EXPO(SAC):
     ) -> Float[Array, " batch"]:
         """Compute the value that edits maximise; `action` is the edit of the action taken."""
         edited = self.corrected(observation["base"], action)
-        return super().climbed(critics, observation["observation"], edited, key)
+        return super().policy_value(critics, observation["observation"], edited, key)

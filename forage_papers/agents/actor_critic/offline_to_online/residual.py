@@ -7,7 +7,7 @@ learns sees the observation and what the base would do, b(s), and corrects that:
     a = clip(b(s) + residual_scale pi(s, b(s)), -1, 1)
 
 Critics learn about executed actions, from the agent's own transitions and from demonstrations alike (`--memory mixed`),
-and the policy climbs them through that sum:
+and the policy maximises them through that sum:
 
     critics   sum_i (Q_i(s, a) - r - discount (1 - terminated) min over some of Q'_j(s', a'))^2 / 2,
               a' = clip(b(s') + residual_scale (pi'(s', b(s')) + noise), -1, 1)
@@ -151,15 +151,15 @@ class Residual(ActorCritic):
         """Compute the value that targets are made of; `action` is the correction."""
         return super().next_value(critics, observation, self.executed(observation, action), keys)
 
-    def climbed(
+    def policy_value(
         self,
         critics: ActionValue,
         observation: PyTree[Array],
         action: Float[Array, "batch dimensions"],
         key: Key[Array, ""] | None = None,
     ) -> Float[Array, " batch"]:
-        """Compute the value that the policy climbs; `action` is the correction."""
-        return super().climbed(critics, observation, self.executed(observation, action), key)
+        """Compute the value that the policy maximises; `action` is the correction."""
+        return super().policy_value(critics, observation, self.executed(observation, action), key)
 
     def once_warm(self, earlier: Int[Array, ""], later: PyTree[Array], before: PyTree[Array]) -> PyTree[Array]:
         """Return the policy's step if there were enough `earlier` updates of the critics, else the state `before`."""
@@ -183,7 +183,7 @@ class ResidualTD3(Residual, TD3):
 
     critics: int = equinox.field(static=True, default=10)
     target_subset: int = equinox.field(static=True, default=2)
-    climb: str = equinox.field(static=True, default="mean")
+    policy_q: str = equinox.field(static=True, default="mean")
     layer_norm: bool = equinox.field(static=True, default=True)
     updates_per_rollout: int = equinox.field(static=True, default=4)
     policy_delay: int = equinox.field(static=True, default=4)
@@ -223,7 +223,7 @@ class ResidualSAC(Residual, SAC):
 
     critics: int = equinox.field(static=True, default=10)
     target_subset: int = equinox.field(static=True, default=2)
-    climb: str = equinox.field(static=True, default="mean")
+    policy_q: str = equinox.field(static=True, default="mean")
     layer_norm: bool = equinox.field(static=True, default=True)
     updates_per_rollout: int = equinox.field(static=True, default=4)
     policy_delay: int = equinox.field(static=True, default=4)

@@ -89,8 +89,8 @@ class RO2O(SACN, SAC):
     def critic_keys(self, key: Key[Array, ""] | None) -> CriticKeys:
         assert key is not None
         keys = super().critic_keys(key)
-        climbed = jax.random.fold_in(key, 3) if keys.climbed is None else keys.climbed
-        return keys._replace(sampled=jax.random.fold_in(key, 2), climbed=climbed)
+        policy_q = jax.random.fold_in(key, 3) if keys.policy_q is None else keys.policy_q
+        return keys._replace(sampled=jax.random.fold_in(key, 2), policy_q=policy_q)
 
     def evaluate(
         self,

@@ -217,7 +217,7 @@ class Guided(ActorCritic):
         rows = jax.tree.map(lambda x: jnp.broadcast_to(x, (self.candidates, *jnp.shape(x))), rows)
         draw_key, code_key, choice_key = jax.random.split(key, 3)
         action = self.drawn(state, rows, draw_key)
-        value = self.climbed(state.critics, rows, action)
+        value = self.policy_value(state.critics, rows, action)
         unlike = state.density.uncertainty(rows, action, code_key)
         action = action[self.choice(value, unlike, choice_key)]
         return state.actor.actions.to_box(jnp.clip(action, -1.0, 1.0)), hidden, ()
@@ -242,7 +242,7 @@ class SUNG(Guided, TD3BC):
 
     example: ClassVar[str] = "forage train sung Pendulum-v1 --data mixed.npz --steps 5000"
 
-    climb: str = equinox.field(static=True, default="first")
+    policy_q: str = equinox.field(static=True, default="first")
     policy_delay: int = equinox.field(static=True, default=2)  # critic updates for each update of policy and targets
     normalise_observation: bool = equinox.field(static=True, default=True)  # observations are standardised by the data
     # set's mean and deviation
@@ -300,7 +300,7 @@ class SUNG(Guided, TD3BC):
     ) -> Float[Array, ""]:
         """Compute the policy's loss online: values relative to their size, and imitation of the most uncertain."""
         own = actor(observation)
-        value = self.climbed(critics, observation, own)
+        value = self.policy_value(critics, observation, own)
         size = jax.lax.stop_gradient(weighted_mean(jnp.abs(value), counts))
         unlike = jax.lax.stop_gradient(state.density.uncertainty(observation, own, prng.from_data(state.draws)))
         most = jax.lax.top_k(unlike, share_of(self.uncertain_share, len(unlike)))[1]

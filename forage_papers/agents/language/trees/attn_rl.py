@@ -77,7 +77,13 @@ class AttnRL(GRPO):
     replays: ClassVar[bool] = False
     whole_episodes: ClassVar[bool] = False  # all that a rollout holds is one answer of each environment
     marks: ClassVar[bool] = True
-    inert: ClassVar[tuple[str, ...]] = ("advantage", "margin", "best_of", "charged", "alike")
+    inert: ClassVar[tuple[str, ...]] = (
+        "advantage",
+        "overlong_buffer",
+        "best_of",
+        "kl_placement",
+        "zero_variance_groups",
+    )
     ranges: ClassVar[Ranges] = {
         **GRPO.ranges,
         "rollout_length": Range(1, 1),
@@ -87,8 +93,8 @@ class AttnRL(GRPO):
         "breaks": Range(0),
     }
 
-    low: float | None = 0.2  # how far below 1 a ratio is followed, as published
-    high: float | None = 0.28  # how far above 1 a ratio is followed, as published
+    clip_low: float | None = 0.2  # how far below 1 a ratio is followed, as published
+    clip_high: float | None = 0.28  # how far above 1 a ratio is followed, as published
     num_envs: int = equinox.field(static=True, default=120)  # answers to a rollout, first ones and others together
     group_size: int = equinox.field(static=True, default=6)  # answers that begin with a prompt, as published
     minibatches: int = equinox.field(static=True, default=2)  # equal parts of a rollout, each for a step, as published

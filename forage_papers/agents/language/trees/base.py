@@ -41,7 +41,12 @@ class TreeAgent(GRPO):
     whole_episodes: ClassVar[bool] = False  # a rollout has several answers of each environment
     marks: ClassVar[bool] = True
     each: ClassVar[bool] = False  # every answer is branched from, rather than the first of each group
-    inert: ClassVar[tuple[str, ...]] = ("advantage", "margin", "best_of", "charged")  # options without effect
+    inert: ClassVar[tuple[str, ...]] = (
+        "advantage",
+        "overlong_buffer",
+        "best_of",
+        "kl_placement",
+    )  # options without effect
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "rollout_length": Range(2)}
 
     rollout_length: int = equinox.field(static=True, default=5)  # answers of each environment in a rollout: one begins
@@ -105,7 +110,7 @@ class TreeAgent(GRPO):
             "reward": value[0].mean(),
             "prefix_value": value[1:].mean(),
             "prefix_length": tree.length[1:].mean(),
-            "alike": all_alike(right.reshape(-1, self.group_size)).mean(),
+            "zero_variance": all_alike(right.reshape(-1, self.group_size)).mean(),
             "whole": whole.astype(jnp.float32),
         }
         return state, metrics | said, jnp.abs(advantage).mean((0, 3)).reshape(-1)

@@ -33,14 +33,16 @@ class FR3E(TreeAgent):
     """Groups of answers that branch at uncertain tokens (Zheng et al., 2025, arXiv 2507.07017)."""
 
     example: ClassVar[str] = "forage train fr3e text:countdown --env.branches true"
-    inert: ClassVar[tuple[str, ...]] = ("margin", "charged")
+    inert: ClassVar[tuple[str, ...]] = ("overlong_buffer", "kl_placement")
     ranges: ClassVar[Ranges] = {**TreeAgent.ranges, "modulation": Range(0)}
 
-    low: float | None = 0.22  # how far below 1 a ratio is followed
-    high: float | None = 0.28  # how far above 1 a ratio is followed
+    clip_low: float | None = 0.22  # how far below 1 a ratio is followed
+    clip_high: float | None = 0.28  # how far above 1 a ratio is followed
     advantage: str = equinox.field(static=True, default="dr-grpo")  # how rewards of a group become advantages, by name
     aggregation: str = equinox.field(static=True, default="token-mean")  # how losses of tokens become one number
-    alike: str = equinox.field(static=True, default="drop")  # groups whose answers are all equally right are kept, or
+    zero_variance_groups: str = equinox.field(
+        static=True, default="drop"
+    )  # groups whose answers are all equally right are kept, or
     # dropped
     modulation: float = 1.0  # how strongly a difference of values scales advantages; 0: not
 

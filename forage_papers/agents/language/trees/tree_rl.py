@@ -34,7 +34,7 @@ class TreeRL(TreeAgent):
 
     example: ClassVar[str] = "forage train tree-rl text:countdown --env.branches true"
     each: ClassVar[bool] = True
-    inert: ClassVar[tuple[str, ...]] = (*TreeAgent.inert, "alike")
+    inert: ClassVar[tuple[str, ...]] = (*TreeAgent.inert, "zero_variance_groups")
 
     aggregation: str = equinox.field(static=True, default="token-mean")  # how losses of tokens become one number
 

@@ -33,7 +33,7 @@ class VinePPO(TreeAgent):
     """PPO of a language model with values from sampled continuations (Kazemnejad et al., 2024, arXiv 2410.01679)."""
 
     example: ClassVar[str] = "forage train vine-ppo text:countdown --env.branches true"
-    inert: ClassVar[tuple[str, ...]] = (*TreeAgent.inert, "alike")
+    inert: ClassVar[tuple[str, ...]] = (*TreeAgent.inert, "zero_variance_groups")
 
     aggregation: str = equinox.field(static=True, default="token-mean")  # how losses of tokens become one number
     epochs: int = equinox.field(static=True, default=2)  # passes over each rollout, as in their program

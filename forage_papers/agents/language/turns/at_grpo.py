@@ -60,7 +60,7 @@ class ATGRPO(GRPO):
 
     example: ClassVar[str] = "forage train at-grpo text:addition --env.level 5 --env.tools calculator --env.roles true"
     replays: ClassVar[bool] = False
-    inert: ClassVar[tuple[str, ...]] = ("margin", "charged")
+    inert: ClassVar[tuple[str, ...]] = ("overlong_buffer", "kl_placement")
 
     aggregation: str = equinox.field(static=True, default="token-mean")  # how losses of tokens become one number
     policies: str = equinox.field(static=True, default="shared")  # shared, one for all roles, or own, one of each role:
@@ -153,7 +153,7 @@ class ATGRPO(GRPO):
         each = jnp.where(counts, paid, 0).sum(1) / jnp.maximum(counts.sum(1), 1)
         said = {
             "reward": paid.sum(0).mean(),
-            "alike": alike.sum() / jnp.maximum(counts.reshape(-1, self.group_size).any(1).sum(), 1),
+            "zero_variance": alike.sum() / jnp.maximum(counts.reshape(-1, self.group_size).any(1).sum(), 1),
             "length": lesson.rows.wrote.sum() / jnp.maximum(wrote.sum(), 1),
         }
         said |= {f"reward_turn_{turn + 1}": each[turn] for turn in range(self.rollout_length)}

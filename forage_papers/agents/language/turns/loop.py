@@ -33,7 +33,7 @@ from forage.ops.tokens.advantages import all_alike
 from forage.ops.tokens.masks import aggregate
 from forage_papers.ops.tokens.credit import trajectory_advantage
 
-FIXED = ("advantage", "aggregation", "alike", "divergence", "charged", "margin", "best_of")
+FIXED = ("advantage", "aggregation", "zero_variance_groups", "divergence", "kl_placement", "overlong_buffer", "best_of")
 
 
 class LOOP(GRPO):
@@ -67,7 +67,7 @@ class LOOP(GRPO):
         reward, wrote = batch.experience.reward.sum(0), lesson.rows.wrote
         said = {
             "reward": reward.mean(),
-            "alike": all_alike(reward.reshape(-1, self.group_size)).mean(),
+            "zero_variance": all_alike(reward.reshape(-1, self.group_size)).mean(),
             "length": wrote.sum() / jnp.maximum(wrote.any(-1).sum(), 1),
         }
         return state, metrics | said, jnp.abs(lesson.advantage).max((1, 2))

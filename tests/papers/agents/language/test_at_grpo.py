@@ -46,7 +46,9 @@ def batch_of(reward: list[list[float]], new: int = 3) -> Batch:
 def test_each_turn_of_a_group_is_compared_by_itself():
     """The first group's texts differ in the first turn, and the second's in the second; both episodes have reward 2."""
     batch = batch_of([[2.0, 0, 1, 1], [0, 2.0, 1, 0]])
-    agent = ATGRPO(model=model(), num_envs=4, group_size=2, rollout_length=2, advantage="dr-grpo", alike="drop")
+    agent = ATGRPO(
+        model=model(), num_envs=4, group_size=2, rollout_length=2, advantage="dr-grpo", zero_variance_groups="drop"
+    )
     credited = jax.jit(lambda b: agent.credited(b, agent.gathered(b), b.experience.reward.reshape(-1, 2)))
     lesson = credited(batch)
     assert lesson.advantage[:, 0].tolist() == [1, -1, 0, 0, -1, 1, 0.5, -0.5]
@@ -81,7 +83,7 @@ def test_own_policies_learn_from_their_own_turns(rank):
         return not jax.tree.all(same)
 
     assert [moved(0), moved(1)] == [False, True]  # the caller's texts were all paid alike
-    assert (metrics["reward_turn_1"], metrics["reward_turn_2"]) == (1, 0.75) and metrics["alike"] == 0.5
+    assert (metrics["reward_turn_1"], metrics["reward_turn_2"]) == (1, 0.75) and metrics["zero_variance"] == 0.5
     if rank:  # adapters alone differ
         assert (after.network[0].table == after.network[1].table).all()
 
@@ -112,7 +114,7 @@ def test_the_policy_whose_turn_it_is_writes():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"margin": 0.2}, "margin has no effect"),
+        ({"overlong_buffer": 0.2}, "overlong_buffer has no effect"),
         ({"policies": "two"}, "shared, own"),
         ({"policies": "own", "environment": "text:guess", "env": {}}, "whose turn it is"),
         ({"policies": "own", "minibatches": 8}, "4 texts of a role"),

@@ -13,7 +13,7 @@ from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenStat
 from forage.core.types import AGENT, GUIDE, ForageError, Spec
 
 
-class FirstPolicy(Behaviour):
+class ReferencePolicy(Behaviour):
     """The first policy writes the first answers of each group; their number is the agent's `firsts`.
 
     A*-PO estimates from them what a prompt is worth (Brantley et al., 2025, arXiv 2505.20686); XPO compares one of them
@@ -21,7 +21,7 @@ class FirstPolicy(Behaviour):
     of two.
     """
 
-    example: ClassVar[str] = "forage train a-star-po text:addition --behaviour first-policy"
+    example: ClassVar[str] = "forage train a-star-po text:addition --behaviour reference-policy"
 
     def check(self, agent: Agent, spec: Spec) -> None:
         check_writes("An answer of the first policy", agent, spec)

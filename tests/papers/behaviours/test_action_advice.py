@@ -22,11 +22,11 @@ from forage.nn.normalise import RunningNorm
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
-from forage_papers.behaviours.lesson import OPTIONS, Followed, Lesson
+from forage_papers.behaviours.action_advice import OPTIONS, ActionAdvice, Followed
 
 SPEC = Spec("Table", spaces.Discrete(3), spaces.Discrete(4))
 AGENT = DQN(hidden_sizes=(8,), num_envs=2, rollout_length=4, n_step=1, learning_starts=8, batch_size=4)
-LESSON = Lesson(
+LESSON = ActionAdvice(
     hidden_sizes=(8,), capacity=64, batch_size=16, discount=0.5, sharpness=3.0, reward_scale=2.0, novelty_scale=0.1
 )
 CLOCK, KEY, HERE = Clock(jnp.int32(0), jnp.float32(1000)), jax.random.key(0), jnp.int32(0)
@@ -76,7 +76,7 @@ def following(option, repeated=0):
     ],
 )
 def test_the_agents_own_option_has_what_the_others_leave(values, expected):
-    np.testing.assert_allclose(Lesson().shares(jnp.array(values)), expected, atol=1e-6)
+    np.testing.assert_allclose(ActionAdvice().shares(jnp.array(values)), expected, atol=1e-6)
 
 
 def test_options_are_drawn_by_their_values_within_bounds():

@@ -13,14 +13,14 @@ from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenStat
 from forage.core.types import Spec
 
 
-class GreedyFirst(Behaviour):
+class GreedyFirstSample(Behaviour):
     """The first answer of each group is written at temperature 0, all others as the agent writes.
 
     Its reward is a baseline of the others that costs no critic: Li et al. (2023), "ReMax", arXiv 2310.10505, as in the
     authors' `remax_trainer.py`. Other agents that compare answers learn from it as from any.
     """
 
-    example: ClassVar[str] = "forage train remax text:addition --behaviour greedy-first"
+    example: ClassVar[str] = "forage train remax text:addition --behaviour greedy-first-sample"
 
     def check(self, agent: Agent, spec: Spec) -> None:
         check_writes("A most probable answer first", agent, spec)

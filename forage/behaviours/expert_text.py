@@ -13,7 +13,7 @@ from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenStat
 from forage.core.types import GUIDE, Spec
 
 
-class Worked(Behaviour):
+class ExpertText(Behaviour):
     """An expert's next text, from the text environment's references, in place of the policy's answer.
 
     So a conversation goes as the expert's goes, and the agent writes nothing, which saves the time that sampling takes.
@@ -22,7 +22,7 @@ class Worked(Behaviour):
     begins with supervised learning of such.
     """
 
-    example: ClassVar[str] = "forage train sft text:addition --behaviour worked"
+    example: ClassVar[str] = "forage train sft text:addition --behaviour expert-text"
 
     def check(self, agent: Agent, spec: Spec) -> None:
         check_writes("A reference", agent, spec, grouped=False)

@@ -15,13 +15,13 @@ from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenStat
 from forage.core.types import Spec
 
 
-class Own(Behaviour):
+class AgentPolicy(Behaviour):
     """`agent.act`, except that the first `random_steps` environment steps are uniform in the action space.
 
     Off-policy agents begin so to fill their memory with varied actions (Lillicrap et al., 2015, and since).
     """
 
-    example: ClassVar[str] = "forage train sac Pendulum-v1 --behaviour own --behaviour.random-steps 1000"
+    example: ClassVar[str] = "forage train sac Pendulum-v1 --behaviour policy --behaviour.random-steps 1000"
 
     random_steps: int = equinox.field(static=True, default=0)  # environment steps that begin the run with uniform
     # actions; more fill the memory with more varied ones

@@ -32,7 +32,7 @@ class Head(equinox.Module):
     torso: Torso
     top: MLP
 
-    def __init__(self, key: Key[Array, ""], spec: Spec, lesson: Lesson, outputs: int):
+    def __init__(self, key: Key[Array, ""], spec: Spec, lesson: ActionAdvice, outputs: int):
         torso_key, top_key = jax.random.split(key)
         self.torso = Torso(torso_key, spec.observation_space, lesson.hidden_sizes, "relu", 2**0.5)
         self.top = MLP(top_key, (self.torso.size, self.torso.size, outputs), "relu", 2**0.5)
@@ -68,7 +68,7 @@ class Followed(NamedTuple):
     repeated: Int[Array, ""]  # the action of `repeat`, drawn when an option begins
 
 
-class Lesson(Behaviour):
+class ActionAdvice(Behaviour):
     """Options that are whole ways of exploring, chosen and ended by an option-critic.
 
     The options: the agent's own action; a uniform one at each step; one uniform action, repeated; and the best one for
@@ -95,7 +95,7 @@ class Lesson(Behaviour):
     an Option Framework", arXiv 2310.03342.
     """
 
-    example: ClassVar[str] = "forage train dqn DeepSea-10 --behaviour lesson"
+    example: ClassVar[str] = "forage train dqn DeepSea-10 --behaviour action-advice"
     ranges: ClassVar[Ranges] = {"novelty_scale": Range(0), "reward_scale": Range(0), "sharpness": Range(0)}
 
     learning_rate: float = 1e-3

@@ -2,12 +2,13 @@
 
     price_t = log pi_old(token_t) - log pi_first(token_t)     k1, which is right in a reward (ops/tokens/divergence)
 
-    answer   r - scale sum_t price_t                      before answers are compared: RLOO
-    token    r - scale sum_{i >= t} price_i, at token t   the price of what is still to come: ReMax, REINFORCE++
+    reward-sequence   r - scale sum_t price_t                      before answers are compared: RLOO
+    reward-token      r - scale sum_{i >= t} price_i, at token t   the price of this and later tokens: ReMax,
+    REINFORCE++
 
-Sources: Ahmadian et al., 2024, arXiv 2402.14740, as in TRL's `rloo_trainer.py` (answer); Li et al., 2023, "ReMax",
-arXiv 2310.10505, as in the authors' `remax_trainer.py`, and Hu, 2025, "REINFORCE++", arXiv 2501.03262 (token). The
-papers' own pages could not be looked up.
+Sources: Ahmadian et al., 2024, arXiv 2402.14740, as in TRL's `rloo_trainer.py` (reward-sequence); Li et al., 2023,
+"ReMax", arXiv 2310.10505, as in the authors' `remax_trainer.py`, and Hu, 2025, "REINFORCE++", arXiv 2501.03262
+(reward-token). The papers' own pages could not be looked up.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from jaxtyping import Array, Bool, Float
 
 from forage.ops.tokens.masks import token_mean, where_mask
 
-CHARGES = ("loss", "answer", "token")
+PLACEMENTS = ("loss", "reward-sequence", "reward-token")
 """Placements of a divergence: in the loss, in the reward of answers, or in that of their tokens."""
 
-BY_TOKEN = ("none", "remax", "reinforce++")
+PER_TOKEN = ("none", "remax", "reinforce++")
 """The advantages that may be charged token by token."""
 
 
-def still_to_come(
+def penalty_to_go(
     old: Float[Array, "row new"], reference: Float[Array, "row new"], wrote: Bool[Array, "row new"], turns: int
 ) -> Float[Array, "row new"]:
     """Return the sum of prices from each token to the end of its conversation. Rows are turn after turn."""
@@ -37,7 +38,7 @@ def still_to_come(
     return jax.lax.stop_gradient(total)
 
 
-def by_token(
+def token_advantages(
     name: str,
     reward: Float[Array, " row"],
     price: Float[Array, "row new"],
@@ -45,7 +46,7 @@ def by_token(
     mask: Bool[Array, "row new"],
     epsilon: float = 1e-8,
 ) -> Float[Array, "row new"]:
-    """Return the advantage of each token, by the name of an advantage in `BY_TOKEN`.
+    """Return the advantage of each token, by the name of an advantage in `PER_TOKEN`.
 
         none          r - price
         remax         r - price - baseline
