@@ -46,7 +46,7 @@ def test_the_base_acts_at_first_and_corrections_are_scaled_and_clipped(kind):
     assert inputs == 3 + 2 + 2
     slope = linear_critics(state.critics, jnp.array([2.0, 3.0]), 5)
     rows = {"observation": jnp.ones((1, 3)), "base": jnp.array([[0.95, -0.5]])}
-    value = compute(agent.climbed, slope, rows, jnp.array([[-0.5, 0.0]]))
+    value = compute(agent.policy_value, slope, rows, jnp.array([[-0.5, 0.0]]))
     np.testing.assert_allclose(value, [2.5 * (0.95 - 0.1)], rtol=1e-5)
     least = compute(lambda: agent.next_value(slope, rows, jnp.array([[1.0, 0.0]]), CriticKeys()))
     np.testing.assert_allclose(least, [2.0], rtol=1e-5)  # 0.95 + 0.2 is beyond the box
