@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core.ports import Agent, Metrics, State
 from forage.core.ranges import Range, Ranges
@@ -49,7 +49,7 @@ from forage.nn.encoders import is_image
 from forage.nn.hypersphere import on_sphere
 from forage.nn.layers import FIRST_WEIGHTS, Network, redraw_weights
 from forage.nn.networks import NetworkConfig, input_size
-from forage.nn.normalise import apply_norm, input_space, norms_for, update_norms
+from forage.nn.normalise import Norms, apply_norm, input_space, norms_for, update_norms
 from forage.nn.residual import one_width
 from forage.ops.every import run_every as run_every
 from forage.ops.every import run_if
@@ -68,6 +68,31 @@ class CriticKeys(NamedTuple):
     critics: Key[Array, ""] | None = None  # what the critics drop
     policy_q: Key[Array, ""] | None = None  # what they drop where the policy maximises them
     sampled: Key[Array, ""] | None = None  # what other actions the critics are asked of
+
+
+class ActorCriticState(equinox.Module):
+    """The fields that the state of every agent of this kind has. A state inherits them and adds its own."""
+
+    actor: Any
+    critics: ActionValue  # leaves [critic, ...]
+    target_critics: ActionValue  # `None` in an agent without target networks
+    actor_optimiser: Any
+    critic_optimiser: Any
+    updates: Int[Array, ""]  # of the critics
+    norm: Norms = equinox.field(default=None, kw_only=True)  # of observations; `None`: networks read them as they are
+
+    def _replace(self, **fields: Any) -> Self:
+        """Return the state with some fields replaced, as a named tuple does."""
+        return dataclasses.replace(self, **fields)
+
+    def _asdict(self) -> dict[str, Any]:
+        """Return the fields by name, as a named tuple does."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    @classmethod
+    def extend(cls, state: ActorCriticState, **own: Any) -> Self:
+        """Make a state of this class from one of the class that it inherits from, and its own fields."""
+        return cls(**state._asdict(), **own)
 
 
 class ActorCritic(Agent):
@@ -96,6 +121,9 @@ class ActorCritic(Agent):
 
     unrecycled: ClassVar[str] = ""
     """Reason not to recycle dormant units of this agent's networks; empty if they may be recycled."""
+
+    reset_keeps: ClassVar[tuple[str, ...]] = ("updates", "norm")
+    """Fields of the state that stay as they are when the networks are reset."""
 
     learning_rate: float = 3e-4
     discount: float = 0.99
@@ -232,6 +260,11 @@ class ActorCritic(Agent):
         observation, next_observation = jax.vmap(lambda both: tuple(apply_norm(state.norm, o) for o in both))(both)
         return now._replace(observation=observation, next_observation=next_observation)
 
+    def transitions(self, state: State, batch: Batch) -> tuple[Experience, Float[Array, "batch dimensions"]]:
+        """Return segments of one transition as the networks read them, and their actions in the unit box."""
+        now = self.read(state, jax.tree.map(lambda x: x[0], batch.experience))
+        return now, jax.vmap(state.actor.actions.heard)(now.action)
+
     def make_critics(self, key: Key[Array, ""], spec: Spec, dimensions: int, outputs: int = 1) -> ActionValue:
         """Return all critics as one module with a leading axis in every leaf. `spec`: as the networks get it."""
         norm = self.layer_norm or self.critic_norm == "layer"
@@ -279,8 +312,7 @@ class ActorCritic(Agent):
         return self.descent()
 
     def reset_networks(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
-        now = self.read(state, jax.tree.map(lambda x: x[0], batch.experience))  # segments of one transition
-        action = jax.vmap(state.actor.actions.heard)(now.action)
+        now, action = self.transitions(state, batch)
         metrics: Metrics = {}
         if self.count_dormant:
             share = lambda critic: share_dormant(critic.units(now.observation, action), self.dormant_threshold)  # noqa: E731
@@ -290,11 +322,14 @@ class ActorCritic(Agent):
             turn = lambda state: self.recycle(state, now.observation, action, self.init(key, spec))  # noqa: E731
             state = run_every(self.recycle_interval, state.updates, turn, state)
         if self.reset_interval:
-            begin = lambda state: self.init(key, spec)._replace(updates=state.updates, norm=state.norm)  # noqa: E731
             # With the first update that follows: who stops there, or is scored there, has what was learned.
             due = (state.updates > self.reset_interval) & ((state.updates - 1) % self.reset_interval == 0)
-            state = run_if(due, begin, state)
+            state = run_if(due, lambda state: self.restart(state, key, spec), state)
         return state, metrics
+
+    def restart(self, state: State, key: Key[Array, ""], spec: Spec) -> State:
+        """Return a first state with the fields `reset_keeps` of this one."""
+        return self.init(key, spec)._replace(**{name: getattr(state, name) for name in self.reset_keeps})
 
     def recycle(
         self, state: State, observation: PyTree[Array], action: Float[Array, "batch dimensions"], fresh: State
@@ -366,7 +401,11 @@ class ActorCritic(Agent):
 
     def critic_keys(self, key: Key[Array, ""] | None) -> CriticKeys:
         """Return the random keys of one update."""
-        if key is None or not (self.dropout or self.target_subset):
-            return CriticKeys()  # what is not drawn leaves all other numbers as they are without such a choice
+        if key is None:
+            return CriticKeys()
+        sampled = jax.random.fold_in(key, 2)
+        if not (self.dropout or self.target_subset):
+            return CriticKeys(sampled=sampled)  # without such a choice all other numbers stay as they are
         subset, *drops = jax.random.split(jax.random.fold_in(key, 1), 4)
-        return CriticKeys(subset, *drops) if self.dropout else CriticKeys(subset)
+        keys = CriticKeys(subset, *drops) if self.dropout else CriticKeys(subset)
+        return keys._replace(sampled=sampled)

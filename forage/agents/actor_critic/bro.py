@@ -25,17 +25,17 @@ again, where here it draws others.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import equinox
 import jax
 import jax.numpy as jnp
 import optax
 from gymnasium import spaces
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.actor_critic.base import CriticKeys
-from forage.agents.actor_critic.sac import SAC, Actor
+from forage.agents.actor_critic.sac import SAC, SACState
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import observation_part
@@ -43,7 +43,7 @@ from forage.core.types import Batch, ForageError, Spec
 from forage.nn.critics import ActionValue, each_value
 from forage.nn.distributions import SquashedGaussian, squash_to
 from forage.nn.networks import NetworkConfig, body, input_size, orthogonal
-from forage.nn.normalise import Norms, apply_norm
+from forage.nn.normalise import apply_norm
 from forage.ops.every import run_if
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, adam
@@ -79,16 +79,7 @@ class Explorer(ActionValue):
         return self.body(self.inputs(observation, action), key) @ self.shift
 
 
-class BROState(NamedTuple):
-    actor: Actor
-    critics: ActionValue  # leaves [critic, ...]
-    target_critics: ActionValue
-    log_temperature: Float[Array, ""]
-    actor_optimiser: Any
-    critic_optimiser: Any
-    temperature_optimiser: Any
-    updates: Int[Array, ""]
-    norm: Norms  # of observations, as SAC's
+class BROState(SACState):
     explorer: Explorer
     explorer_optimiser: Any
     optimism: Float[Array, ""]  # as `adjusted` takes it, and so the penalty
@@ -162,8 +153,8 @@ class BRO(SAC):
         dimensions = sac.actor.actions.outputs
         explorer = Explorer(explorer_key, read.observation_space, dimensions, self.hidden_sizes, self.style())
         optimism, penalty = (unadjusted(value) for value in (self.initial_optimism, self.initial_penalty))
-        return BROState(
-            **sac._asdict(),
+        return BROState.extend(
+            sac,
             explorer=explorer,
             explorer_optimiser=self.policy_descent().init(explorer),
             optimism=optimism,
@@ -226,10 +217,6 @@ class BRO(SAC):
         outputs = each_value(critics, observation, action, key=keys.target, ask=ActionValue.outputs).mean(0)
         return outputs.T if self.quantiles else outputs[:, 0]
 
-    def critic_keys(self, key: Key[Array, ""] | None) -> CriticKeys:
-        assert key is not None
-        return super().critic_keys(key)._replace(sampled=jax.random.fold_in(key, 2))
-
     def update(self, state: State, *arguments: Any) -> tuple[State, Metrics, Float[Array, " batch"]]:
         state, metrics, error = super().update(state, *arguments)
         return state, metrics | {"optimism": adjusted(state.optimism), "penalty": adjusted(state.penalty)}, error
@@ -290,8 +277,8 @@ class BRO(SAC):
         before = max(-(-self.learning_starts // each) - 1, 0)  # rollouts that no update follows
         # With the first update after those steps: who stops there, or is scored there, has what was learned.
         updates = jnp.array([(step // each - before) * self.updates_per_rollout + 1 for step in self.resets])
-        begin = lambda state: self.init(key, spec)._replace(updates=state.updates, norm=state.norm)  # noqa: E731
-        return run_if((state.updates == updates).any(), begin, state), metrics
+        due = (state.updates == updates).any()
+        return run_if(due, lambda state: self.restart(state, key, spec), state), metrics
 
 
 def adjusted(number: Float[Array, ""]) -> Float[Array, ""]:

@@ -19,12 +19,12 @@ where its loss is computed.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, cast
 
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.actor_critic.base import CriticKeys
 from forage.agents.actor_critic.sac import SAC, Actor
@@ -44,20 +44,8 @@ from forage.nn.critics import (
 )
 from forage.nn.encoders import is_image
 from forage.nn.networks import NetworkConfig
-from forage.nn.normalise import Norms
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, make_named_optimiser
-
-
-class CrossQState(NamedTuple):
-    actor: Actor
-    critics: ActionValue  # leaves [critic, ...]
-    log_temperature: Float[Array, ""]
-    actor_optimiser: Any
-    critic_optimiser: Any
-    temperature_optimiser: Any
-    updates: Int[Array, ""]  # of the critics
-    norm: Norms = None  # of observations, as SAC's
 
 
 class CrossQ(SAC):
@@ -114,9 +102,8 @@ class CrossQ(SAC):
     def temperature_descent(self) -> Optimiser:
         return make_named_optimiser(self.optimiser, self.learning_rate)
 
-    def init(self, key: Key[Array, ""], spec: Spec) -> CrossQState:
-        sac = super().init(key, spec)
-        return CrossQState(**{name: getattr(sac, name) for name in CrossQState._fields})
+    def init(self, key: Key[Array, ""], spec: Spec) -> State:
+        return super().init(key, spec)._replace(target_critics=None)
 
     def follow(self, state: State) -> State:
         return state

@@ -14,14 +14,14 @@ returned are what it asks for, its weights multiply the critics' loss.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from forage.agents.actor_critic.base import ActorCritic, CriticKeys, run_every
+from forage.agents.actor_critic.base import ActorCritic, ActorCriticState, CriticKeys, run_every
 from forage.core import prng
 from forage.core.ports import Metrics, State
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -29,7 +29,7 @@ from forage.nn.critics import ActionValue, CriticReport
 from forage.nn.distributions import Actions, SquashedGaussian, squash_to
 from forage.nn.dormant import NextLayer, Units, units_of
 from forage.nn.networks import Linear, NetworkConfig, Torso
-from forage.nn.normalise import Norms, apply_norm, norms_for
+from forage.nn.normalise import apply_norm, norms_for
 from forage.nn.state_noise import log_deviation, standardise_noise
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, blend
@@ -93,16 +93,9 @@ class Actor(equinox.Module):
         return units_of(self.torso.body, outputs, lambda n: n.torso.body, (NextLayer(lambda n: n.head),))
 
 
-class SACState(NamedTuple):
-    actor: Actor
-    critics: ActionValue  # leaves [critic, ...]
-    target_critics: ActionValue
+class SACState(ActorCriticState):
     log_temperature: Float[Array, ""]
-    actor_optimiser: Any
-    critic_optimiser: Any
     temperature_optimiser: Any
-    updates: Int[Array, ""]  # of the critics
-    norm: Norms = None  # of observations; `None`: networks read them as they are
 
 
 class SAC(ActorCritic):
@@ -141,10 +134,17 @@ class SAC(ActorCritic):
         actor = self.make_actor(actor_key, spec)
         critics = self.make_critics(critic_key, spec, actor.actions.outputs)
         log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
-        of_policy, of_critics, cooling = self.policy_descent(), self.descent(), self.temperature_descent()
-        optimisers = of_policy.init(actor), of_critics.init(critics), cooling.init(log_temperature)
-        targets = jax.tree.map(jnp.copy, critics)
-        return SACState(actor, critics, targets, log_temperature, *optimisers, jnp.int32(0), norm)
+        return SACState(
+            actor=actor,
+            critics=critics,
+            target_critics=jax.tree.map(jnp.copy, critics),
+            log_temperature=log_temperature,
+            actor_optimiser=self.policy_descent().init(actor),
+            critic_optimiser=self.descent().init(critics),
+            temperature_optimiser=self.temperature_descent().init(log_temperature),
+            updates=jnp.int32(0),
+            norm=norm,
+        )
 
     def temperature_descent(self) -> Optimiser:
         """Return the optimiser of the temperature."""
@@ -191,8 +191,7 @@ class SAC(ActorCritic):
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
-        now = self.read(state, jax.tree.map(lambda x: x[0], batch.experience))  # segments of one transition
-        action = jax.vmap(state.actor.actions.heard)(now.action)
+        now, action = self.transitions(state, batch)
         noise, next_noise = jax.random.normal(key, (2, *action.shape))
         return self.update(state, now, action, batch.weight, noise, next_noise, key)
 

@@ -27,11 +27,11 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.actor_critic import sac
 from forage.agents.actor_critic.base import CriticKeys
-from forage.agents.actor_critic.sac import SAC
+from forage.agents.actor_critic.sac import SAC, SACState
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -39,7 +39,7 @@ from forage.nn.critics import ActionValue, Atoms, CriticReport, each_value
 from forage.nn.distributions import Actions
 from forage.nn.hypersphere import SphereHead
 from forage.nn.networks import NetworkConfig, Torso
-from forage.nn.normalise import Norms, RunningNorm
+from forage.nn.normalise import RunningNorm
 from forage.ops.two_hot import two_hot
 
 EPSILON = 1e-8  # added to the variance of returns
@@ -92,17 +92,8 @@ class Returns(NamedTuple):
         return jnp.maximum(jnp.sqrt(self.norm.variance + EPSILON), self.most / limit)
 
 
-class SimBaV2State(NamedTuple):
-    actor: Actor
-    critics: ActionValue  # leaves [critic, ...]
-    target_critics: ActionValue
-    log_temperature: Float[Array, ""]
-    actor_optimiser: Any
-    critic_optimiser: Any
-    temperature_optimiser: Any
-    updates: Int[Array, ""]
+class SimBaV2State(SACState):
     returns: Returns
-    norm: Norms = None  # of observations, as SAC's
 
 
 class SimBaV2(SAC):
@@ -117,6 +108,7 @@ class SimBaV2(SAC):
         "limit": Range(0, above=True),
         "final_learning_rate": Range(0, 1),
     }
+    reset_keeps: ClassVar[tuple[str, ...]] = (*SAC.reset_keeps, "returns")
 
     learning_rate: float = 1e-4
     final_learning_rate: float = 0.5  # reached linearly at the end of the run, as a share of learning_rate
@@ -147,7 +139,7 @@ class SimBaV2(SAC):
     def init(self, key: Key[Array, ""], spec: Spec) -> SimBaV2State:  # type: ignore[override]
         streams = self.num_envs * spec.num_agents
         returns = Returns(jnp.zeros(streams), RunningNorm.of(()), jnp.zeros(()))
-        return SimBaV2State(**super().init(key, spec)._asdict(), returns=returns)
+        return SimBaV2State.extend(super().init(key, spec), returns=returns)
 
     def make_actor(self, key: Key[Array, ""], spec: Spec) -> Actor:
         return Actor(key, spec, self.hidden_sizes, self.style(), self.squash_deviation)
@@ -180,11 +172,6 @@ class SimBaV2(SAC):
 
     def truncate(self, state: State) -> State:
         return state._replace(returns=state.returns._replace(running=jnp.zeros_like(state.returns.running)))
-
-    def reset_networks(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
-        """Reset the networks that are due, but keep the statistics of returns."""
-        later, metrics = super().reset_networks(state, batch, key, spec)
-        return later._replace(returns=state.returns), metrics
 
     def read(self, state: State, now: Experience) -> Experience:
         now = super().read(state, now)

@@ -13,21 +13,21 @@ critics' loss.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from forage.agents.actor_critic.base import ActorCritic, CriticKeys, run_every
+from forage.agents.actor_critic.base import ActorCritic, ActorCriticState, CriticKeys, run_every
 from forage.core.ports import Metrics, State
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.critics import ActionValue
 from forage.nn.distributions import Actions
 from forage.nn.dormant import NextLayer, Units, units_of
 from forage.nn.networks import Linear, NetworkConfig, Torso
-from forage.nn.normalise import Norms, apply_norm, norms_for
+from forage.nn.normalise import apply_norm, norms_for
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
 
@@ -55,15 +55,8 @@ class Actor(equinox.Module):
         return units_of(self.torso.body, outputs, lambda n: n.torso.body, (NextLayer(lambda n: n.head),))
 
 
-class TD3State(NamedTuple):
-    actor: Actor
-    critics: ActionValue  # leaves [critic, ...]
+class TD3State(ActorCriticState):
     target_actor: Actor
-    target_critics: ActionValue
-    actor_optimiser: Any
-    critic_optimiser: Any
-    updates: Int[Array, ""]
-    norm: Norms = None  # of observations; `None`: networks read them as they are
 
 
 class TD3(ActorCritic):
@@ -85,10 +78,17 @@ class TD3(ActorCritic):
         norm, spec = norms_for(spec, self.normalise_observation), self.read_spec(spec)
         actor = self.make_actor(actor_key, spec)
         critics = self.make_critics(critic_key, spec, actor.actions.outputs)
-        targets = jax.tree.map(jnp.copy, (actor, critics))
-        optimiser = self.descent()
-        followed = targets[0], targets[1], optimiser.init(actor), optimiser.init(critics)
-        return TD3State(actor, critics, *followed, jnp.int32(0), norm)
+        target_actor, target_critics = jax.tree.map(jnp.copy, (actor, critics))
+        return TD3State(
+            actor=actor,
+            critics=critics,
+            target_actor=target_actor,
+            target_critics=target_critics,
+            actor_optimiser=self.descent().init(actor),
+            critic_optimiser=self.descent().init(critics),
+            updates=jnp.int32(0),
+            norm=norm,
+        )
 
     def make_actor(self, key: Key[Array, ""], spec: Spec) -> Any:
         return self.with_first_weights(key, Actor(key, spec, self.hidden_sizes, self.style()))
@@ -121,8 +121,7 @@ class TD3(ActorCritic):
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
-        now = self.read(state, jax.tree.map(lambda x: x[0], batch.experience))  # segments of one transition
-        action = jax.vmap(state.actor.actions.heard)(now.action)
+        now, action = self.transitions(state, batch)
         gradient, error, metrics = self.critic_gradient(state, now, action, batch.weight * now.counts, key)
         return self.step(state, gradient, now.observation, now.counts, action), metrics, error * now.counts
 

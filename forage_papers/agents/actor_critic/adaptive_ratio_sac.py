@@ -13,19 +13,18 @@ The first check compares with F of the first batch.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from forage.agents.actor_critic.sac import SAC, Actor
+from forage.agents.actor_critic.sac import SAC, SACState
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue
-from forage.nn.normalise import Norms
 
 
 class Activity(NamedTuple):
@@ -36,16 +35,7 @@ class Activity(NamedTuple):
     settled: Bool[Array, ""]  # many updates are made
 
 
-class AdaptiveRatioState(NamedTuple):
-    actor: Actor
-    critics: ActionValue  # leaves [critic, ...]
-    target_critics: ActionValue
-    log_temperature: Float[Array, ""]
-    actor_optimiser: Any
-    critic_optimiser: Any
-    temperature_optimiser: Any
-    updates: Int[Array, ""]  # of the critics
-    norm: Norms  # of observations, as SAC's
+class AdaptiveRatioState(SACState):
     activity: Activity
 
 
@@ -64,6 +54,7 @@ class AdaptiveRatioSAC(SAC):
         "window": Range(1),
         "gap": Range(0),
     }
+    reset_keeps: ClassVar[tuple[str, ...]] = (*SAC.reset_keeps, "activity")
 
     rollout_length: int = equinox.field(static=True, default=2)
     updates_per_rollout: int = equinox.field(static=True, default=4)  # updates after each rollout once activity has
@@ -88,7 +79,7 @@ class AdaptiveRatioSAC(SAC):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> AdaptiveRatioState:
         activity = Activity(jnp.float32(0), jnp.float32(0), jnp.bool_(False))
-        return AdaptiveRatioState(**super().init(key, spec)._asdict(), activity=activity)
+        return AdaptiveRatioState.extend(super().init(key, spec), activity=activity)
 
     def due(self, state: AdaptiveRatioState) -> Int[Array, ""]:
         return jnp.where(state.activity.settled, self.updates_per_rollout, self.low_updates)
@@ -96,8 +87,7 @@ class AdaptiveRatioSAC(SAC):
     def learn(
         self, state: AdaptiveRatioState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[AdaptiveRatioState, Metrics, Float[Array, " batch"]]:
-        now = self.read(state, jax.tree.map(lambda x: x[0], batch.experience))  # segments of one transition
-        action = jax.vmap(state.actor.actions.heard)(now.action)
+        now, action = self.transitions(state, batch)
 
         def active(critic: ActionValue) -> Float[Array, ""]:
             return jnp.concatenate(
@@ -109,13 +99,6 @@ class AdaptiveRatioSAC(SAC):
         state, metrics, error = super().learn(state, batch, clock, key)
         metrics |= {"activity": share, "settled": activity.settled.astype(jnp.float32)}
         return state._replace(activity=activity), metrics, error
-
-    def reset_networks(
-        self, state: AdaptiveRatioState, batch: Batch, key: Key[Array, ""], spec: Spec
-    ) -> tuple[AdaptiveRatioState, Metrics]:
-        """Reset the networks that are due, but keep the measurements of activity and the count of updates."""
-        later, metrics = super().reset_networks(state, batch, key, spec)
-        return later._replace(activity=state.activity), metrics
 
     def heard(self, activity: Activity, share: Float[Array, ""], updates: Int[Array, ""]) -> Activity:
         """Return the measurements after one more batch; `updates`: the number of updates before it."""

@@ -27,10 +27,10 @@ import equinox
 import gymnasium
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.actor_critic.base import CriticKeys
-from forage.agents.actor_critic.sac import SAC, Actor
+from forage.agents.actor_critic.sac import SAC, Actor, SACState
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe, observation_part, split_mask
@@ -38,7 +38,7 @@ from forage.core.types import MODEL, NOBODY, Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue
 from forage.nn.distributions import Actions
 from forage.nn.networks import input_size
-from forage.nn.normalise import Norms, RunningNorm
+from forage.nn.normalise import RunningNorm
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
 from forage_papers.nn.ensemble import Ensemble, spread
@@ -54,20 +54,11 @@ class World(NamedTuple):
     gains: RunningNorm
 
 
-class MaxInfoSACState(NamedTuple):
-    actor: Actor
+class MaxInfoSACState(SACState):
     target_actor: Actor
-    critics: ActionValue  # leaves [critic, ...]
-    target_critics: ActionValue
-    log_temperature: Float[Array, ""]
     log_information: Float[Array, ""]
-    actor_optimiser: Any
-    critic_optimiser: Any
-    temperature_optimiser: Any
-    updates: Int[Array, ""]
     information_optimiser: Any
     world: World
-    norm: Norms = None  # of observations, as SAC's
 
 
 class MaxInfoSAC(SAC):
@@ -113,8 +104,8 @@ class MaxInfoSAC(SAC):
         ensemble, optimiser = Ensemble(world_key, self.members, sizes, "silu", 2**0.5), self.descent()
         norms = RunningNorm.of((inputs + actions,)), RunningNorm.of((inputs + 1,)), RunningNorm.of(())
         log_information = jnp.log(jnp.asarray(self.initial_information, jnp.float32))
-        return MaxInfoSACState(
-            **sac._asdict(),
+        return MaxInfoSACState.extend(
+            sac,
             target_actor=jax.tree.map(jnp.copy, sac.actor),
             log_information=log_information,
             information_optimiser=optimiser.init(log_information),
@@ -124,8 +115,7 @@ class MaxInfoSAC(SAC):
     def learn(
         self, state: MaxInfoSACState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[MaxInfoSACState, Metrics, Float[Array, " batch"]]:
-        now = self.read(state, jax.tree.map(lambda x: x[0], batch.experience))  # segments of one transition
-        action = jax.vmap(state.actor.actions.heard)(now.action)
+        now, action = self.transitions(state, batch)
         noise, next_noise, target_noise = jax.random.normal(key, (3, *action.shape))
         before, after = (rows(state.world, action, o) for o in (now.observation, now.next_observation))
 

@@ -17,34 +17,24 @@ log-deviations, which it has from the SAC it was built on and which is left out 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.actor_critic.base import run_every
-from forage.agents.actor_critic.sac import SAC, Actor
+from forage.agents.actor_critic.sac import SAC, Actor, SACState
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, Spec
 from forage.nn.critics import ActionValue
-from forage.nn.normalise import Norms
 from forage.ops.minibatches import weighted_mean
 
 
-class MDPOState(NamedTuple):
-    actor: Actor
-    critics: ActionValue  # leaves [critic, ...]
-    target_critics: ActionValue
-    log_temperature: Float[Array, ""]
-    actor_optimiser: Any
-    critic_optimiser: Any
-    temperature_optimiser: Any
-    updates: Int[Array, ""]
+class MDPOState(SACState):
     old_actor: Actor
-    norm: Norms = None  # of observations, as SAC's
 
 
 class MDPOOff(SAC):
@@ -64,7 +54,7 @@ class MDPOOff(SAC):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> MDPOState:
         state = super().init(key, spec)
-        return MDPOState(**state._asdict(), old_actor=jax.tree.map(jnp.copy, state.actor))
+        return MDPOState.extend(state, old_actor=jax.tree.map(jnp.copy, state.actor))
 
     def update(
         self,

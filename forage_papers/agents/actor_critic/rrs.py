@@ -16,31 +16,24 @@ at different times, and learning does not see them.)
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import equinox
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.agents.actor_critic.td3 import TD3, Actor
+from forage.agents.actor_critic.td3 import TD3, TD3State
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport
-from forage.nn.normalise import Norms
 from forage.ops.action_values import updates_in
 
 
-class RRSState(NamedTuple):
-    actor: Actor
-    critics: ActionValue  # leaves [shift, critic, ...]
-    target_actor: Actor
-    target_critics: ActionValue
-    actor_optimiser: Any
-    critic_optimiser: Any
-    updates: Int[Array, ""]
-    norm: Norms  # of observations, as TD3's
+class RRSState(TD3State):
+    """State of TD3 with critics `shift critic ...`."""
+
     mood: Int[Array, ""]  # whose critics the policy follows
 
 
@@ -73,7 +66,7 @@ class RRS(TD3):
             target_critics=jax.tree.map(jnp.copy, critics),
             critic_optimiser=self.descent().init(critics),
         )
-        return RRSState(**td3._asdict(), mood=self.drawn(mood_key))
+        return RRSState.extend(td3, mood=self.drawn(mood_key))
 
     def drawn(self, key: Key[Array, ""]) -> Int[Array, ""]:
         """Draw the index of the next critics to follow."""

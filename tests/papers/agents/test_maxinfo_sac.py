@@ -88,7 +88,7 @@ def test_the_ensemble_learns_what_follows_and_everything_moves():
 def test_without_information_it_is_sac():
     agent, state = beginning(initial_information=1e-30, learn_information=False)
     sac = SAC(hidden_sizes=(8,), learning_rate=3e-3)
-    own = SACState(**{name: getattr(state, name) for name in SACState._fields})
+    own = SACState(**{field.name: getattr(state, field.name) for field in dataclasses.fields(SACState)})
     after = jax.jit(lambda s: agent.learn(s, batch_of(), CLOCK, KEY)[0])(state)
     assert after.log_information == state.log_information
     # The noise is drawn otherwise, so what does not depend on it is compared: the critics where nothing follows.

@@ -11,7 +11,7 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.agents.actor_critic.td3 import TD3, TD3State
+from forage.agents.actor_critic.td3 import TD3
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage_papers.agents.actor_critic.rrs import RRS
 
@@ -96,9 +96,7 @@ def test_one_shift_of_nothing_is_td3():
     twin = dataclasses.replace(TWIN, target_noise=0.0)
     state, batch = beginning(agent), batch_of([1.0, 2.0, -1.0])
     alone = jax.tree.map(lambda x: x[0], (state.critics, state.target_critics))
-    td3 = TD3State(*state[:-1])._replace(
-        critics=alone[0], target_critics=alone[1], critic_optimiser=twin.descent().init(alone[0])
-    )
+    td3 = state._replace(critics=alone[0], target_critics=alone[1], critic_optimiser=twin.descent().init(alone[0]))
     for _ in range(3):
         state = jax.jit(agent.learn)(state, batch, CLOCK, KEY)[0]
         td3 = jax.jit(twin.learn)(td3, batch, CLOCK, KEY)[0]
@@ -145,7 +143,7 @@ def test_acts_as_td3_does():
     state = beginning(AGENT)
     for explore in (True, False):
         mine = AGENT.act(state, (), jnp.ones(3), KEY, explore)[0]
-        theirs = TWIN.act(TD3State(*state[:-1]), (), jnp.ones(3), KEY, explore)[0]
+        theirs = TWIN.act(state, (), jnp.ones(3), KEY, explore)[0]
         np.testing.assert_array_equal(mine, theirs)
     assert AGENT.noise(SPEC) == (1,)
 

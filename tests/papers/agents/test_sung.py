@@ -148,7 +148,7 @@ def test_offline_it_is_the_offline_agent_beside_which_the_autoencoder_learns(kin
         return state, agent.learn(state, batch(), clock, jax.random.key(1))[0]
 
     (before, state), (_, expected) = compute(lambda: after(guided)), compute(lambda: after(plain))
-    for name in expected._fields:
+    for name in expected._asdict():
         for ours, theirs in zip(*map(jax.tree.leaves, (getattr(state, name), getattr(expected, name))), strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6, err_msg=name)
     moved = jax.tree.map(lambda a, b: np.abs(a - b).max(), before.density.autoencoder, state.density.autoencoder)

@@ -28,30 +28,20 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.actor_critic.base import CriticKeys
-from forage.agents.actor_critic.sac import SAC, Actor
+from forage.agents.actor_critic.sac import SAC, SACState
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, Spec
 from forage.nn.critics import ActionValue, CriticReport, each_value
-from forage.nn.normalise import Norms
 from forage.ops.optimiser import Optimiser, make_named_optimiser
 
 MOST_WEIGHT = 1e6  # of the Lagrange multiplier, as in the authors' program
 
 
-class CQLState(NamedTuple):
-    actor: Actor
-    critics: ActionValue  # leaves [critic, ...]
-    target_critics: ActionValue
-    log_temperature: Float[Array, ""]
-    actor_optimiser: Any
-    critic_optimiser: Any
-    temperature_optimiser: Any
-    updates: Int[Array, ""]
-    norm: Norms  # of observations, as SAC's
+class CQLState(SACState):
     log_weight: Float[Array, ""]  # logarithm of the multiplier
     weight_optimiser: Any
     gap: Float[Array, ""]  # of the last update: mean over the critics of G_i
@@ -105,14 +95,10 @@ class CQL(SAC):
     def init(self, key: Key[Array, ""], spec: Spec) -> CQLState:
         log_weight = jnp.full((), self.first_log_weight, jnp.float32)
         more = {"log_weight": log_weight, "weight_optimiser": self.descent().init(log_weight), "gap": jnp.zeros(())}
-        return CQLState(**super().init(key, spec)._asdict(), **more)
+        return CQLState.extend(super().init(key, spec), **more)
 
     def policy_descent(self) -> Optimiser:
         return self.bounded_steps(make_named_optimiser(self.optimiser, self.policy_learning_rate))
-
-    def critic_keys(self, key: Key[Array, ""] | None) -> CriticKeys:
-        assert key is not None
-        return super().critic_keys(key)._replace(sampled=jax.random.fold_in(key, 2))
 
     def update(self, state: CQLState, *arguments: Any) -> tuple[CQLState, Metrics, Float[Array, " batch"]]:
         state, metrics, error = super().update(state, *arguments)
@@ -220,7 +206,8 @@ class CQL(SAC):
             noise = noise[None]
 
         def one(noise: Float[Array, "batch dimensions"]) -> Float[Array, " batch"]:
-            return self.soft_value(state, next_observation, *policy.from_noise(noise), keys)
+            action, log_probability = policy.from_noise(noise)
+            return self.soft_value(state, next_observation, action, log_probability, keys)
 
         value = jax.vmap(one)(noise).max(0)
         return reward + self.discount * jnp.where(terminated, 0.0, value)

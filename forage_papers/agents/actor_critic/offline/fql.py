@@ -22,14 +22,14 @@ uniform in +-sqrt(6 / (inputs + outputs)) with biases at zero, here both in +-1 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
-from forage.agents.actor_critic.base import ActorCritic, CriticKeys, run_every
+from forage.agents.actor_critic.base import ActorCritic, ActorCriticState, CriticKeys, run_every
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
@@ -37,7 +37,6 @@ from forage.nn.critics import ActionValue, each_value
 from forage.nn.distributions import Actions
 from forage.nn.dormant import Units
 from forage.nn.networks import NetworkConfig
-from forage.nn.normalise import Norms
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
 from forage_papers.nn.flow import carried, matching_error
@@ -69,16 +68,9 @@ class OneStep(ActionValue):
         return super().units(observation, action)
 
 
-class FQLState(NamedTuple):
-    actor: OneStep
+class FQLState(ActorCriticState):
     flow: ActionValue  # v(s, x, t): x and t beside the observation, as an action would be
-    critics: ActionValue  # leaves [critic, ...]
-    target_critics: ActionValue
-    actor_optimiser: Any
     flow_optimiser: Any
-    critic_optimiser: Any
-    updates: Int[Array, ""]
-    norm: Norms = None  # of observations, as SAC's
 
 
 class FQL(ActorCritic):
@@ -124,8 +116,16 @@ class FQL(ActorCritic):
         )
         critics = self.make_critics(critic_key, spec, outputs)
         for_actor, for_flow, for_critics = (self.descent().init(network) for network in (actor, flow, critics))
-        targets = jax.tree.map(jnp.copy, critics)
-        return FQLState(actor, flow, critics, targets, for_actor, for_flow, for_critics, jnp.int32(0))
+        return FQLState(
+            actor=actor,
+            flow=flow,
+            critics=critics,
+            target_critics=jax.tree.map(jnp.copy, critics),
+            actor_optimiser=for_actor,
+            flow_optimiser=for_flow,
+            critic_optimiser=for_critics,
+            updates=jnp.int32(0),
+        )
 
     def act(
         self,
@@ -147,8 +147,7 @@ class FQL(ActorCritic):
     def learn(
         self, state: FQLState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[FQLState, Metrics, Float[Array, " batch"]]:
-        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
-        action = jax.vmap(state.actor.actions.heard)(now.action)
+        now, action = self.transitions(state, batch)
         weight, shape = batch.weight * now.counts, action.shape
         target_key, flow_key, noise_key = jax.random.split(key, 3)
         keys = self.critic_keys(key)
@@ -179,7 +178,16 @@ class FQL(ActorCritic):
         slow = state.actor, state.flow, state.actor_optimiser, state.flow_optimiser, state.target_critics
         count = state.updates + 1
         actor, flow, actor_optimiser, flow_optimiser, targets = run_every(self.policy_delay, count, turn, slow)
-        learned = FQLState(actor, flow, critics, targets, actor_optimiser, flow_optimiser, critic_optimiser, count)
+        learned = state._replace(
+            actor=actor,
+            flow=flow,
+            critics=critics,
+            target_critics=targets,
+            actor_optimiser=actor_optimiser,
+            flow_optimiser=flow_optimiser,
+            critic_optimiser=critic_optimiser,
+            updates=count,
+        )
         metrics = {"critic_loss": report.loss, "value": report.value}
         return learned, metrics, report.error * now.counts
 

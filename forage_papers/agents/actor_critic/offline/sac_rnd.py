@@ -37,15 +37,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt32
 
 from forage.agents.actor_critic.base import CriticKeys
-from forage.agents.actor_critic.sac import SAC, Actor
+from forage.agents.actor_critic.sac import SAC, Actor, SACState
 from forage.core import prng
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe, observation_part, split_mask
-from forage.core.types import Batch, Experience, ForageError, Spec
+from forage.core.types import Experience, ForageError, Spec
 from forage.nn.critics import ActionValue
 from forage.nn.layers import MLP, Linear
-from forage.nn.normalise import Norms, RunningNorm
+from forage.nn.normalise import RunningNorm
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import adam
 
@@ -112,18 +112,9 @@ class Novelty(NamedTuple):
         return self.error(observation, action) / jnp.sqrt(self.errors.variance + 1e-12)
 
 
-class SACRNDState(NamedTuple):
-    actor: Actor
-    critics: ActionValue  # leaves [critic, ...]
-    target_critics: ActionValue
-    log_temperature: Float[Array, ""]
-    actor_optimiser: Any
-    critic_optimiser: Any
-    temperature_optimiser: Any
-    updates: Int[Array, ""]
+class SACRNDState(SACState):
     novelty: Novelty
     draws: UInt32[Array, " words"]  # bits of the key that g's batches are drawn with
-    norm: Norms = None  # of observations, as SAC's
 
 
 class SACRND(SAC):
@@ -144,6 +135,7 @@ class SACRND(SAC):
     }
 
     offline: ClassVar[bool] = True
+    reset_keeps: ClassVar[tuple[str, ...]] = (*SAC.reset_keeps, "novelty", "draws")
 
     penalty: float = 1.0  # price of what the data lack; larger keeps nearer the data; the default of the authors'
     # program, which sweeps it
@@ -173,7 +165,7 @@ class SACRND(SAC):
         both = state, action, self.novelty_hidden, self.novelty_size
         norms = RunningNorm.of((state,)), RunningNorm.of((action,)), RunningNorm.of(())
         novelty = Novelty(Modulated(random_key, *both), Bilinear(taught_key, *both), *norms)
-        return SACRNDState(**plain._asdict(), novelty=novelty, draws=jax.random.key_data(draws))
+        return SACRNDState.extend(plain, novelty=novelty, draws=jax.random.key_data(draws))
 
     @property
     def needs_whole_dataset(self) -> bool:
@@ -205,13 +197,6 @@ class SACRND(SAC):
         first = begun.taught, descent.init(begun.taught), begun.errors
         taught, _, errors = jax.lax.fori_loop(0, self.taught_updates, turn, first)
         return state._replace(novelty=begun._replace(taught=taught, errors=errors))
-
-    def reset_networks(
-        self, state: SACRNDState, batch: Batch, key: Key[Array, ""], spec: Spec
-    ) -> tuple[SACRNDState, Metrics]:
-        """Reset the networks that are due, but keep the pre-trained RND."""
-        later, metrics = super().reset_networks(state, batch, key, spec)
-        return later._replace(novelty=state.novelty, draws=state.draws), metrics
 
     def soft_value(
         self,

@@ -25,24 +25,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import equinox
 import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.actor_critic.base import CriticKeys, run_every
-from forage.agents.actor_critic.sac import SAC, Actor
+from forage.agents.actor_critic.sac import SAC, Actor, SACState
 from forage.core.frozen import Frozen, as_frozen
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, each_value, squared_error
 from forage.nn.distributions import Actions
-from forage.nn.normalise import Norms
 
 
 class Base(equinox.Module):
@@ -52,19 +51,12 @@ class Base(equinox.Module):
     actions: Actions = equinox.field(static=True)
 
 
-class DSRLState(NamedTuple):
-    actor: Actor  # of noise
-    critics: ActionValue  # of actions; leaves [critic, ...]
-    target_critics: ActionValue
-    log_temperature: Float[Array, ""]
-    actor_optimiser: Any
-    critic_optimiser: Any
-    temperature_optimiser: Any
-    updates: Int[Array, ""]
+class DSRLState(SACState):
+    """State of SAC with an actor of noise and critics of actions."""
+
     noise_critics: ActionValue  # of noise
     noise_optimiser: Any
     base: Base
-    norm: Norms = None  # of observations, as SAC's
 
 
 class DSRL(SAC):
@@ -132,13 +124,13 @@ class DSRL(SAC):
         state: Any = super().init(key, steered)
         actions = Actions.of(spec.action_space)
         critics = self.make_critics(jax.random.fold_in(key, 1), spec, actions.outputs)
-        fields = state._asdict() | {
-            "critics": critics,
-            "target_critics": jax.tree.map(jnp.copy, critics),
-            "critic_optimiser": self.descent().init(critics),
-        }
         noise = {"noise_critics": state.critics, "noise_optimiser": state.critic_optimiser}
-        return DSRLState(**fields, **noise, base=Base(self.frozen.first(spec), actions))
+        state = state._replace(
+            critics=critics,
+            target_critics=jax.tree.map(jnp.copy, critics),
+            critic_optimiser=self.descent().init(critics),
+        )
+        return DSRLState.extend(state, **noise, base=Base(self.frozen.first(spec), actions))
 
     def decoded(
         self, state: State, observation: PyTree[Array], noise: Float[Array, "batch numbers"]

@@ -24,22 +24,21 @@ here it is of e. There weights of critics and edits begin uniform in +-sqrt(6 / 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.actor_critic.base import CriticKeys, run_every
-from forage.agents.actor_critic.sac import SAC, Actor
+from forage.agents.actor_critic.sac import SAC, SACState
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, each_value, min_of_subset
 from forage.nn.layers import MLP
 from forage.nn.networks import NetworkConfig, Torso
-from forage.nn.normalise import Norms
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
 from forage_papers.nn.base_policy import beside_base
@@ -80,19 +79,12 @@ class Flow(equinox.Module):
         return weighted_mean(action.shape[1] * error, counts)
 
 
-class EXPOState(NamedTuple):
-    actor: Actor  # of edits
-    critics: ActionValue  # leaves [critic, ...]
-    target_critics: ActionValue
-    log_temperature: Float[Array, ""]
-    actor_optimiser: Any
-    critic_optimiser: Any
-    temperature_optimiser: Any
-    updates: Int[Array, ""]
+class EXPOState(SACState):
+    """State of SAC with an actor of edits."""
+
     base: Flow
     target_base: Flow  # which acts
     base_optimiser: Any
-    norm: Norms = None  # of observations, as SAC's
 
 
 class EXPO(SAC):
@@ -209,10 +201,6 @@ class EXPO(SAC):
     ) -> Float[Array, "batch dimensions"]:
         """Return edited actions, within the unit box."""
         return jnp.clip(action + self.edit_scale * edit, -1.0, 1.0)
-
-    def critic_keys(self, key: Key[Array, ""] | None) -> CriticKeys:
-        assert key is not None
-        return super().critic_keys(key)._replace(sampled=jax.random.fold_in(key, 2))
 
     def target(
         self,

@@ -19,21 +19,20 @@ deviation of the noise on s' is that of all real observations; here it is that o
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from forage.agents.actor_critic.base import CriticKeys
-from forage.agents.actor_critic.sac import SAC, Actor
+from forage.agents.actor_critic.sac import SAC, SACState
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import DATASET, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport, each_value
 from forage.nn.layers import MLP
-from forage.nn.normalise import Norms
 from forage.ops.minibatches import weighted_mean
 
 LEAST_GAP, MOST_GAP = 1e-10, 10.0
@@ -72,19 +71,10 @@ class Classifiers(equinox.Module):
         return total
 
 
-class H2OState(NamedTuple):
-    actor: Actor
-    critics: ActionValue  # leaves [critic, ...]
-    target_critics: ActionValue
-    log_temperature: Float[Array, ""]
-    actor_optimiser: Any
-    critic_optimiser: Any
-    temperature_optimiser: Any
-    updates: Int[Array, ""]
+class H2OState(SACState):
     classifiers: Classifiers
     classifier_optimiser: Any
     report: Float[Array, "3"]  # of the last update: the classifiers' loss, the mean ratio and the mean gap
-    norm: Norms = None  # of observations, as SAC's
 
 
 class H2O(SAC):
@@ -127,15 +117,11 @@ class H2O(SAC):
         shape: Any = spec.observation_space.shape
         sizes = shape[0], state.actor.actions.outputs, self.classifier_sizes
         classifiers = Classifiers(jax.random.fold_in(key, 1), *sizes)
-        return H2OState(**state._asdict(), classifiers=classifiers, **self.fresh(classifiers))
+        return H2OState.extend(state, classifiers=classifiers, **self.fresh(classifiers))
 
     def fresh(self, classifiers: Classifiers) -> dict[str, Any]:
         """Return the initial fields of the state for these classifiers."""
         return {"classifier_optimiser": self.descent().init(classifiers), "report": jnp.zeros(3)}
-
-    def critic_keys(self, key: Key[Array, ""] | None) -> CriticKeys:
-        assert key is not None
-        return super().critic_keys(key)._replace(sampled=jax.random.fold_in(key, 2))
 
     def update(self, state: H2OState, *arguments: Any) -> tuple[H2OState, Metrics, Float[Array, " batch"]]:
         state, metrics, error = super().update(state, *arguments)

@@ -31,49 +31,30 @@ step size, nothing is cut, Adam takes the steps, and the first of them in the en
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import equinox
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.agents.actor_critic import sac, td3
 from forage.agents.actor_critic.base import ActorCritic, CriticKeys
-from forage.agents.actor_critic.sac import SAC
-from forage.agents.actor_critic.td3 import TD3
+from forage.agents.actor_critic.sac import SAC, SACState
+from forage.agents.actor_critic.td3 import TD3, TD3State
 from forage.core.frozen import Frozen, as_frozen
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue
-from forage.nn.normalise import Norms
 from forage_papers.nn.base_policy import beside_base, shown
 
 
-class ResidualTD3State(NamedTuple):
-    actor: td3.Actor
-    critics: ActionValue  # leaves [critic, ...]
-    target_actor: td3.Actor
-    target_critics: ActionValue
-    actor_optimiser: Any
-    critic_optimiser: Any
-    updates: Int[Array, ""]
+class ResidualTD3State(TD3State):
     base: PyTree[Array]  # the base's weights
-    norm: Norms = None  # of observations, as SAC's
 
 
-class ResidualSACState(NamedTuple):
-    actor: sac.Actor
-    critics: ActionValue  # leaves [critic, ...]
-    target_critics: ActionValue
-    log_temperature: Float[Array, ""]
-    actor_optimiser: Any
-    critic_optimiser: Any
-    temperature_optimiser: Any
-    updates: Int[Array, ""]
+class ResidualSACState(SACState):
     base: PyTree[Array]  # the base's weights
-    norm: Norms = None  # of observations, as SAC's
 
 
 class Residual(ActorCritic):
@@ -195,7 +176,7 @@ class ResidualTD3(Residual, TD3):
     def init(self, key: Key[Array, ""], spec: Spec) -> ResidualTD3State:
         state = super().init(key, beside_base(spec))
         still = {"actor": silenced(state.actor), "target_actor": silenced(state.target_actor)}
-        return ResidualTD3State(**state._replace(**still)._asdict(), base=self.frozen.first(spec))
+        return ResidualTD3State.extend(state._replace(**still), base=self.frozen.first(spec))
 
     def noisy(
         self, action: Float[Array, "*batch dimensions"], noise: Float[Array, "*batch dimensions"]
@@ -234,7 +215,7 @@ class ResidualSAC(Residual, SAC):
     def init(self, key: Key[Array, ""], spec: Spec) -> ResidualSACState:
         state = super().init(key, beside_base(spec))
         still = state._replace(actor=silenced(state.actor))
-        return ResidualSACState(**still._asdict(), base=self.frozen.first(spec))
+        return ResidualSACState.extend(still, base=self.frozen.first(spec))
 
     def log_probability(self, state: State, observation: PyTree[Array], action: PyTree[Array]) -> Float[Array, " row"]:
         seen, actions = jax.vmap(lambda one: self.look(state, one))(observation), state.actor.actions

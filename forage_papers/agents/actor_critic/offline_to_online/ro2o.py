@@ -90,7 +90,7 @@ class RO2O(SACN, SAC):
         assert key is not None
         keys = super().critic_keys(key)
         policy_q = jax.random.fold_in(key, 3) if keys.policy_q is None else keys.policy_q
-        return keys._replace(sampled=jax.random.fold_in(key, 2), policy_q=policy_q)
+        return keys._replace(policy_q=policy_q)
 
     def evaluate(
         self,

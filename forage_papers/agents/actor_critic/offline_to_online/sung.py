@@ -32,9 +32,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt32
 
-from forage.agents.actor_critic import sac, td3
+from forage.agents.actor_critic import td3
 from forage.agents.actor_critic.base import ActorCritic
-from forage.agents.actor_critic.offline.cql import CQL, Sampled
+from forage.agents.actor_critic.offline.cql import CQL, CQLState, Sampled
 from forage.agents.actor_critic.offline.td3_bc import LEAST_DEVIATION, TD3BC
 from forage.core import prng
 from forage.core.ports import Metrics, State
@@ -42,7 +42,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport
-from forage.nn.normalise import Norms, RunningNorm, apply_norm
+from forage.nn.normalise import RunningNorm, apply_norm
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, adam, blend
 from forage_papers.nn.vae import Autoencoder
@@ -67,34 +67,14 @@ class Density(NamedTuple):
         return (autoencoder or self.autoencoder).error(inputs, key)
 
 
-class SUNGState(NamedTuple):
-    actor: td3.Actor
-    critics: ActionValue  # leaves [critic, ...]
-    target_actor: td3.Actor
-    target_critics: ActionValue
-    actor_optimiser: Any
-    critic_optimiser: Any
-    updates: Int[Array, ""]
+class SUNGState(td3.TD3State):
     density: Density
     draws: UInt32[Array, " words"]  # bits of the key that the codes of an update are drawn with
-    norm: Norms = None  # of observations, as TD3's
 
 
-class SUNGCQLState(NamedTuple):
-    actor: sac.Actor
-    critics: ActionValue  # leaves [critic, ...]
-    target_critics: ActionValue
-    log_temperature: Float[Array, ""]
-    actor_optimiser: Any
-    critic_optimiser: Any
-    temperature_optimiser: Any
-    updates: Int[Array, ""]
-    log_weight: Float[Array, ""]  # as CQL's, and the next two
-    weight_optimiser: Any
-    gap: Float[Array, ""]
+class SUNGCQLState(CQLState):
     density: Density
     draws: UInt32[Array, " words"]  # as above
-    norm: Norms = None
 
 
 class Guided(ActorCritic):
@@ -105,6 +85,7 @@ class Guided(ActorCritic):
 
     begins_at_random: ClassVar[bool] = False
     offline: ClassVar[bool] = True
+    reset_keeps: ClassVar[tuple[str, ...]] = (*ActorCritic.reset_keeps, "density", "draws")
     ranges: ClassVar[Ranges] = {
         "candidates": Range(1),
         "kept": Range(1),
@@ -166,18 +147,12 @@ class Guided(ActorCritic):
         """Return the state as it is: observations stay standardised by the data alone, as the authors have it."""
         return state
 
-    def reset_networks(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
-        """Reset the networks that are due, but keep the density."""
-        later, metrics = super().reset_networks(state, batch, key, spec)
-        return later._replace(density=state.density, draws=state.draws), metrics
-
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
         density_key, draws = jax.random.split(jax.random.fold_in(key, 3))
         state = state._replace(draws=jax.random.key_data(draws))
-        now = self.read(state, jax.tree.map(lambda x: x[0], batch.experience))
-        action = jax.vmap(state.actor.actions.heard)(now.action)
+        now, action = self.transitions(state, batch)
         density, uncertainty = self.taught(state.density, now.observation, action, density_key)
         state, metrics, error = super().learn(self.between(state, density), batch, clock, key)  # type: ignore[safe-super]
         return state._replace(density=density), metrics | {"uncertainty": uncertainty}, error
@@ -254,7 +229,7 @@ class SUNG(Guided, TD3BC):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> SUNGState:
         plain = super().init(key, spec)
-        return SUNGState(**plain._asdict(), **self.begun(key, spec, plain.actor.actions.outputs))
+        return SUNGState.extend(plain, **self.begun(key, spec, plain.actor.actions.outputs))
 
     def between(self, state: State, density: Density) -> State:
         return state._replace(density=density)  # their policy's step comes after the autoencoder's
@@ -328,7 +303,7 @@ class SUNGCQL(Guided, CQL):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> SUNGCQLState:  # type: ignore[override]
         plain: Any = super().init(key, spec)
-        return SUNGCQLState(**plain._asdict(), **self.begun(key, spec, plain.actor.actions.outputs))
+        return SUNGCQLState.extend(plain, **self.begun(key, spec, plain.actor.actions.outputs))
 
     def drawn(self, state: State, rows: PyTree[Array], key: Key[Array, ""]) -> Float[Array, "row dimensions"]:
         policy = state.actor(rows)

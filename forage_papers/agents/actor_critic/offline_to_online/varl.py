@@ -31,14 +31,14 @@ import numpy as np
 from jax.experimental import io_callback
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt32
 
-from forage.agents.actor_critic.sac import SAC, Actor
+from forage.agents.actor_critic.sac import SAC, Actor, SACState
 from forage.core import prng, spaces
 from forage.core.frozen import Frozen, as_frozen
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue
-from forage.nn.normalise import Norms, apply_norm
+from forage.nn.normalise import apply_norm
 from forage.ops.every import run_if, shared_by_seeds
 
 
@@ -49,22 +49,13 @@ class Pairs(NamedTuple):
     action: Float[Array, "row dimensions"]  # in the unit box
 
 
-class VARLState(NamedTuple):
-    actor: Actor
-    critics: ActionValue  # leaves [critic, ...]
-    target_critics: ActionValue
-    log_temperature: Float[Array, ""]
-    actor_optimiser: Any
-    critic_optimiser: Any
-    temperature_optimiser: Any
-    updates: Int[Array, ""]
+class VARLState(SACState):
     advisor: PyTree[Array]  # its weights
     recent: Pairs  # what was done in the newest transitions
     advice: Pairs  # what the advisor said instead
     seen: Int[Array, ""]  # transitions so far
     given: Int[Array, ""]  # pieces of advice so far
     draws: UInt32[Array, " words"]  # the key of what is drawn beside SAC's numbers
-    norm: Norms = None  # of observations, as SAC's
 
 
 class VARL(SAC):
@@ -83,6 +74,10 @@ class VARL(SAC):
         "cutoff": Range(0),
         "shaping_weight": Range(0),
     }
+    reset_keeps: ClassVar[tuple[str, ...]] = (
+        *SAC.reset_keeps,
+        *("advisor", "recent", "advice", "seen", "given", "draws"),
+    )
 
     advisor: str | Frozen | Callable[[Any, Any], Any] | None = equinox.field(default=None, converter=as_frozen)  # who
     # suggests actions: a run's directory; in Python also a function of observation and action, or a trained agent with
@@ -150,7 +145,7 @@ class VARL(SAC):
         draws = jax.random.key_data(jax.random.fold_in(key, 1))
         stores = {"recent": pairs(self.recent), "advice": pairs(self.advice_capacity)}
         counts = {"seen": jnp.int32(0), "given": jnp.int32(0)}
-        return VARLState(**plain._asdict(), advisor=self.frozen.first(spec), **stores, **counts, draws=draws)
+        return VARLState.extend(plain, advisor=self.frozen.first(spec), **stores, **counts, draws=draws)
 
     def suggested(self, state: State, observation: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
         """Return the advisor's suggestion in place of one action, in the action's own units."""
@@ -197,12 +192,6 @@ class VARL(SAC):
         state, metrics, errors = super().learn(state, batch, clock, key)
         told = {"advice": state.given.astype(jnp.float32), "advice_distance": self.distance(state.actor, state)}
         return state, metrics | told, errors
-
-    def reset_networks(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
-        """Reset the networks that are due, but keep the advice."""
-        later, metrics = super().reset_networks(state, batch, key, spec)
-        names = ("advisor", "recent", "advice", "seen", "given", "draws")
-        return later._replace(**{name: getattr(state, name) for name in names}), metrics
 
     def distance(self, actor: Actor, state: State) -> Float[Array, ""]:
         """Compute the mean squared distance of the policy's mode to a batch of advice; 0 without advice."""
