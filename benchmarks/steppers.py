@@ -17,6 +17,8 @@ import equinox
 import jax
 import jax.numpy as jnp
 
+from forage.core.ports import ActInputs
+
 Stepper = tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]
 
 
@@ -63,8 +65,9 @@ def forage(id: str, num_envs: int, steps: int, way: str) -> Stepper:
         def init(self, key: Any, spec: Any) -> Any:
             return ()
 
-        def act(self, state: Any, hidden: Any, observation: Any, key: Any, explore: bool) -> Any:
-            return spaces.sample(spec.action_space, key, spaces.split_mask(observation)[1]), hidden, ()
+        def act(self, state: Any, inputs: ActInputs) -> Any:
+            mask = spaces.split_mask(inputs.observation)[1]
+            return spaces.sample(spec.action_space, inputs.key, mask), inputs.hidden, ()
 
         def learn(self, state: Any, batch: Any, clock: Any, key: Any) -> Any:
             return state, {}, jnp.zeros(1)

@@ -25,8 +25,8 @@ class Always(Agent):
     def init(self, key, spec):
         return ()
 
-    def act(self, state, hidden, observation, key, explore, noise=None):
-        return self.action, hidden + 1, {"explore": explore}
+    def act(self, state, inputs):
+        return self.action, inputs.hidden + 1, {"explore": inputs.explore}
 
     def learn(self, state, batch, clock, key):
         raise NotImplementedError
@@ -39,8 +39,8 @@ class OnPolicy(Always):
 class Values(Always):
     """Action values of `action` in any state, and one more for each step in memory."""
 
-    def act(self, state, hidden, observation, key, explore, noise=None):
-        return jnp.argmax(self.action).astype(jnp.int32), hidden + 1, ()
+    def act(self, state, inputs):
+        return jnp.argmax(self.action).astype(jnp.int32), inputs.hidden + 1, ()
 
     def action_values(self, state, hidden, observation):
         return self.action + hidden
@@ -54,8 +54,8 @@ class Noisy(Always):
     def hidden(self, spec):
         return jnp.zeros(2)
 
-    def act(self, state, hidden, observation, key, explore, noise=None):
-        return noise, hidden.at[0].add(1), ()
+    def act(self, state, inputs):
+        return inputs.noise, inputs.hidden.at[0].add(1), ()
 
     def acted(self, state, hidden, action):
         return hidden.at[1].set(action.sum())

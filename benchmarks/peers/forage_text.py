@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import common
 
+from forage.core.ports import ActInputs
+
 ROW, SETTINGS = common.arguments()
 common.keep_to(SETTINGS["cores"])
 
@@ -63,7 +65,9 @@ def generate(settings: dict[str, Any]) -> tuple[float, float, float]:
     learner = setup.learner()
     agent, state = learner.agent, learner.agent.init(jax.random.key(0), learner.spec)
     seen = setup.environment(agent.num_envs).reset(settings["seed"])
-    write = jax.jit(lambda seen, keys: jax.vmap(lambda o, key: agent.act(state, (), o, key, True)[0])(seen, keys))
+    write = jax.jit(
+        lambda seen, keys: jax.vmap(lambda o, key: agent.act(state, ActInputs((), o, key, True))[0])(seen, keys)
+    )
     for number in range(settings["updates"] + 1):
         if number == 1:
             began = time.perf_counter(), time.process_time()

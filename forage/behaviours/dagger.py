@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
 from forage.core import prng, spaces
-from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports import ActContext, ActInputs, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, GUIDE, ForageError, Label, Spec
 
@@ -102,7 +102,7 @@ class DAgger(Behaviour):
         expert: Any = self.expert
         if not self.trained:
             return expert(observation, key), hidden
-        return self.agent.act(expert[1], hidden, observation, key, explore=False)[:2]
+        return self.agent.act(expert[1], ActInputs(hidden, observation, key, explore=False))[:2]
 
     def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         agent_key, expert_key, coin_key = jax.random.split(moment.key, 3)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import prng, spaces
-from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports import ActContext, ActInputs, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, GUIDE, Clock, Experience, ForageError, Spec
 
@@ -143,7 +143,7 @@ class Guide(Behaviour):
         if not self.trained:
             return self.policy(observation, key), hidden
         guide, guide_state = self.policy
-        return guide.act(guide_state, hidden, observation, key, explore=False)[:2]
+        return guide.act(guide_state, ActInputs(hidden, observation, key, explore=False))[:2]
 
     def guided_steps(self, state: Curriculum | tuple[()], key: Key[Array, ""]) -> Int[Array, ""]:
         """Return the number of the guide's steps in an episode that begins now."""

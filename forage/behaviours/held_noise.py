@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from forage.behaviours.checks import check_noise
-from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports import ActContext, ActInputs, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 
@@ -59,6 +59,6 @@ class HeldNoise(Behaviour):
         time = held.time % self.interval if self.interval else held.time
         noise = jnp.where(time == 0, jax.random.normal(noise_key, held.noise.shape), held.noise)
         action, memory, aux = moment.agent.act(
-            moment.agent_state, hidden.agent, observation, act_key, explore=True, noise=noise
+            moment.agent_state, ActInputs(hidden.agent, observation, act_key, explore=True, noise=noise)
         )
         return Decision(action, HiddenState(memory, Held(noise, held.time + 1)), aux)

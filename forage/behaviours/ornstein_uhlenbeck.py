@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
 from forage.behaviours.checks import check_noise
-from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports import ActContext, ActInputs, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 
@@ -61,6 +61,6 @@ class OrnsteinUhlenbeck(Behaviour):
         kept = 1 - self.reversion
         noise = jnp.where(walk.goes_on, kept * walk.noise + jnp.sqrt(1 - kept**2) * fresh, fresh)
         action, memory, aux = moment.agent.act(
-            moment.agent_state, hidden.agent, observation, act_key, explore=True, noise=noise
+            moment.agent_state, ActInputs(hidden.agent, observation, act_key, explore=True, noise=noise)
         )
         return Decision(action, HiddenState(memory, Walk(noise, jnp.bool_(True))), aux)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.behaviours.checks import check_replay
 from forage.core import prng
-from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports import ActContext, ActInputs, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe, split_mask
 from forage.core.types import Experience, ForageError, Spec
@@ -118,7 +118,7 @@ class ParameterNoise(Behaviour):
         now = getattr(agent_state, agent.acting)
         network = run_if(~before.goes_on, lambda _: perturbed(now, state.scale, noise_key), before.network)
         player = agent_state._replace(**{agent.acting: network})
-        action, memory, aux = agent.act(player, hidden.agent, observation, act_key, explore=False)
+        action, memory, aux = agent.act(player, ActInputs(hidden.agent, observation, act_key, explore=False))
         return Decision(action, HiddenState(memory, Perturbed(network, jnp.bool_(True))), aux)
 
     def report(self, state: ParameterNoiseState, rollout: Experience, moment: ActContext) -> ParameterNoiseState:
@@ -129,7 +129,8 @@ class ParameterNoise(Behaviour):
         if state.half_range.size:
 
             def square(observation: PyTree[Array]) -> Float[Array, ""]:
-                a, b = (agent.act(who, (), observation, act_key, explore=False)[0] for who in (agent_state, other))
+                inputs = ActInputs((), observation, act_key, explore=False)
+                a, b = (agent.act(who, inputs)[0] for who in (agent_state, other))
                 return jnp.mean(((a - b).reshape(-1) / state.half_range) ** 2)
 
             distance = jnp.sqrt(jnp.mean(jax.vmap(jax.vmap(square))(rollout.observation), where=rollout.counts))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage.core import spaces
-from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports import ActContext, ActInputs, Agent, Behaviour, Decision, HiddenState
 from forage.core.types import AGENT, OPPONENT, Experience, ForageError, Spec
 
 OPPONENTS = ("past", "random")
@@ -105,11 +105,11 @@ class SelfPlay(Behaviour):
         learner, rival = self.draw(state, moment)
         learner = jnp.where(before.goes_on, before.learner, learner)
         rival = jnp.where(before.goes_on, before.rival, rival)
-        own, memory, aux = agent.act(moment.agent_state, hidden.agent, observation, own_key, explore=True)
+        own, memory, aux = agent.act(moment.agent_state, ActInputs(hidden.agent, observation, own_key, explore=True))
         rival_key, theirs = jax.random.fold_in(own_key, 1), before.memory
         if self.opponents == "past":
             past = jax.tree.map(lambda x: x[rival], state.selves)
-            other, theirs, _ = agent.act(past, theirs, observation, rival_key, explore=True)
+            other, theirs, _ = agent.act(past, ActInputs(theirs, observation, rival_key, explore=True))
             theirs = agent.acted(past, theirs, other)
         else:
             other = spaces.sample(moment.spec.action_space, rival_key, spaces.split_mask(observation)[1])

@@ -11,7 +11,7 @@ from jaxtyping import Array, Key, PyTree
 
 from forage.config.saved import load_policy
 from forage.core import spaces
-from forage.core.ports import Agent, Behaviour, Environment, Opponent
+from forage.core.ports import ActInputs, Agent, Behaviour, Environment, Opponent
 from forage.core.types import ForageError, Spec
 from forage.environments.boards.solve import Perfect
 from forage.environments.boards.tic_tac_toe import TicTacToe
@@ -41,7 +41,7 @@ class Trained(Opponent):
     def act(
         self, hidden: PyTree[Array], observation: PyTree[Array], spec: Spec, key: Key[Array, ""]
     ) -> tuple[PyTree[Array], PyTree[Array]]:
-        action, hidden, _ = self.agent.act(self.agent_state, hidden, observation, key, explore=self.sampled)
+        action, hidden, _ = self.agent.act(self.agent_state, ActInputs(hidden, observation, key, explore=self.sampled))
         return action, self.agent.acted(self.agent_state, hidden, action)
 
 

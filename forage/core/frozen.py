@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from forage.core import prng, spaces
-from forage.core.ports import Agent, Part
+from forage.core.ports import ActInputs, Agent, Part
 from forage.core.types import ForageError, Spec
 
 Tree = TypeVar("Tree")
@@ -86,8 +86,8 @@ class Frozen(Part):
         weights = jax.lax.stop_gradient(weights)
         key = prng.key(0)  # nothing is drawn with it: the evaluation policy draws nothing, and else there is the noise
         if noise is None:
-            return self.known.act(weights, (), observation, key, explore=False)[0]
-        return self.known.act(weights, (), observation, key, explore=True, noise=noise)[0]
+            return self.known.act(weights, ActInputs((), observation, key, explore=False))[0]
+        return self.known.act(weights, ActInputs((), observation, key, explore=True, noise=noise))[0]
 
 
 def as_frozen(given: Any) -> Any:

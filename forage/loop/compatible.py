@@ -22,6 +22,13 @@ RENAMES = {
 """Methods and class variables of ports by their former names, with today's."""
 
 
+HINTS = {
+    "state, inputs": "inputs.observation, inputs.hidden, inputs.key, inputs.explore, inputs.noise and inputs.world are "
+    "the fields of forage.core.ports.ActInputs."
+}
+"""The end of the sentence about a method that does not accept its arguments, by the arguments."""
+
+
 def check_names(*parts: Part) -> None:
     """Raise `ForageError` if a part defines a method of its port by a former name, which is never called."""
     for cls in {cls for part in parts for cls in type(part).__mro__}:
@@ -38,9 +45,10 @@ def check_signatures(part: Part, **methods: str) -> None:
         try:
             signature.bind(*given.split(", "))
         except TypeError:
+            more = HINTS.get(given, "see forage/core/ports.")
             raise ForageError(
                 f"{type(part).__name__}.{name} takes ({', '.join(signature.parameters)}), and the loop calls it with "
-                f"({given}); see forage/core/ports."
+                f"({given}); {more}"
             ) from None
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from forage.core import mesh, prng, spaces, team
 from forage.core.ports import (
     ActContext,
+    ActInputs,
     Agent,
     Behaviour,
     Decision,
@@ -59,6 +60,7 @@ class Learner(Part):
         plain = with_plain_numbers(self)
         check_names(plain.agent, plain.behaviour, plain.rewards, plain.memory)
         plain.rewards.check(plain.spec)
+        check_signatures(plain.agent, **plain.agent.signatures)
         plain.agent.check(plain.spec)
         check_asked(plain.agent, plain.rewards, plain.spec)
         check_streams(plain.agent, plain.rewards, plain.spec)
@@ -227,11 +229,10 @@ class Learner(Part):
         `world`: as in `act`. Schedules count as they end.
         """
         now = at_fraction(self, 1.0)
-        ahead: dict[str, Any] = {"world": world} if now.agent.looks_ahead else {}
 
         def one(hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], _: Int[Array, ""]):
             def act(explore: bool) -> tuple[PyTree[Array], PyTree[Array]]:
-                return now.agent.act(state.agent, hidden, observation, key, explore, **ahead)[:2]
+                return now.agent.act(state.agent, ActInputs(hidden, observation, key, explore, world=world))[:2]
 
             # Where a program serves both ways, XLA computes once what they share, which is the network.
             chosen = act(sampled) if isinstance(sampled, bool) else choose_tree(sampled, act(True), act(False))

@@ -15,10 +15,11 @@ import numpy as np
 from forage.core import checkpoint, prng, spaces, team
 from forage.core.compiling import Flat, on_host
 from forage.core.loading import FILE, load_file
-from forage.core.ports import Agent, World
+from forage.core.ports import ActInputs, Agent, World
 from forage.core.schedule import at_fraction
 from forage.core.sweep import member_words
 from forage.core.types import ForageError, Spec
+from forage.loop.compatible import check_signatures
 from forage.loop.plain import PlainProgram
 
 MOST_ROWS = 256
@@ -66,6 +67,7 @@ class Policy:
 
     def __init__(self, agent: Agent, state: Any, spec: Spec, sampled: bool = False):
         agent = at_fraction(agent, 1.0)
+        check_signatures(agent, **agent.signatures)
         self.agent, self.state, self.spec, self.sampled = agent, state, spec, sampled
         self._flat = Flat.of(state)
 
@@ -75,8 +77,7 @@ class Policy:
             """Act for one observation of the environment: one agent's, or those of all its agents."""
 
             def act(hidden: Any, observation: Any, key: Any) -> Any:
-                ahead: dict[str, Any] = {"world": world} if agent.looks_ahead else {}
-                action, hidden, _ = agent.act(state, hidden, observation, key, explore, **ahead)
+                action, hidden, _ = agent.act(state, ActInputs(hidden, observation, key, explore, world=world))
                 return spaces.clip(spec.action_space, action), agent.acted(state, hidden, action)
 
             if spec.num_agents == 1:

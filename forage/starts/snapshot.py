@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Agent, Environment, RolloutReport, Starts, Tasks
+from forage.core.ports import ActInputs, Agent, Environment, RolloutReport, Starts, Tasks
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
 from forage.starts.cell_archive import flattened
@@ -131,7 +131,7 @@ class Snapshot(Starts):
             if callable(teacher):
                 return teacher(observation, key), hidden
             agent, state = teacher[:2]
-            action, hidden, _ = agent.act(state, hidden, observation, key, explore=False)
+            action, hidden, _ = agent.act(state, ActInputs(hidden, observation, key, explore=False))
             return action, agent.acted(state, hidden, action)
 
         def episode(key: Key[Array, ""]) -> Snapshots:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from forage.config.setup import Setup, from_config
 from forage.core import prng
-from forage.core.ports import Agent
+from forage.core.ports import ActInputs, Agent
 from forage.core.schedule import at_fraction
 from forage.core.spaces import Tokens
 from forage.core.types import ForageError
@@ -137,7 +137,7 @@ def ask(
 def write(agent: Agent, state: Any, seen: PyTree[Array], key: Array, drawn: bool) -> Int[Array, "row time"]:
     """Write an answer in every conversation, drawn as in training or the most probable one."""
     keys = jax.random.split(key, jax.tree.leaves(seen)[0].shape[0])
-    return jax.vmap(lambda observation, key: agent.act(state, (), observation, key, drawn)[0])(seen, keys)
+    return jax.vmap(lambda observation, key: agent.act(state, ActInputs((), observation, key, drawn))[0])(seen, keys)
 
 
 def text_of(environment: TextEnvironment, tokens: Int[np.ndarray, " time"]) -> str:

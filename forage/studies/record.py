@@ -17,7 +17,7 @@ from forage.config.saved import load
 from forage.config.setup import Setup, from_config
 from forage.core import prng, spaces
 from forage.core.host import HostEnvironment
-from forage.core.ports import Environment
+from forage.core.ports import ActInputs, Environment
 from forage.core.types import ForageError
 from forage.data import files
 from forage.data.logged import Transitions
@@ -205,14 +205,15 @@ def actor(policy: Policy, noise: float | None = None) -> Callable[..., Any]:
 
     def one(state: Any, hidden: Any, observation: PyTree[Array], wild: Bool[Array, ""], key: Key[Array, ""]) -> Any:
         act_key, draw_key = jax.random.split(key)
-        action, after, _ = agent.act(state, hidden, observation, act_key, policy.sampled)
+        action, after, _ = agent.act(state, ActInputs(hidden, observation, act_key, policy.sampled))
         action = spaces.clip(spec.action_space, action)
         drawn = spaces.sample(spec.action_space, draw_key, spaces.split_mask(observation)[1])
         if noise:
             slip_key, slip_act_key = jax.random.split(jax.random.fold_in(key, 1))
             slip = drawn
             if agent.stochastic:
-                slip = spaces.clip(spec.action_space, agent.act(state, hidden, observation, slip_act_key, True)[0])
+                slip, *_ = agent.act(state, ActInputs(hidden, observation, slip_act_key, explore=True))
+                slip = spaces.clip(spec.action_space, slip)
             action = jnp.where(jax.random.uniform(slip_key) < noise, slip, action)
         action = jnp.where(wild, drawn, action)
         return action, agent.acted(state, after, action)

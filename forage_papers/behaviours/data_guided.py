@@ -26,7 +26,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.behaviours.checks import check_replay
-from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports import ActContext, ActInputs, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_bounded
 from forage.core.types import Experience, ForageError, Spec
@@ -136,7 +136,7 @@ class DataGuided(Behaviour):
         """Compute the differences between demonstrated actions and the policy's own, in the unit box."""
 
         def own(observation: PyTree[Array]) -> PyTree[Array]:
-            return moment.agent.act(moment.agent_state, (), observation, moment.key, explore=False)[0]
+            return moment.agent.act(moment.agent_state, ActInputs((), observation, moment.key, explore=False))[0]
 
         unit = jax.vmap(actions.heard)
         return unit(shown.action) - unit(jax.vmap(own)(shown.observation))

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.behaviours.checks import check_noise
-from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports import ActContext, ActInputs, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 from forage.ops.every import run_if
@@ -75,7 +75,7 @@ class Pink(Behaviour):
         place = signal.time % length
         noise = run_if(place == 0, lambda _: self.signal(signal_key, length, *shape), signal.noise)
         action, memory, aux = moment.agent.act(
-            moment.agent_state, hidden.agent, observation, act_key, explore=True, noise=noise[place]
+            moment.agent_state, ActInputs(hidden.agent, observation, act_key, explore=True, noise=noise[place])
         )
         return Decision(action, HiddenState(memory, Signal(noise, signal.time + 1)), aux)
 

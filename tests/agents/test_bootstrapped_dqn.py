@@ -12,6 +12,7 @@ from gymnasium import spaces
 from small import at_once, compute
 
 from forage.agents.q_learning.bootstrapped_dqn import BootstrappedDQN, Followed
+from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 
 STATES, HEADS = 3, 2
@@ -103,7 +104,7 @@ def test_priors_are_never_trained_and_the_target_follows():
 def test_one_head_is_followed_to_the_end_of_the_episode():
     agent, state = beginning(heads=4, hidden_sizes=(8,), mask_probability=0.3)
     keys = jax.random.split(KEY, 4000)
-    act = jax.jit(jax.vmap(lambda h, o, k: agent.act(state, h, o, k, True), in_axes=(None, None, 0)))
+    act = jax.jit(jax.vmap(lambda h, o, k: agent.act(state, ActInputs(h, o, k, True)), in_axes=(None, None, 0)))
     _, followed, masks = act(agent.hidden(SPEC), jnp.int32(0), keys)
     assert followed.drawn.all()
     np.testing.assert_allclose(np.bincount(followed.head, minlength=4) / 4000, 0.25, atol=0.04)  # 5 deviations
@@ -133,7 +134,7 @@ def test_heads_vote_in_evaluation(values, mask, action):
     state = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(lambda: agent.init(KEY, spec)))
     state = equinox.tree_at(lambda s: s.network.tops.layers[1].bias, state, np.array(values))
     observation = {"observation": jnp.int32(0), "action_mask": np.array(mask, jnp.int8)}
-    chosen, hidden, _ = agent.act(state, agent.hidden(spec), observation, KEY, explore=False)
+    chosen, hidden, _ = agent.act(state, ActInputs(agent.hidden(spec), observation, KEY, explore=False))
     assert int(chosen) == action and not hidden.drawn
 
 

@@ -12,6 +12,7 @@ from small import at_once, compute
 
 from forage.agents.actor_critic.base import CriticKeys
 from forage.agents.actor_critic.bro import BRO, adjusted
+from forage.core.ports import ActInputs
 from forage.core.types import Batch, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, each_value
 
@@ -42,7 +43,7 @@ def test_target_and_explorer_are_their_formulas():
         target = AGENT.target(state, REWARD, AFTER, ENDS, NOISE, CriticKeys())
         first, action = (
             AGENT.explorer_loss(far, state, SEEN, NOISE),
-            AGENT.act(state, (), SEEN[0], None, True, NOISE[0]),
+            AGENT.act(state, ActInputs((), SEEN[0], None, True, NOISE[0])),
         )
         exploring = state._replace(explorer=far)
         density = AGENT.log_probability(exploring, SEEN, drawn), optimistic.from_noise(NOISE)[1]

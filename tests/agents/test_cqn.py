@@ -10,6 +10,7 @@ import small
 from gymnasium import spaces
 
 from forage.agents.q_learning.cqn import CQN
+from forage.core.ports import ActInputs
 from forage.core.types import DATASET, Batch, Clock, Experience, Spec
 
 small.keep_compiled()
@@ -46,7 +47,7 @@ def test_zooming_by_hand():
         network = state.network
         found = network.lying(jnp.array([[0.3, -1.0], [1.0, 0.0]]))
         best = network.greedy(network.torso.rows(SEEN), KEY)
-        act = lambda explore, noise: TINY.act(state, (), SEEN[0], KEY, explore, noise)[0]  # noqa: E731
+        act = lambda explore, noise: TINY.act(state, ActInputs((), SEEN[0], KEY, explore, noise))[0]  # noqa: E731
         return found, best, act(False, None), act(True, jnp.array([-30.0, 3.0]))
 
     found, best, still, noisy = small.compute(worked, state_of())
@@ -62,7 +63,7 @@ def test_zooming_by_hand():
 def test_what_is_worth_the_same_is_drawn():
     state = small.at_once(lambda: TINY.init(KEY, PLANE))
     found = small.compute(
-        lambda: jax.vmap(lambda key: TINY.act(state, (), SEEN[0], key, False)[0])(jax.random.split(KEY, 300))
+        lambda: jax.vmap(lambda key: TINY.act(state, ActInputs((), SEEN[0], key, False))[0])(jax.random.split(KEY, 300))
     )
     counts = np.bincount(np.round((found[:, 0] / 2 + 1) * 4.5 - 0.5).astype(int), minlength=9)
     assert len(counts) == 9 and counts.min() > 12

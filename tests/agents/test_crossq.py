@@ -13,6 +13,7 @@ from tiers import gated
 
 from forage.agents.actor_critic.base import CriticKeys
 from forage.agents.actor_critic.crossq import CrossQ
+from forage.core.ports import ActInputs
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.batch_norm import BatchNorm
 
@@ -125,7 +126,7 @@ def test_acting_is_by_running_statistics():
     state = beginning()
     mean = jnp.array([1.0, -2.0, 3.0])
     known = equinox.tree_at(lambda actor: actor.torso.body.batch_norms[0].mean, state.actor, mean)
-    act = lambda actor, seen: AGENT.act(state._replace(actor=actor), (), seen, jax.random.key(0), False)[0]  # noqa: E731
+    act = lambda actor, seen: AGENT.act(state._replace(actor=actor), ActInputs((), seen, jax.random.key(0), False))[0]  # noqa: E731
     moved, same = compute(act, known, SEEN[0] + mean), compute(act, state.actor, SEEN[0])
     np.testing.assert_allclose(moved, same, rtol=1e-5, atol=1e-6)
     assert np.abs(compute(act, known, SEEN[0]) - same).max() > 1e-3

@@ -15,6 +15,7 @@ from forage.agents.q_learning.c51 import C51, projected
 from forage.agents.q_learning.dqn import DQN
 from forage.agents.q_learning.qr_dqn import QRDQN
 from forage.agents.q_learning.vdn import VDN
+from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.ops.quantiles import quantile_error
 
@@ -139,7 +140,7 @@ def test_streams_are_added_for_each_number_and_actions_follow_the_mean(agent):
     np.testing.assert_allclose(spread.mean(0), network.state_value(features), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(network.q(features), network.value(spread), rtol=1e-6)
     state = at_once(lambda: agent.init(jax.random.key(0), SPEC))
-    action = agent.act(state, (), jnp.int32(1), jax.random.key(0), explore=False)[0]
+    action = agent.act(state, ActInputs((), jnp.int32(1), jax.random.key(0), explore=False))[0]
     assert int(action) == int(np.argmax(state.network(jnp.int32(1))))
 
 

@@ -12,7 +12,7 @@ from small import at_once, compute
 
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
-from forage.core.ports import Environment
+from forage.core.ports import ActInputs, Environment
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec, Step
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.programs import advance, batch_seeds, over_seeds
@@ -107,7 +107,7 @@ def test_masked_actions_are_never_chosen_nor_hoped_for(double):
     state = state._replace(network=table(agent, ONLINE), target=table(agent, TARGET))
     for mask, action in ([1, 1], 1), ([1, 0], 0), ([0, 1], 1):
         observation = {"observation": jnp.int32(4), "action_mask": jnp.array(mask, jnp.int8)}
-        assert int(agent.act(state, (), observation, jax.random.key(0), explore=True)[0]) == action
+        assert int(agent.act(state, ActInputs((), observation, jax.random.key(0), explore=True))[0]) == action
 
     def batch(mask, terminated):
         batch = segment([0], [0], [3], [2], [terminated], [0])
@@ -227,7 +227,7 @@ def test_no_gradient_flows_through_the_burn_in():
 def test_hidden_state_is_stored_as_it_was_before_the_step():
     state = at_once(lambda: RECURRENT.init(jax.random.key(0), SPEC))
     hidden = GRUState(np.array([0.3, -0.2, 0.5, 0.1]), np.array([0.0, 1.0]))
-    _, after, stored = RECURRENT.act(state, hidden, jnp.int32(2), jax.random.key(0), explore=True)
+    _, after, stored = RECURRENT.act(state, ActInputs(hidden, jnp.int32(2), jax.random.key(0), explore=True))
     jax.tree.map(np.testing.assert_array_equal, stored, hidden)
     heard = jnp.concatenate([state.network.torso(jnp.int32(2)), hidden.action])
     expected = state.network.gru.step(hidden.features, state.network.gru.inputs(heard))
@@ -285,7 +285,7 @@ def test_learns_one_step_in_place_with_two_seeds(Memory):
     np.testing.assert_array_equal(report.metrics["updates"], 551)
 
     def greedy(state, cue):
-        return agent.act(state, (), cue, jax.random.key(0), explore=False)[0]
+        return agent.act(state, ActInputs((), cue, jax.random.key(0), explore=False))[0]
 
     chosen = jax.vmap(lambda state: jax.vmap(lambda cue: greedy(state, cue))(jnp.arange(3)))(state.learner.agent)
     np.testing.assert_array_equal(chosen, np.broadcast_to(np.arange(3), (seeds, 3)))

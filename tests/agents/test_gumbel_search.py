@@ -15,7 +15,7 @@ from forage.agents.search import gumbel_search
 from forage.agents.search.gumbel_search import Found, GumbelSearch
 from forage.config.setup import make_setup
 from forage.core import prng
-from forage.core.ports import World
+from forage.core.ports import ActInputs, World
 from forage.core.types import Experience, ForageError
 from forage.environments import spec_of
 from forage.environments.tabular.mdp import Tabular, TabularState
@@ -61,7 +61,9 @@ def search(agent, environment, value, logits, state, keys, explore, spec):
     before = equinox.tree_at(parameters, before, (zeros[0], zeros[1] + logits, zeros[2], zeros[3] + value))
     first, observation = environment.reset(KEY)
     world = World(environment, first if state is None else state)
-    action, _, found = jax.vmap(lambda key: agent.act(before, (), observation, key, explore, world=world))(keys)
+    action, _, found = jax.vmap(lambda key: agent.act(before, ActInputs((), observation, key, explore, world=world)))(
+        keys
+    )
     return action, found
 
 

@@ -14,6 +14,7 @@ from forage.agents.actor_critic.base import ActorCritic
 from forage.agents.q_learning.dqn import DQN
 from forage.config.registry import part_class, parts
 from forage.core import prng
+from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 
 SEEN = spaces.Box(-1.0, 1.0, (3,), np.float32)
@@ -64,7 +65,7 @@ def traced(agent, spec):
 
     def one(key):
         state = agent.init(key, spec)
-        action, _, aux = agent.act(state, agent.hidden(spec), observation[0, 0], key, True)
+        action, _, aux = agent.act(state, ActInputs(agent.hidden(spec), observation[0, 0], key, True))
         aux = jax.tree.map(lambda x: jnp.broadcast_to(x, (*shape, *x.shape)), aux)
         action = jnp.broadcast_to(action, (*shape, *action.shape))
         lived = (observation, action, jnp.ones(shape), observation, no, no, jnp.zeros(shape, jnp.int32), aux)

@@ -15,6 +15,7 @@ from tiers import first
 
 from forage.agents.actor_critic.mr_q import MRQ, Tally
 from forage.config.defaults import default_memory
+from forage.core.ports import ActInputs
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.memory.lap import LAP
 
@@ -178,7 +179,7 @@ def test_masked_numbers_are_never_taken():
     spec = Spec("Masked", spaces.Dict({"observation": SEEN, "action_mask": spaces.MultiBinary(3)}), CHOICE.action_space)
     state = begun(spec)
     seen = {"observation": jnp.ones(2), "action_mask": jnp.array([0, 1, 1], jnp.int8)}
-    act = jax.jit(jax.vmap(lambda key: AGENT.act(state, (), seen, key, True)[0]))
+    act = jax.jit(jax.vmap(lambda key: AGENT.act(state, ActInputs((), seen, key, True))[0]))
     assert set(act(jax.random.split(jax.random.key(0), 200)).tolist()) == {1, 2}
 
 

@@ -22,6 +22,7 @@ from forage.agents.offline.bc import BC
 from forage.agents.offline.iql import IQL
 from forage.agents.q_learning.discrete_bcq import DiscreteBCQ
 from forage.agents.q_learning.discrete_cql import DiscreteCQL
+from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, ReturnRule, Spec
 from forage.data import episodes
 from forage.memory.dataset import Opened
@@ -248,7 +249,11 @@ def test_discrete_bcq_considers_likely_actions_alone():
     state = state._replace(network=network, target=network)
     batch = batch_of(jax.tree.map(lambda x: x[None], transitions(np.array([0, 1]), [1.0, -1.0])))
     action, loss, error = small.compute(
-        lambda s: (agent.act(s, (), jnp.zeros(3), KEY, False)[0], *agent.loss(s.network, s.target, batch)[:2]), state
+        lambda s: (
+            agent.act(s, ActInputs((), jnp.zeros(3), KEY, False))[0],
+            *agent.loss(s.network, s.target, batch)[:2],
+        ),
+        state,
     )
     assert action == 1  # 0.3 / 0.6 is above the threshold, 0.1 / 0.6 is not
     found = error[0][0]

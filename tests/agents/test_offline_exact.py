@@ -21,6 +21,7 @@ from forage.agents.offline.iql import IQL
 from forage.agents.q_learning.discrete_bcq import DiscreteBCQ
 from forage.agents.q_learning.discrete_cql import DiscreteCQL
 from forage.agents.q_learning.dqn import DQN
+from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.critics import each_value
 
@@ -99,7 +100,9 @@ def q_values(kind, **options):
     agent = kind(**DEEP_Q, **options)
     state = trained(agent, 4000, change=hopeful)
     seen = np.eye(2, dtype=np.float32)
-    act = jax.vmap(lambda o: (agent.act(state, (), o, jax.random.key(0), False)[0], agent.action_values(state, (), o)))
+    act = jax.vmap(
+        lambda o: (agent.act(state, ActInputs((), o, jax.random.key(0), False))[0], agent.action_values(state, (), o))
+    )
     return small.compute(act, seen)
 
 
@@ -157,7 +160,7 @@ def chosen(agent, updates=1000):
         batch = LINEAR._replace(experience=jax.tree.map(lambda x: np.concatenate([x, x]), LINEAR.experience))
     state = trained(agent, updates, batch, LINE)
     observation = np.float32([1.0, 0.0])
-    action = small.compute(lambda s: agent.act(s, (), observation, jax.random.key(0), False)[0], state)
+    action = small.compute(lambda s: agent.act(s, ActInputs((), observation, jax.random.key(0), False))[0], state)
     value = small.compute(lambda s: each_value(s.critics, ONCE[0, :1], jnp.ones((1, 1))).min(), state)
     return float(action[0]), float(value)
 

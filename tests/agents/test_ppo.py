@@ -13,6 +13,7 @@ from tiers import first
 
 from forage.agents.policy_gradient.ppo import PPO, Targets
 from forage.agents.policy_gradient.rollouts import Sequence, cut_minibatches, next_values, score_actions
+from forage.core.ports import ActInputs
 from forage.core.types import AGENT, GONE, GUIDE, MODEL, NOBODY, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import BangBang
 from forage.nn.networks import GRUState
@@ -64,7 +65,7 @@ def test_bang_bang_plays_the_ends_of_the_ranges():
 
     def play(key, explore):
         state = agent.init(jax.random.key(0), BOX)
-        return agent.act(state, (), jnp.ones(2), key, explore)[0]
+        return agent.act(state, ActInputs((), jnp.ones(2), key, explore))[0]
 
     actions = jax.jit(jax.vmap(lambda key: play(key, True)))(jax.random.split(KEY, 50))
     assert {tuple(action) for action in np.asarray(actions).tolist()} == {(-2, 0), (-2, 1), (4, 0), (4, 1)}

@@ -60,7 +60,7 @@ from forage.config import registry
 from forage.config.defaults import default_behaviour, default_memory
 from forage.core import compiling, spaces
 from forage.core.frozen import Frozen
-from forage.core.ports import Agent, Behaviour, Evolver, Memory, World
+from forage.core.ports import ActInputs, Agent, Behaviour, Evolver, Memory, World
 from forage.core.schedule import Schedule
 from forage.core.types import DATASET, Experience, ForageError, Spec
 from forage.data.demonstrations import Demonstrations
@@ -193,8 +193,8 @@ class Noise(Agent):
     def init(self, key, spec):
         return jnp.ones(1)
 
-    def act(self, state, hidden, observation, key, explore, noise=None):
-        return jnp.clip(state + (0.0 if noise is None else noise), LOW, HIGH), hidden, ()
+    def act(self, state, inputs):
+        return jnp.clip(state + (0.0 if inputs.noise is None else inputs.noise), LOW, HIGH), inputs.hidden, ()
 
     def learn(self, state, batch, clock, key):
         raise NotImplementedError
@@ -772,8 +772,8 @@ def worth(state: Any, seen: list[Any], action: Any) -> Any:
     jax.jit, compiler_options=compiling.known_options(compiling.QUICK)
 )  # a few times each: quickly compiled
 def ask(learner: Learner, state: Any, hidden: Any, observation: Any, world: World) -> Any:
-    ahead = {"world": world} if learner.agent.looks_ahead else {}
-    action, later, _ = learner.agent.act(state, hidden, observation, jax.random.key(0), explore=False, **ahead)
+    inputs = ActInputs(hidden, observation, jax.random.key(0), explore=False, world=world)
+    action, later, _ = learner.agent.act(state, inputs)
     action = spaces.clip(learner.spec.action_space, action)
     return (
         estimate(learner.agent, state, hidden, observation, action),

@@ -8,6 +8,7 @@ from gymnasium import spaces
 
 from forage.agents.tabular.q_learning import QLearning, QLearningState
 from forage.config.setup import make_setup
+from forage.core.ports import ActInputs
 from forage.core.spaces import MASK
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.environments import make, spec_of
@@ -50,7 +51,7 @@ def test_updates_follow_one_another_by_hand():
 def test_equal_actions_are_drawn_alike_and_forbidden_ones_never():
     state = QLearningState(jnp.array([[1.0, 2.0, 2.0, 2.0]]))
     seen = {"observation": jnp.int32(0), MASK: jnp.array([True, True, False, True])}
-    draw = jax.jit(jax.vmap(lambda key: AGENT.act(state, (), seen, key, True)[0]))
+    draw = jax.jit(jax.vmap(lambda key: AGENT.act(state, ActInputs((), seen, key, True))[0]))
     counts = np.bincount(draw(jax.random.split(KEY, 2000)), minlength=4)
     assert counts[0] == counts[2] == 0 and abs(counts[1] - 1000) < 120
     np.testing.assert_allclose(AGENT.probabilities(state, seen, True), [0, 0.5, 0, 0.5])

@@ -20,6 +20,7 @@ from forage.agents.actor_critic.recurrent.td3 import RecurrentTD3
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.td3 import TD3
 from forage.config.defaults import default_memory
+from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.memory.episodes import Episodes
 from forage.nn.lstm import LSTM
@@ -78,7 +79,7 @@ def test_it_acts_as_learning_reads_its_history(name):
     def make():
         actor, hidden, acted = state.actor, agent.hidden(SPEC), []
         for observation in seen[:, 0]:
-            action, hidden, _ = agent.act(state, hidden, jnp.asarray(observation), jax.random.key(0), False)
+            action, hidden, _ = agent.act(state, ActInputs(hidden, jnp.asarray(observation), jax.random.key(0), False))
             acted.append(action)
         policy = actor.inner(actor.summary.sequence(seen)[:, 0])
         read = policy.mode() if name == "sac" else policy

@@ -20,6 +20,7 @@ from forage.agents.actor_critic.simba import SimBa
 from forage.agents.actor_critic.simba_v2 import SimBaV2
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.settings import RLPD, WSRL
+from forage.core.ports import ActInputs
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import each_value
 from forage.nn.distributions import SquashedGaussian
@@ -243,7 +244,7 @@ def test_an_update_moves_the_right_things():
 
 def test_actions_are_in_the_box():
     state = sac_state(AGENT, mean=(2.0, -3.0), log_std=(2.0, 2.0))
-    act = lambda key, explore: AGENT.act(state, (), np.zeros(3), key, explore)[0]  # noqa: E731
+    act = lambda key, explore: AGENT.act(state, ActInputs((), np.zeros(3), key, explore))[0]  # noqa: E731
     keys = jax.random.split(jax.random.key(0), 500)
     actions = compute(jax.vmap(lambda key: act(key, True)), keys)
     assert (actions >= BOX.low).all() and (actions <= BOX.high).all()
@@ -279,7 +280,7 @@ def test_learns_a_bandit():
         return transitions(jnp.zeros((64, 3)), action, reward, jnp.ones(64), jnp.zeros(64))
 
     state = train(agent, beginning(agent, SPEC), draw, 600)
-    action = agent.act(state, (), np.zeros(3), jax.random.key(0), False)[0]
+    action = agent.act(state, ActInputs((), np.zeros(3), jax.random.key(0), False))[0]
     np.testing.assert_allclose((action - np.array([1.0, 2.25])) / np.array([2.0, 0.25]), best, atol=0.15)
     assert jnp.exp(state.log_temperature) < 0.1
 
@@ -315,7 +316,7 @@ def test_observations_are_normalised_when_read(kind):
     assert error.min() > 0 and np.isfinite(metrics["critic_loss"])
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5), mine.actor, theirs.actor)
     jax.tree.map(np.testing.assert_array_equal, mine.norm, state.norm)
-    act = lambda a, s, x: compute(lambda x: a.act(s, (), x, jax.random.key(0), False)[0], x)  # noqa: E731
+    act = lambda a, s, x: compute(lambda x: a.act(s, ActInputs((), x, jax.random.key(0), False))[0], x)  # noqa: E731
     np.testing.assert_allclose(
         act(agent, state, seen[0, 0, 0]), act(plain, blind, read(seen[0, 0, 0])), rtol=1e-4, atol=1e-5
     )
@@ -401,9 +402,9 @@ def test_discrete_never_takes_a_masked_action():
     state = discrete_state(DISCRETE, [0.0, 0.0, 50.0], [[0.0] * 3] * 2, [[0.0] * 3] * 2)
     observation = masked([1, 1, 0])
     keys = jax.random.split(jax.random.key(0), 200)
-    actions = compute(jax.vmap(lambda key: DISCRETE.act(state, (), observation, key, True)[0]), keys)
+    actions = compute(jax.vmap(lambda key: DISCRETE.act(state, ActInputs((), observation, key, True))[0]), keys)
     assert set(actions.tolist()) == {0, 1}
-    assert DISCRETE.act(state, (), observation, keys[0], False)[0] in (0, 1)
+    assert DISCRETE.act(state, ActInputs((), observation, keys[0], False))[0] in (0, 1)
 
 
 @pytest.mark.thorough
@@ -416,6 +417,6 @@ def test_discrete_learns_a_bandit():
         return transitions(masked([[1, 1, 0]] * 64), action, rewards[action], jnp.ones(64), jnp.zeros(64))
 
     state = train(agent, beginning(agent, MASKED), draw, 400)
-    assert agent.act(state, (), masked([1, 1, 0]), jax.random.key(0), False)[0] == 1
+    assert agent.act(state, ActInputs((), masked([1, 1, 0]), jax.random.key(0), False))[0] == 1
     values = each_value(state.critics, masked([[1, 1, 0]]))[:, 0]
     np.testing.assert_allclose(values[:, :2], [[0.0, 1.0]] * 2, atol=0.1)

@@ -14,7 +14,7 @@ from gymnasium import spaces
 from forage.agents.offline.decision_transformer import DecisionTransformer, DecisionTransformerState, Sequence
 from forage.agents.offline.trajectory_transformer import TrajectoryTransformer
 from forage.config.defaults import default_behaviour
-from forage.core.ports import Environment
+from forage.core.ports import ActInputs, Environment
 from forage.core.types import DATASET, Batch, Clock, Experience, ForageError, Spec, Step
 from forage.data import episodes
 from forage.environments import spec_of
@@ -193,7 +193,7 @@ def test_what_it_reads_while_it_acts():
     def play():
         hidden, told = agent.hidden(LINE), []
         for number in range(4):
-            _, hidden, _ = agent.act(state, hidden, jnp.full(2, number / 10), KEY, False)
+            _, hidden, _ = agent.act(state, ActInputs(hidden, jnp.full(2, number / 10), KEY, False))
             told.append(agent.told(state, hidden))
             hidden = agent.acted(state, hidden, jnp.array([0.1 * number]))
             hidden = agent.paid(state, hidden, jnp.float32(number + 1))

@@ -13,6 +13,7 @@ from tiers import gated
 
 from forage.agents.q_learning.sqirl import SQIRL, Place, returns_to_go
 from forage.behaviours.policy import AgentPolicy
+from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.environments import spec_of
 from forage.environments.tabular.mdp import Tabular
@@ -62,7 +63,7 @@ def at(agent, state, time, where):
     observation = jax.nn.one_hot(where, 4)
     return (
         np.asarray(agent.action_values(state, place, observation)),
-        int(agent.act(state, place, observation, KEY, explore=False)[0]),
+        int(agent.act(state, ActInputs(place, observation, KEY, explore=False))[0]),
     )
 
 
@@ -93,7 +94,7 @@ def test_returns_go_to_the_end_of_the_episode():
 @pytest.mark.thorough
 def test_it_acts_at_random_from_the_first_time_that_is_not_decided():
     agent, state = trained(3.0, 2)
-    act = jax.vmap(lambda s, p, k: agent.act(s, p, jnp.zeros(4), k, True), in_axes=(None, None, 0))
+    act = jax.vmap(lambda s, p, k: agent.act(s, ActInputs(p, jnp.zeros(4), k, True)), in_axes=(None, None, 0))
     keys = jax.random.split(KEY, 2000)
     for time, stage, random in ((0, 1, False), (1, 1, True), (2, 3, False)):
         actions, after, told = act(state._replace(stage=jnp.int32(stage)), Place(jnp.int32(time), jnp.int32(1)), keys)
@@ -111,7 +112,7 @@ def test_masked_actions_are_never_drawn():
     spec = Spec("Masked", seen, spaces.Discrete(3), horizon=4)
     state = small.at_once(lambda: AGENT.init(KEY, spec))
     observation = {"observation": jnp.int32(0), "action_mask": np.array([1, 0, 1], jnp.int8)}
-    act = jax.vmap(lambda key: AGENT.act(state, AGENT.hidden(spec), observation, key, True)[0])
+    act = jax.vmap(lambda key: AGENT.act(state, ActInputs(AGENT.hidden(spec), observation, key, True))[0])
     assert set(np.asarray(act(jax.random.split(KEY, 200))).tolist()) == {0, 2}
 
 

@@ -13,6 +13,7 @@ from gymnasium import spaces
 from small import at_once, compute
 
 from forage.agents.actor_critic.td3 import TD3
+from forage.core.ports import ActInputs
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 
 BOX = spaces.Box(-2.0, 6.0, (1,), np.float32)
@@ -188,7 +189,7 @@ def test_the_actors_loss_does_not_move_the_critics():
 
 def test_actions_are_noisy_only_when_exploring_and_in_the_box():
     state = state_of(output=math.atanh(0.95))
-    act = lambda key, explore: AGENT.act(state, (), np.zeros(3), key, explore)[0]  # noqa: E731
+    act = lambda key, explore: AGENT.act(state, ActInputs((), np.zeros(3), key, explore))[0]  # noqa: E731
     keys = jax.random.split(jax.random.key(0), 1000)
     actions = compute(jax.vmap(lambda key: act(key, True)), keys)[:, 0]
     np.testing.assert_allclose(act(keys[0], False), 2 + 4 * 0.95, rtol=1e-5)
@@ -212,7 +213,7 @@ def test_learns_a_bandit():
         return jax.lax.scan(update, state, jax.random.split(jax.random.key(5), 600))[0]
 
     state = run(beginning(agent))
-    action = agent.act(state, (), np.zeros(3), jax.random.key(0), False)[0]
+    action = agent.act(state, ActInputs((), np.zeros(3), jax.random.key(0), False))[0]
     np.testing.assert_allclose((action - 2) / 4, [0.5], atol=0.1)
 
 

@@ -16,6 +16,7 @@ from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.guide import Guide
 from forage.config.setup import make_setup
 from forage.core import team
+from forage.core.ports import ActInputs
 from forage.core.spaces import PRESENCE, PRESENT
 from forage.core.types import AGENT, GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.environments import spec_of
@@ -229,9 +230,8 @@ def test_memory_within_an_episode_is_each_member_s_own():
     hidden, seen, rows, told = team.memory(agent, spec), jnp.eye(3)[jnp.array([[0, 0], [2, 2]])], [], []
     for time, action in enumerate(([1, 0], [1, 1])):
         told.append(jax.vmap(agent.action_values, (None, 0, 0))(state, hidden, seen[time]))
-        _, hidden, aux = jax.vmap(agent.act, (None, 0, 0, None, None))(
-            state, hidden, seen[time], jax.random.key(0), False
-        )
+        act = jax.vmap(lambda h, o: agent.act(state, ActInputs(h, o, jax.random.key(0), False)))
+        _, hidden, aux = act(hidden, seen[time])
         action = jnp.array(action)
         hidden = jax.vmap(agent.acted, (None, 0, 0))(state, hidden, action)
         over = jnp.full(2, time == 1)

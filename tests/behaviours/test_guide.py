@@ -10,7 +10,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.guide import Curriculum, Guide
-from forage.core.ports import ActContext, HiddenState
+from forage.core.ports import ActContext, ActInputs, HiddenState
 from forage.core.types import AGENT, GONE, GUIDE, Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea_treasure import DeepSeaTreasure
@@ -159,7 +159,7 @@ def test_a_trained_agent_can_guide_for_a_random_number_of_steps():
     def follow(log):
         def step(hidden, inputs):
             observation, taken, ended = inputs
-            act = jax.vmap(lambda h, o: guide.act(guide_state, h, o, jax.random.key(0), explore=False)[:2])
+            act = jax.vmap(lambda h, o: guide.act(guide_state, ActInputs(h, o, jax.random.key(0), explore=False))[:2])
             action, hidden = act(hidden, observation)
             hidden = hidden._replace(action=jax.nn.one_hot(taken, 2))
             return jax.tree.map(lambda x: jnp.where(ended[:, None], 0.0, x), hidden), action
@@ -189,7 +189,7 @@ def test_memory_hears_which_action_was_taken(behaviour):
 
         state = loop.init(key)
         _, rollouts = jax.lax.scan(turn, state, None, 4)
-        greedy = jax.vmap(jax.vmap(lambda o, h: agent.act(state.learner.agent, h, o, key, explore=False)[0]))
+        greedy = jax.vmap(jax.vmap(lambda o, h: agent.act(state.learner.agent, ActInputs(h, o, key, explore=False))[0]))
         rollout = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rollouts)
         return rollout, greedy(rollout.observation, rollout.aux)
 

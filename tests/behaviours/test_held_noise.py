@@ -16,6 +16,7 @@ from forage.agents.policy_gradient.rollouts import score_actions
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.held_noise import HeldNoise
 from forage.core import prng
+from forage.core.ports import ActInputs
 from forage.core.types import ForageError, Spec
 from forage.nn.state_noise import log_deviation, standardise_noise
 
@@ -59,7 +60,7 @@ def test_the_action_is_the_mean_and_noise_that_is_linear_in_the_features(name):
     def run(key):
         state = agent.init(key, SPEC)
         noise = jax.random.normal(key, (4000, 5, 2))
-        act = jax.vmap(lambda noise: agent.act(state, (), observation, key, True, noise)[0])
+        act = jax.vmap(lambda noise: agent.act(state, ActInputs((), observation, key, True, noise))[0])
         if name == "ppo":
             network = state.network
             features = network.torso(0)(observation)
@@ -68,7 +69,9 @@ def test_the_action_is_the_mean_and_noise_that_is_linear_in_the_features(name):
             features = state.actor.torso(observation)
             mean, log_std = state.actor.head(features), state.actor.log_std
             policy = jax.tree.map(lambda x: x[0], state.actor(observation[None]))
-        white = jax.vmap(lambda key: agent.act(state, (), observation, key, True)[0])(jax.random.split(key, 4000))
+        white = jax.vmap(lambda key: agent.act(state, ActInputs((), observation, key, True))[0])(
+            jax.random.split(key, 4000)
+        )
         return act(noise), white, noise, features, mean, log_std, policy
 
     action, white, noise, features, mean, log_std, policy = jax.device_get(run(prng.key(0)))

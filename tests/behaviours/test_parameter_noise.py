@@ -37,9 +37,9 @@ class Linearly(Always):
     def init(self, key, spec):
         return Line(jnp.array([1.0, -1.0]), jnp.zeros(()))
 
-    def act(self, state, hidden, observation, key, explore, noise=None):
-        assert not explore
-        return state.weight * observation[0], hidden, state.steps
+    def act(self, state, inputs):
+        assert not inputs.explore
+        return state.weight * inputs.observation[0], inputs.hidden, state.steps
 
     def action_values(self, state, hidden, observation):
         return state.weight * observation[0] if self.values else None

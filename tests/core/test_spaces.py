@@ -20,7 +20,7 @@ from forage.config.saved import BY_ENTRY, spec_from_config
 from forage.config.setup import from_config, make_setup
 from forage.core import prng, spaces
 from forage.core.arrays import travelling
-from forage.core.ports import Environment
+from forage.core.ports import ActInputs, Environment
 from forage.core.spaces import MASK, PRESENT, STATE, Tokens, from_json, scale_of, to_json, with_one_factor
 from forage.core.types import ForageError, Spec, Step
 from forage.environments import spec_of
@@ -291,7 +291,7 @@ def test_every_agent_learns_from_every_kind_of_leaf(name):
     def play(key):
         begin, rest = jax.random.split(key)
         signs, observation = environment.reset(begin)
-        action, _, _ = agent.act(state, agent.hidden(spec), observation, rest, explore=False)
+        action, _, _ = agent.act(state, ActInputs(agent.hidden(spec), observation, rest, explore=False))
         return environment.step(signs, spaces.clip(spec.action_space, action), rest)[1].reward
 
     mean = jax.jit(jax.vmap(play))(jax.random.split(prng.key(1), 1000)).mean()

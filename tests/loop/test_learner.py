@@ -18,6 +18,7 @@ from forage.environments.classic.cartpole import CartPole
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.host.loop import HostLoop, HostOptions
 from forage.loop.learner import Learner
+from forage.loop.policy import Policy
 from forage.memory.rollout import LastRollout
 from forage.memory.uniform import UniformReplay
 from forage.rewards.environment import EnvironmentReward
@@ -132,14 +133,33 @@ class AgentOfBefore(PPO):
     hears_rewards = True
 
 
+class ActorOfBefore(PPO):
+    """An agent with the arguments of `act` one by one."""
+
+    def act(self, state, hidden, observation, key, explore, noise=None):
+        return 0, hidden, ()
+
+
 @pytest.mark.parametrize("environment", ["CartPole-v1", "gymnasium:CartPole-v1"])
 @pytest.mark.parametrize(
     ("agent", "parts", "words"),
     [
         ("ppo", {"starts": StartsOfBefore()}, "StartsOfBefore defines heeds, which is called follows_steps now"),
         (AgentOfBefore(), {}, "AgentOfBefore defines hears_rewards, which is called return_conditioned now"),
+        (
+            ActorOfBefore(),
+            {},
+            r"ActorOfBefore\.act takes \(state, hidden, .* \(state, inputs\); inputs\.observation, inp",
+        ),
     ],
 )
-def test_a_method_by_its_former_name_is_refused(environment, agent, parts, words):
+def test_a_former_contract_is_refused(environment, agent, parts, words):
     with pytest.raises(ForageError, match=words):
         make_setup(agent, environment, steps=64, seeds=1, **parts).runner()
+
+
+def test_a_policy_of_a_former_contract_is_refused():
+    with pytest.raises(
+        ForageError, match=r"ActorOfBefore\.act takes \(state, hidden, .* the fields of forage\.core\.ports"
+    ):
+        Policy(ActorOfBefore(), (), spec_of(CartPole(), "Pole"))

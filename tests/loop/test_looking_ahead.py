@@ -40,10 +40,10 @@ class Greedy(PPO):
 
     looks_ahead = True
 
-    def act(self, state, hidden, observation, key, explore, noise=None, world=None):
-        world = self.seen_world(world)
-        paid = jax.vmap(lambda action: world.environment.step(world.state, action, key)[1].reward)
-        return jnp.argmax(paid(jnp.arange(ACTIONS))).astype(jnp.int32), hidden, world.state.time
+    def act(self, state, inputs):
+        world = self.seen_world(inputs.world)
+        paid = jax.vmap(lambda action: world.environment.step(world.state, action, inputs.key)[1].reward)
+        return jnp.argmax(paid(jnp.arange(ACTIONS))).astype(jnp.int32), inputs.hidden, world.state.time
 
 
 class Shuffled(Tasks):

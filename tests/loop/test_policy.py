@@ -14,6 +14,7 @@ from tiers import gated
 import forage
 from forage.core import prng, spaces
 from forage.core.loading import load_class, load_file
+from forage.core.ports import ActInputs
 from forage.core.sweep import best, members_of
 from forage.core.types import ForageError
 from forage.environments import make, spec_of
@@ -57,7 +58,7 @@ def test_acts_as_the_agent_does(directory, seed, explore):
     hidden = agent.hidden(policy.spec)
     for observation in OBSERVATIONS:
         key, now = jax.random.split(key)
-        action, hidden, _ = agent.act(state, hidden, observation, now, explore)
+        action, hidden, _ = agent.act(state, ActInputs(hidden, observation, now, explore))
         assert policy.act(observation, explore) == spaces.clip(policy.spec.action_space, action)
         hidden = agent.acted(state, hidden, action)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), policy._hidden, hidden)

@@ -16,6 +16,7 @@ import forage
 from forage.config import registry
 from forage.config.saved import load_policy
 from forage.config.setup import from_config, make_setup
+from forage.core.ports import ActInputs
 from forage.core.types import ForageError
 from forage.nn.layers import MLP, activation
 
@@ -36,7 +37,7 @@ def state_of(name, **options):
     agent, spec = setup.agent, setup.spec
     state = agent.init(jax.random.key(0), spec)
     observation = jnp.full(spec.observation_space.shape, 0.1)
-    action = agent.act(state, agent.hidden(spec), observation, jax.random.key(1), True)[0]
+    action = agent.act(state, ActInputs(agent.hidden(spec), observation, jax.random.key(1), True))[0]
     assert np.isfinite(action).all()
     return agent, state
 

@@ -41,8 +41,8 @@ class Coin(Agent):
     def init(self, key, spec):
         return jnp.zeros(1)
 
-    def act(self, state, hidden, observation, key, explore, noise=None):
-        return jax.random.randint(key, (), 0, 2) if explore else jnp.int32(0), hidden, ()
+    def act(self, state, inputs):
+        return jax.random.randint(inputs.key, (), 0, 2) if inputs.explore else jnp.int32(0), inputs.hidden, ()
 
     def learn(self, state, batch, clock, key):
         return state, {}, jnp.zeros(batch.weight.shape)

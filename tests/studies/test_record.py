@@ -51,8 +51,8 @@ class Modest(Agent):
     def hidden(self, spec):
         return jnp.zeros(())
 
-    def act(self, state, hidden, observation, key, explore, noise=None):
-        return (hidden < 2).astype(jnp.int32), hidden, ()
+    def act(self, state, inputs):
+        return (inputs.hidden < 2).astype(jnp.int32), inputs.hidden, ()
 
     def paid(self, state, hidden, reward):
         return hidden + reward

@@ -36,7 +36,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.actor_critic.base import CriticKeys
 from forage.agents.actor_critic.sac import SAC, SACState
-from forage.core.ports import Metrics, State
+from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import observation_part
 from forage.core.types import Batch, ForageError, Spec
@@ -182,21 +182,13 @@ class BRO(SAC):
         """Return the optimiser of optimism and penalty."""
         return adam(self.adjustment_rate, momentum=OF_ADJUSTMENTS)
 
-    def act(
-        self,
-        state: State,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        if not explore:
-            return super().act(state, hidden, observation, key, explore, noise)
-        row = jax.tree.map(lambda x: x[None], apply_norm(state.norm, observation))
+    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        if not inputs.explore:
+            return super().act(state, inputs)
+        row = jax.tree.map(lambda x: x[None], apply_norm(state.norm, inputs.observation))
         policy = jax.tree.map(lambda x: x[0], self.exploring(state, row))
-        noise = jax.random.normal(key, policy.mean.shape) if noise is None else noise
-        return state.actor.actions.to_box(policy.from_noise(noise)[0]), hidden, ()
+        noise = jax.random.normal(inputs.key, policy.mean.shape) if inputs.noise is None else inputs.noise
+        return state.actor.actions.to_box(policy.from_noise(noise)[0]), inputs.hidden, ()
 
     def exploring(self, state: State, observation: PyTree[Array]) -> SquashedGaussian:
         return self.explorers(state.explorer, state.actor(observation), observation)

@@ -41,7 +41,7 @@ import optax
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Agent, Metrics
+from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import allowed, check_bounded, check_discrete, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -368,26 +368,19 @@ class MRQ(Agent):
         """Return the points that rewards are shares of."""
         return symexp(jnp.linspace(self.lowest_exponent, self.highest_exponent, self.bins))
 
-    def act(
-        self,
-        state: MRQState,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, " dimensions"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        row = jax.tree.map(lambda x: x[None], observation)
+    def act(self, state: MRQState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        noise = inputs.noise
+        row = jax.tree.map(lambda x: x[None], inputs.observation)
         mask, actor = split_mask(row)[1], state.actor
-        noise_key, gumbel_key = jax.random.split(key)
+        noise_key, gumbel_key = jax.random.split(inputs.key)
         action, _ = actor(state.encoder.states(row), mask, gumbel_key)
-        if explore:
+        if inputs.explore:
             noise = jax.random.normal(noise_key, action.shape[1:]) if noise is None else noise
             action = action + actor.reach * self.exploration_noise * noise
         action = actor.taken(action, mask)[0]
         if actor.actions.discrete:
-            return jnp.argmax(action).astype(jnp.int32), hidden, ()
-        return actor.actions.to_box(action), hidden, ()
+            return jnp.argmax(action).astype(jnp.int32), inputs.hidden, ()
+        return actor.actions.to_box(action), inputs.hidden, ()
 
     def noise(self, spec: Spec) -> tuple[int, ...] | None:
         actions = Actions.of(spec.action_space)

@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.actor_critic.base import ActorCritic, ActorCriticState, CriticKeys, run_every
 from forage.core import prng
-from forage.core.ports import Metrics, State
+from forage.core.ports import ActInputs, Metrics, State
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport
 from forage.nn.distributions import Actions, SquashedGaussian, squash_to
@@ -155,24 +155,17 @@ class SAC(ActorCritic):
         actor = Actor(key, spec, self.hidden_sizes, self.style(), self.squash_deviation, log_std)
         return self.with_first_weights(key, actor)
 
-    def act(
-        self,
-        state: State,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        observation = apply_norm(state.norm, observation)
+    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        noise = inputs.noise
+        observation = apply_norm(state.norm, inputs.observation)
         features = jax.vmap(state.actor.torso)(jax.tree.map(lambda x: x[None], observation))
         policy = jax.tree.map(lambda x: x[0], state.actor.policies(features))
         if noise is None:
-            noise = jax.random.normal(key, policy.mean.shape)
+            noise = jax.random.normal(inputs.key, policy.mean.shape)
         elif state.actor.log_std is not None:
             noise = standardise_noise(state.actor.log_std, features[0], noise)
-        action = policy.from_noise(noise)[0] if explore else policy.mode()
-        return state.actor.actions.to_box(action), hidden, ()
+        action = policy.from_noise(noise)[0] if inputs.explore else policy.mode()
+        return state.actor.actions.to_box(action), inputs.hidden, ()
 
     def exploring(self, state: State, observation: PyTree[Array]) -> SquashedGaussian:
         """Return the policies that explore in a batch of observations as the networks read them."""

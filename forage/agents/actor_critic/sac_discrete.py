@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Agent, Metrics
+from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_discrete, observation_part, split_mask
 from forage.core.types import Batch, Clock, Spec
@@ -98,17 +98,10 @@ class SACDiscrete(Agent):
     def optimiser(self) -> Optimiser:
         return adam(self.learning_rate, epsilon=1e-4)  # the author's: small second moments do not blow steps up
 
-    def act(
-        self,
-        state: SACDiscreteState,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        logits = state.actor(jax.tree.map(lambda x: x[None], observation))[0]
-        policy = Categorical.of(logits, split_mask(observation)[1])
-        return policy.sample(key) if explore else policy.mode(), hidden, ()
+    def act(self, state: SACDiscreteState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        logits = state.actor(jax.tree.map(lambda x: x[None], inputs.observation))[0]
+        policy = Categorical.of(logits, split_mask(inputs.observation)[1])
+        return policy.sample(inputs.key) if inputs.explore else policy.mode(), inputs.hidden, ()
 
     def probabilities(
         self, state: SACDiscreteState, observation: PyTree[Array], explore: bool

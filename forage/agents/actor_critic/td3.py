@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.actor_critic.base import ActorCritic, ActorCriticState, CriticKeys, run_every
-from forage.core.ports import Metrics, State
+from forage.core.ports import ActInputs, Metrics, State
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.critics import ActionValue
 from forage.nn.distributions import Actions
@@ -93,21 +93,14 @@ class TD3(ActorCritic):
     def make_actor(self, key: Key[Array, ""], spec: Spec) -> Any:
         return self.with_first_weights(key, Actor(key, spec, self.hidden_sizes, self.style()))
 
-    def act(
-        self,
-        state: State,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, " dimensions"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        observation = apply_norm(state.norm, observation)
+    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        noise = inputs.noise
+        observation = apply_norm(state.norm, inputs.observation)
         action = state.actor(jax.tree.map(lambda x: x[None], observation))[0]
-        if explore:
-            noise = jax.random.normal(key, action.shape) if noise is None else noise
+        if inputs.explore:
+            noise = jax.random.normal(inputs.key, action.shape) if noise is None else noise
             action = self.noisy(action, self.exploration_noise * noise)
-        return state.actor.actions.to_box(action), hidden, ()
+        return state.actor.actions.to_box(action), inputs.hidden, ()
 
     def noisy(
         self, action: Float[Array, "*batch dimensions"], noise: Float[Array, "*batch dimensions"]

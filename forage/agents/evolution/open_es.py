@@ -23,7 +23,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.core.ports import Evolver
+from forage.core.ports import ActInputs, Evolver
 from forage.core.spaces import observation_part, split_mask
 from forage.core.types import Clock, ForageError, Spec
 from forage.nn.distributions import Actions
@@ -92,16 +92,8 @@ class OpenES(Evolver):
     def optimiser(self) -> Optimiser:
         return adam(self.learning_rate, flat=True)
 
-    def act(
-        self,
-        state: OpenESState,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        return state.network(observation), hidden, ()
+    def act(self, state: OpenESState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        return state.network(inputs.observation), inputs.hidden, ()
 
     def ask(self, state: OpenESState, key: Key[Array, ""]) -> Policy:
         """Return mirrored pairs: member i of the first half is the mirror image of member i of the second."""

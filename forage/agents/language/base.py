@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Agent
+from forage.core.ports import ActInputs, Agent
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, ForageError, Spec
@@ -177,21 +177,13 @@ class LanguageAgent(Agent):
         """Return the sampling rule of tokens at a temperature."""
         return Sampling(temperature, self.top_k, self.top_p, self.min_p)
 
-    def act(
-        self,
-        state: LanguageState,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+    def act(self, state: LanguageState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         """Write an answer. Under `vmap`, all answers are written in one pass of the model."""
-        new = observation["reference"].shape[-1]
-        temperature = jnp.broadcast_to(jnp.asarray(self.temperature if explore else 0.0, jnp.float32), (new,))
+        new = inputs.observation["reference"].shape[-1]
+        temperature = jnp.broadcast_to(jnp.asarray(self.temperature if inputs.explore else 0.0, jnp.float32), (new,))
 
         def many(state: LanguageState, context: Array, keys: Array, temperature: Array) -> tuple[Array, Array]:
-            return self.written(state, context, keys, temperature, new, explore)
+            return self.written(state, context, keys, temperature, new, inputs.explore)
 
         @jax.custom_batching.custom_vmap
         def one(state: LanguageState, context: Array, key: Array, temperature: Array) -> tuple[Array, Array]:
@@ -209,8 +201,8 @@ class LanguageAgent(Agent):
             return many(state, *each), (True, True)
 
         acting = state._replace(optimiser=(), reference=())
-        tokens, log_p = one(acting, observation["context"], jax.random.key_data(key), temperature)
-        return tokens, hidden, Aux(log_p, temperature)
+        tokens, log_p = one(acting, inputs.observation["context"], jax.random.key_data(inputs.key), temperature)
+        return tokens, inputs.hidden, Aux(log_p, temperature)
 
     def written(
         self,

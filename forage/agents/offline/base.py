@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.core.ports import Agent, State
+from forage.core.ports import ActInputs, Agent, State
 from forage.core.spaces import check_bounded, observation_part, split_mask
 from forage.core.types import Experience, Spec
 from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
@@ -93,20 +93,12 @@ class OfflineAgent(Agent):
         Actions.of(spec.action_space)
         input_size(observation_part(spec.observation_space))
 
-    def act(
-        self,
-        state: State,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, " dimensions"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        found = state.policy(observation)
-        action = found.sample(key) if explore else found.mode()
+    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        found = state.policy(inputs.observation)
+        action = found.sample(inputs.key) if inputs.explore else found.mode()
         if isinstance(found, Gaussian):
             action = state.policy.actions.to_box(jnp.clip(action, -1.0, 1.0))
-        return action, hidden, ()
+        return action, inputs.hidden, ()
 
     def probabilities(self, state: State, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         found = state.policy(observation)

@@ -35,7 +35,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.agents.offline.base import OfflineAgent, best_return
-from forage.core.ports import Metrics
+from forage.core.ports import ActInputs, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import example, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -221,20 +221,13 @@ class DecisionTransformer(OfflineAgent):
         nothing = jnp.zeros((self.context, outputs)), jnp.zeros(self.context), jnp.zeros(()), jnp.int32(0)
         return Context(jax.tree.map(many, example(spec.observation_space)), *nothing)
 
-    def act(
-        self,
-        state: DecisionTransformerState,
-        hidden: Context,
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, " dimensions"] | None = None,
-    ) -> tuple[PyTree[Array], Context, PyTree[Array]]:
+    def act(self, state: DecisionTransformerState, inputs: ActInputs) -> tuple[PyTree[Array], Context, PyTree[Array]]:
         def after(old: Array, new: Array) -> Array:
             return jnp.concatenate([old[1:], new[None]])
 
+        hidden = inputs.hidden
         now = Context(
-            jax.tree.map(after, hidden.observation, observation),
+            jax.tree.map(after, hidden.observation, inputs.observation),
             after(hidden.action, jnp.zeros_like(hidden.action[0])),
             after(hidden.earned, hidden.total),
             hidden.total,
@@ -244,8 +237,8 @@ class DecisionTransformer(OfflineAgent):
         actions = state.network.actions
         if not actions.discrete:
             return actions.to_box(jnp.tanh(outputs)), now, ()
-        choice: Any = actions.distribution(outputs, None, split_mask(observation)[1])
-        return choice.sample(key) if explore else choice.mode(), now, ()
+        choice: Any = actions.distribution(outputs, None, split_mask(inputs.observation)[1])
+        return choice.sample(inputs.key) if inputs.explore else choice.mode(), now, ()
 
     def probabilities(self, state: Any, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         raise ForageError("A decision transformer's actions depend on what came before, so they have no probabilities.")

@@ -34,7 +34,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.offline.base import OfflineAgent
 from forage.agents.offline.beam import Found, Layout, Search, plan
-from forage.core.ports import Metrics
+from forage.core.ports import ActInputs, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
@@ -285,16 +285,9 @@ class TrajectoryTransformer(OfflineAgent):
         part = layout_of(spec).size - 2
         return Past(jnp.zeros((self.past, part + 2), jnp.int32), jnp.zeros(part, jnp.int32), jnp.int32(0))
 
-    def act(
-        self,
-        state: TrajectoryTransformerState,
-        hidden: Past,
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, " dimensions"] | None = None,
-    ) -> tuple[PyTree[Array], Past, PyTree[Array]]:
-        found = self.planned(state, hidden, observation, key)
+    def act(self, state: TrajectoryTransformerState, inputs: ActInputs) -> tuple[PyTree[Array], Past, PyTree[Array]]:
+        hidden, observation = inputs.hidden, inputs.observation
+        found = self.planned(state, hidden, observation, inputs.key)
         now = self.tokens(state, observation.astype(jnp.float32))
         hidden = hidden._replace(now=hidden.now.at[: state.network.layout.observation].set(now))
         return self.action(state, found.action), hidden, ()

@@ -27,7 +27,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.policy_gradient.rollouts import cut_short, over_rollout, scan_gru
 from forage.core import prng
-from forage.core.ports import Agent, Metrics, ValueEstimates
+from forage.core.ports import ActInputs, Agent, Metrics, ValueEstimates
 from forage.core.spaces import observation_part, split_mask
 from forage.core.types import AGENT, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
@@ -114,28 +114,20 @@ class IMPALA(Agent):
     def version(self, state: ImpalaState) -> Int[Array, ""]:
         return state.updates
 
-    def act(
-        self,
-        state: ImpalaState,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        network, before = state.network, hidden
-        observation = apply_norm(state.norm, observation)
+    def act(self, state: ImpalaState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        network, hidden = state.network, inputs.hidden
+        observation = apply_norm(state.norm, inputs.observation)
         if self.gru_size:
             features = network.remember(hidden, observation)
             hidden = hidden._replace(features=features)
         else:
             features = network.torso(0)(observation)
         policy = network.policy(features, observation)
-        if explore and noise is not None and isinstance(policy, Gaussian):
-            action = policy.from_noise(noise)
+        if inputs.explore and inputs.noise is not None and isinstance(policy, Gaussian):
+            action = policy.from_noise(inputs.noise)
         else:
-            action = policy.sample(key) if explore else policy.mode()
-        noted = Noted(before, policy.log_probability(action))  # type: ignore[arg-type]
+            action = policy.sample(inputs.key) if inputs.explore else policy.mode()
+        noted = Noted(inputs.hidden, policy.log_probability(action))  # type: ignore[arg-type]
         return action if network.actions.discrete else network.actions.to_box(action), hidden, noted
 
     def noise(self, spec: Spec) -> tuple[int, ...] | None:

@@ -32,7 +32,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from forage.agents.policy_gradient import rollouts
 from forage.agents.policy_gradient.rollouts import Reading, Sequence, cut_short, score_actions
 from forage.core import mesh, prng
-from forage.core.ports import Agent, Metrics, ValueEstimates
+from forage.core.ports import ActInputs, Agent, Metrics, ValueEstimates
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import central, check_bounded, observation_part, split_mask
 from forage.core.types import AGENT, BONUS, Batch, Clock, Experience, ForageError, Spec
@@ -159,28 +159,20 @@ class PPO(Agent):
     def descent(self, learning_rate: Any) -> Optimiser:
         return make_named_optimiser(self.optimiser, learning_rate, self.max_gradient_norm, epsilon=1e-5, flat=True)
 
-    def act(
-        self,
-        state: PPOState,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        network, before = state.network, hidden
-        observation = apply_norm(state.norm, observation)
+    def act(self, state: PPOState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        network, hidden = state.network, inputs.hidden
+        observation = apply_norm(state.norm, inputs.observation)
         if self.gru_size:
             features = network.remember(hidden, observation)
             hidden = hidden._replace(features=features)
         else:
             features = network.torso(0)(observation)
         policy = network.policy(features, observation)
-        if explore and noise is not None and isinstance(policy, Gaussian):
-            action = policy.from_noise(network.standardised(features, noise))
+        if inputs.explore and inputs.noise is not None and isinstance(policy, Gaussian):
+            action = policy.from_noise(network.standardised(features, inputs.noise))
         else:
-            action = policy.sample(key) if explore else policy.mode()
-        noted = self.noted(before, policy, action)
+            action = policy.sample(inputs.key) if inputs.explore else policy.mode()
+        noted = self.noted(inputs.hidden, policy, action)
         return action if network.actions.discrete else network.actions.to_box(action), hidden, noted
 
     def noted(self, hidden: PyTree[Array], policy: Distribution, action: PyTree[Array]) -> PyTree[Array]:

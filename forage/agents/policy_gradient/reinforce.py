@@ -33,7 +33,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.policy_gradient.rollouts import over_rollout
 from forage.core import prng
-from forage.core.ports import Agent, Metrics
+from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.spaces import observation_part, split_mask
 from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
@@ -112,21 +112,13 @@ class Reinforce(Agent):
         observation = apply_norm(state.norm, observation)
         return state.network.policy(state.network.torso(0)(observation), observation)
 
-    def act(
-        self,
-        state: ReinforceState,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        policy, actions = self.policy(state, observation), state.network.actions
-        if explore and noise is not None and isinstance(policy, Gaussian):
-            action = policy.from_noise(noise)
+    def act(self, state: ReinforceState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        policy, actions = self.policy(state, inputs.observation), state.network.actions
+        if inputs.explore and inputs.noise is not None and isinstance(policy, Gaussian):
+            action = policy.from_noise(inputs.noise)
         else:
-            action = policy.sample(key) if explore else policy.mode()
-        return action if actions.discrete else actions.to_box(action), hidden, ()
+            action = policy.sample(inputs.key) if inputs.explore else policy.mode()
+        return action if actions.discrete else actions.to_box(action), inputs.hidden, ()
 
     def noise(self, spec: Spec) -> tuple[int, ...] | None:
         network = jax.eval_shape(lambda: self.init(prng.key(0), spec)).network

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Agent, Metrics
+from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_discrete, observation_part, split_mask
 from forage.core.types import Batch, Clock, ForageError, Spec
@@ -166,21 +166,14 @@ class BootstrappedDQN(Agent):
         """Return the same of one observation."""
         return self.values(state.network, state.prior, jax.tree.map(lambda x: jnp.asarray(x)[None], observation))[0]
 
-    def act(
-        self,
-        state: BootstrappedDQNState,
-        hidden: Followed,
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-    ) -> tuple[PyTree[Array], Followed, PyTree[Array]]:
-        head_key, mask_key = jax.random.split(key)
-        mask = split_mask(observation)[1]
-        q = self.values_here(state, observation)
+    def act(self, state: BootstrappedDQNState, inputs: ActInputs) -> tuple[PyTree[Array], Followed, PyTree[Array]]:
+        head_key, mask_key = jax.random.split(inputs.key)
+        mask = split_mask(inputs.observation)[1]
+        q = self.values_here(state, inputs.observation)
         learners = jax.random.uniform(mask_key, (self.heads,)) < self.mask_probability
-        if not explore:
-            return best(votes(q, mask), mask), hidden, learners
-        head = jnp.where(hidden.drawn, hidden.head, jax.random.randint(head_key, (), 0, self.heads))
+        if not inputs.explore:
+            return best(votes(q, mask), mask), inputs.hidden, learners
+        head = jnp.where(inputs.hidden.drawn, inputs.hidden.head, jax.random.randint(head_key, (), 0, self.heads))
         return best(q[head], mask), Followed(jnp.bool_(True), head), learners
 
     def action_values(

@@ -38,7 +38,7 @@ from jax.scipy.special import xlogy
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.q_learning.c51 import projected
-from forage.core.ports import Agent, Metrics
+from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_bounded, observation_part
 from forage.core.types import DATASET, Batch, Clock, Experience, ForageError, Spec
@@ -254,20 +254,13 @@ class CQN(Agent):
     def descent(self) -> Optimiser:
         return Optimiser(optax.adamw(self.learning_rate, weight_decay=self.weight_decay))
 
-    def act(
-        self,
-        state: CQNState,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, " dimensions"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        tie_key, noise_key = jax.random.split(key)
+    def act(self, state: CQNState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        noise = inputs.noise
+        tie_key, noise_key = jax.random.split(inputs.key)
         network = state.target
-        features = network.torso.rows(jax.tree.map(lambda x: jnp.asarray(x)[None], observation))
-        action, hidden = self.played(network.greedy(features, tie_key).action[0], hidden)
-        if explore:
+        features = network.torso.rows(jax.tree.map(lambda x: jnp.asarray(x)[None], inputs.observation))
+        action, hidden = self.played(network.greedy(features, tie_key).action[0], inputs.hidden)
+        if inputs.explore:
             noise = jax.random.normal(noise_key, action.shape) if noise is None else noise
             action = self.moved(network, jnp.clip(action + self.exploration_noise * noise, -1.0, 1.0))
         return network.actions.to_box(action), hidden, ()

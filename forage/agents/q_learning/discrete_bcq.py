@@ -27,7 +27,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.agents.q_learning.dqn import DQN, DQNState, QNetwork
-from forage.core.ports import Metrics, State
+from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Experience, ForageError, Spec
@@ -92,10 +92,9 @@ class DiscreteBCQ(DQN):
         relative = logits - logits.max()
         return (jnp.exp(relative) > self.threshold) & (relative > -1e8)
 
-    def act(
-        self, state: State, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        return best(state.network.q(observation), self.considered(state.network, observation)), hidden, ()
+    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        q, considered = state.network.q(inputs.observation), self.considered(state.network, inputs.observation)
+        return best(q, considered), inputs.hidden, ()
 
     def action_values(
         self, state: State, hidden: PyTree[Array], observation: PyTree[Array]

@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Agent, Metrics, State
+from forage.core.ports import ActInputs, Agent, Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_discrete, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -279,15 +279,13 @@ class DQN(Agent):
     def descent(self, learning_rate: Any) -> Optimiser:
         return make_named_optimiser(self.optimiser, learning_rate, self.max_gradient_norm, flat=True)
 
-    def act(
-        self, state: State, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        network, before = state.network, hidden
-        features = network.torso(observation)
+    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        network, hidden = state.network, inputs.hidden
+        features = network.torso(inputs.observation)
         if network.gru is not None:
             features = network.gru(hidden, features)
             hidden = hidden._replace(features=features)
-        return best(network.q(features), split_mask(observation)[1]), hidden, before
+        return best(network.q(features), split_mask(inputs.observation)[1]), hidden, inputs.hidden
 
     def action_values(
         self, state: State, hidden: PyTree[Array], observation: PyTree[Array]

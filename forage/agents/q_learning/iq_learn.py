@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.agents.q_learning.dqn import DQN, DQNState, QNetwork
-from forage.core.ports import Metrics
+from forage.core.ports import ActInputs, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -99,11 +99,9 @@ class IQLearn(DQN):
                 "n_step, double, gru_size and bins out."
             )
 
-    def act(
-        self, state: DQNState, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        policy = self.policy(state, observation)
-        return policy.sample(key) if explore else policy.mode(), hidden, ()
+    def act(self, state: DQNState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        policy = self.policy(state, inputs.observation)
+        return policy.sample(inputs.key) if inputs.explore else policy.mode(), inputs.hidden, ()
 
     def policy(self, state: DQNState, observation: PyTree[Array]) -> Categorical:
         """Return the distribution of actions for one observation."""

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.agents.q_learning.dqn import QNetwork
-from forage.core.ports import Agent, Metrics
+from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_discrete, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -89,10 +89,8 @@ class PQN(Agent):
     def descent(self, learning_rate: Any) -> Optimiser:
         return make_named_optimiser(self.optimiser, learning_rate, self.max_gradient_norm, flat=True)
 
-    def act(
-        self, state: PQNState, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        return best(state.network(observation), split_mask(observation)[1]), hidden, ()
+    def act(self, state: PQNState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        return best(state.network(inputs.observation), split_mask(inputs.observation)[1]), inputs.hidden, ()
 
     def action_values(
         self, state: PQNState, hidden: PyTree[Array], observation: PyTree[Array]

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Agent, Metrics
+from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.spaces import check_discrete, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
@@ -117,17 +117,11 @@ class SQIRL(Agent):
     def hidden(self, spec: Spec) -> Place:
         return Place(jnp.int32(0), jnp.int32(-1))
 
-    def act(
-        self,
-        state: SQIRLState,
-        hidden: Place,
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-    ) -> tuple[PyTree[Array], Place, PyTree[Array]]:
-        mask = split_mask(observation)[1]
-        q = self.action_values(state, hidden, observation)
-        uniform = jax.random.categorical(key, jnp.zeros_like(q) if mask is None else jnp.where(mask, 0.0, -jnp.inf))
+    def act(self, state: SQIRLState, inputs: ActInputs) -> tuple[PyTree[Array], Place, PyTree[Array]]:
+        hidden, mask = inputs.hidden, split_mask(inputs.observation)[1]
+        q = self.action_values(state, hidden, inputs.observation)
+        logits = jnp.zeros_like(q) if mask is None else jnp.where(mask, 0.0, -jnp.inf)
+        uniform = jax.random.categorical(inputs.key, logits)
         action = jnp.where(hidden.time < state.stage, best(q, mask), uniform).astype(jnp.int32)
         now = Place(hidden.time, jnp.where(hidden.time == 0, state.stage, hidden.stage))
         return action, Place(hidden.time + 1, now.stage), now

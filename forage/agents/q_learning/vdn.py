@@ -27,7 +27,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.agents.q_learning.dqn import DQN, QNetwork
 from forage.core import spaces, team
-from forage.core.ports import State
+from forage.core.ports import ActInputs, State
 from forage.core.types import Experience, ForageError, Spec
 
 
@@ -86,12 +86,10 @@ class VDN(DQN):
         both = {"observation": seen, "member": number}
         return both if mask is None else {"observation": both, spaces.MASK: mask}
 
-    def act(
-        self, state: State, hidden: Member, observation: PyTree[Array], key: Key[Array, ""], explore: bool
-    ) -> tuple[PyTree[Array], Member, PyTree[Array]]:
-        told = self.told(observation, hidden.number)
-        action, memory, before = super().act(state, hidden.memory, told, key, explore)
-        return action, hidden._replace(memory=memory), before
+    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], Member, PyTree[Array]]:
+        told = self.told(inputs.observation, inputs.hidden.number)
+        action, memory, before = super().act(state, inputs.replace(hidden=inputs.hidden.memory, observation=told))
+        return action, inputs.hidden._replace(memory=memory), before
 
     def action_values(self, state: State, hidden: Member, observation: PyTree[Array]) -> Float[Array, " actions"]:
         return super().action_values(state, hidden.memory, self.told(observation, hidden.number))

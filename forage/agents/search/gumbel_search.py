@@ -37,7 +37,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Agent, Metrics, World
+from forage.core.ports import ActInputs, Agent, Metrics, World
 from forage.core.spaces import describe, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
@@ -120,18 +120,10 @@ class GumbelSearch(Agent):
     def optimiser(self, learning_rate: Any) -> Optimiser:
         return adam(learning_rate, epsilon=1e-5, max_gradient_norm=self.max_gradient_norm, flat=True)
 
-    def act(
-        self,
-        state: SearchState,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-        world: World | None = None,
-    ) -> tuple[Int[Array, ""], PyTree[Array], Found]:
-        action, found = self.search(state, observation, self.seen_world(world), key, explore)
-        return action, hidden, found
+    def act(self, state: SearchState, inputs: ActInputs) -> tuple[Int[Array, ""], PyTree[Array], Found]:
+        world = self.seen_world(inputs.world)
+        action, found = self.search(state, inputs.observation, world, inputs.key, inputs.explore)
+        return action, inputs.hidden, found
 
     def search(
         self, state: SearchState, observation: PyTree[Array], world: World, key: Key[Array, ""], explore: bool

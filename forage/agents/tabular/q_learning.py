@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.tabular import base as tabular
-from forage.core.ports import Agent, Metrics
+from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, Spec
@@ -58,16 +58,9 @@ class QLearning(Agent):
     def init(self, key: Key[Array, ""], spec: Spec) -> QLearningState:
         return QLearningState(jnp.full(tabular.pairs(spec), self.initial_value, jnp.float32))
 
-    def act(
-        self,
-        state: QLearningState,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-    ) -> tuple[Int[Array, ""], PyTree[Array], tuple[()]]:
-        ties = self.probabilities(state, observation, explore) > 0
-        return best(jax.random.uniform(key, ties.shape), ties), hidden, ()
+    def act(self, state: QLearningState, inputs: ActInputs) -> tuple[Int[Array, ""], PyTree[Array], tuple[()]]:
+        ties = self.probabilities(state, inputs.observation, inputs.explore) > 0
+        return best(jax.random.uniform(inputs.key, ties.shape), ties), inputs.hidden, ()
 
     def action_values(
         self, state: QLearningState, hidden: PyTree[Array], observation: PyTree[Array]

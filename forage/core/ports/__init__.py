@@ -10,6 +10,7 @@ from forage.core.ports.abilities import Grouping as Grouping
 from forage.core.ports.abilities import Lagging as Lagging
 from forage.core.ports.abilities import Offline as Offline
 from forage.core.ports.abilities import Recurrent as Recurrent
+from forage.core.ports.agent import ActInputs as ActInputs
 from forage.core.ports.agent import Agent as Agent
 from forage.core.ports.agent import Evolver as Evolver
 from forage.core.ports.behaviour import ActContext as ActContext

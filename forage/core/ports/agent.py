@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import abc
-from typing import ClassVar
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import equinox
 from jaxtyping import Array, Float, Int, Key, PyTree
@@ -12,6 +14,22 @@ from forage.core.ports.abilities import Estimating, Grouping, Lagging, Offline, 
 from forage.core.ports.environment import World
 from forage.core.ports.part import Metrics, State
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+
+
+class ActInputs(equinox.Module):
+    """The inputs of an agent's action in one environment."""
+
+    hidden: PyTree[Array]  # the agent's memory within the episode; `()` if it has none
+    observation: PyTree[Array]
+    key: Key[Array, ""]
+    explore: bool = equinox.field(static=True)  # the policy that explores; else that of evaluation
+    noise: Float[Array, "*noise"] | None = None  # of the shape `Agent.noise`, in place of the standard normal numbers
+    # that an exploring action is made from; never given to an agent that names no shape
+    world: World | None = None  # for an agent that `looks_ahead`; see `Agent.seen_world`
+
+    def replace(self, **fields: Any) -> Self:
+        """Return the inputs with some of them replaced."""
+        return dataclasses.replace(self, **fields)
 
 
 class Agent(Recurrent, Offline, Grouping, Estimating, Lagging):
@@ -27,6 +45,9 @@ class Agent(Recurrent, Offline, Grouping, Estimating, Lagging):
     num_envs: equinox.AbstractVar[int]
 
     rollout_length: equinox.AbstractVar[int]
+
+    signatures: ClassVar[Mapping[str, str]] = {"act": "state, inputs"}
+    """The arguments of methods that users override; a class with others is refused."""
 
     updates_per_rollout: ClassVar[int] = 1
     """The number of batches to learn from between two rollouts."""
@@ -48,22 +69,8 @@ class Agent(Recurrent, Offline, Grouping, Estimating, Lagging):
     def init(self, key: Key[Array, ""], spec: Spec) -> State: ...
 
     @abc.abstractmethod
-    def act(
-        self,
-        state: State,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        """Return `(action, hidden, aux)` for one observation. `explore=False` gives the evaluation policy.
-
-        `noise`, of the shape that `noise` names, takes the place of the standard normal numbers that an exploring
-        action is made from; an agent that names no shape never gets any.
-
-        An agent that `looks_ahead` has one more argument, `world: World | None = None`, and calls `seen_world`.
-        """
+    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        """Return `(action, hidden, aux)` for one observation: the action, the memory after it, and data for `learn`."""
 
     @abc.abstractmethod
     def learn(
@@ -109,7 +116,7 @@ class Agent(Recurrent, Offline, Grouping, Estimating, Lagging):
     """The field of its state that holds the network it acts with, for behaviours that perturb it."""
 
     looks_ahead: ClassVar[bool] = False
-    """`act` takes the `world` as well, and may step it ahead: one agent alone, in a native environment."""
+    """`act` gets the `world` as well, and may step it ahead: one agent alone, in a native environment."""
 
     needed_behaviour: ClassVar[str] = ""
     """The name of the only behaviour it can learn from correctly; empty if any behaviour will do."""

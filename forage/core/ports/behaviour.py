@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from jaxtyping import Array, Int, Key, PyTree
 
-from forage.core.ports.agent import Agent
+from forage.core.ports.agent import ActInputs, Agent
 from forage.core.ports.environment import World
 from forage.core.ports.interventions import OnHost
 from forage.core.ports.part import Part, State
@@ -31,8 +31,8 @@ class ActContext(NamedTuple):
         self, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         """Return the result of the agent's exploring `act`, with lookahead if the agent looks ahead."""
-        world: dict[str, Any] = {"world": self.world} if self.agent.looks_ahead else {}
-        return self.agent.act(self.agent_state, hidden, observation, key, explore=True, **world)
+        world = self.world if self.agent.looks_ahead else None
+        return self.agent.act(self.agent_state, ActInputs(hidden, observation, key, explore=True, world=world))
 
 
 class HiddenState(NamedTuple):

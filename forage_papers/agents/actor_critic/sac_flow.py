@@ -45,7 +45,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.actor_critic.base import CriticKeys
 from forage.agents.actor_critic.sac import SAC
-from forage.core.ports import Metrics, State
+from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue
@@ -274,20 +274,12 @@ class SACFlow(SAC):
     def make_actor(self, key: Key[Array, ""], spec: Spec) -> FlowActor:
         return FlowActor(key, spec, self, self.style())
 
-    def act(
-        self,
-        state: State,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, " draws"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        observation = apply_norm(state.norm, observation)
+    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        observation = apply_norm(state.norm, inputs.observation)
         rollouts = state.actor(jax.tree.map(lambda x: x[None], observation))
-        noise = jax.random.normal(key, (state.actor.draws,)) if noise is None else noise
-        action = rollouts.from_noise(noise[None])[0] if explore else rollouts.mode()
-        return state.actor.actions.to_box(action[0]), hidden, ()
+        noise = jax.random.normal(inputs.key, (state.actor.draws,)) if inputs.noise is None else inputs.noise
+        action = rollouts.from_noise(noise[None])[0] if inputs.explore else rollouts.mode()
+        return state.actor.actions.to_box(action[0]), inputs.hidden, ()
 
     def noise(self, spec: Spec) -> tuple[int, ...]:
         return ((self.flow_steps + 1) * Actions.of(spec.action_space).outputs,)

@@ -39,7 +39,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from forage.agents.offline.base import LEAST_LOG_STD, MOST_LOG_STD
 from forage.agents.offline.iql import IQL
-from forage.core.ports import State
+from forage.core.ports import ActInputs, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 from forage.nn.critics import each_value
@@ -133,24 +133,16 @@ class CFPI(IQL):
     def make_policy(self, key: Key[Array, ""], spec: Spec) -> MixturePolicy:
         return MixturePolicy(key, spec, self.components, self.hidden_sizes, NetworkConfig.of(self))
 
-    def act(
-        self,
-        state: State,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, " dimensions"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        seen = jax.tree.map(lambda x: x[None], observation)
+    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        seen = jax.tree.map(lambda x: x[None], inputs.observation)
 
         def value(action: Float[Array, " dimensions"]) -> Float[Array, ""]:
             each = each_value(state.critics, seen, action[None])[:, 0]
             # The small number keeps the slope finite where critics agree.
             return each.mean() - self.pessimism * jnp.sqrt(jnp.var(each, ddof=1) + 1e-12)
 
-        action = improved(state.policy(observation), value, self.trust, self.least_weight)
-        return state.policy.actions.to_box(action), hidden, ()
+        action = improved(state.policy(inputs.observation), value, self.trust, self.least_weight)
+        return state.policy.actions.to_box(action), inputs.hidden, ()
 
 
 def improved(behaviour: Mixture, value: Any, trust: float | Array, least_weight: float | Array) -> Array:

@@ -34,7 +34,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.agents.offline.base import OfflineAgent, best_return
-from forage.core.ports import Metrics
+from forage.core.ports import ActInputs, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -169,22 +169,15 @@ class GuidedFlows(OfflineAgent):
 
         return carried(field, noise, self.flow_steps).reshape(self.horizon - 1, -1)
 
-    def act(
-        self,
-        state: GuidedFlowsState,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, " entries"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        now, actions = self.standard(state, observation), state.planner.actions
-        noise = jax.random.normal(key, ((self.horizon - 1) * now.size,)) if noise is None else noise
+    def act(self, state: GuidedFlowsState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        now, actions = self.standard(state, inputs.observation), state.planner.actions
+        shape = ((self.horizon - 1) * now.size,)
+        noise = jax.random.normal(inputs.key, shape) if inputs.noise is None else inputs.noise
         outputs = state.planner.between(now, self.plan(state, now, noise)[0])
         if not actions.discrete:
-            return actions.to_box(jnp.tanh(outputs)), hidden, ()
-        choice: Any = actions.distribution(outputs, None, split_mask(observation)[1])
-        return choice.mode(), hidden, ()
+            return actions.to_box(jnp.tanh(outputs)), inputs.hidden, ()
+        choice: Any = actions.distribution(outputs, None, split_mask(inputs.observation)[1])
+        return choice.mode(), inputs.hidden, ()
 
     def noise(self, spec: Spec) -> tuple[int, ...]:
         (size,) = observation_part(spec.observation_space).shape  # type: ignore[misc]

@@ -32,7 +32,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.agents.offline.base import OfflineAgent
-from forage.core.ports import Metrics
+from forage.core.ports import ActInputs, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_bounded, describe, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -331,24 +331,17 @@ class LDCQ(OfflineAgent):
         """Return no skill, so that one is chosen at the first step."""
         return Following(jnp.zeros(self.skill_size), jnp.int32(0))
 
-    def act(
-        self,
-        state: LDCQState,
-        hidden: Following,
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], Following, PyTree[Array]]:
-        now = self.standard(state, observation)
-        skill_key, action_key = jax.random.split(key)
+    def act(self, state: LDCQState, inputs: ActInputs) -> tuple[PyTree[Array], Following, PyTree[Array]]:
+        now = self.standard(state, inputs.observation)
+        skill_key, action_key = jax.random.split(inputs.key)
+        hidden = inputs.hidden
         anew = hidden.left == 0
         found = self.drawn(state, now[None], skill_key, anew)[0]
         rows = jnp.broadcast_to(now, (self.candidates, now.size))
         best = found[jnp.argmax(each_value(state.target_critics, rows, found).min(0))]
         following = Following(jnp.where(anew, best, hidden.skill), jnp.where(anew, self.followed, hidden.left) - 1)
         drawn = jax.random.normal(action_key, (state.skills.space.outputs,))
-        action = state.skills.chosen(now, following.skill, drawn if explore else jnp.zeros_like(drawn))
+        action = state.skills.chosen(now, following.skill, drawn if inputs.explore else jnp.zeros_like(drawn))
         return state.skills.space.to_box(jnp.clip(action, -1.0, 1.0)), following, ()
 
     def drawn(

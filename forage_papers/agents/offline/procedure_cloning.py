@@ -34,7 +34,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.agents.offline.base import OfflineAgent
-from forage.core.ports import Metrics
+from forage.core.ports import ActInputs, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.layers import Conv
@@ -205,15 +205,9 @@ class ProcedureCloning(OfflineAgent):
         return seen, found.plans[step], after, found.length.astype(jnp.float32)
 
     def act(
-        self,
-        state: ProcedureCloningState,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, " dimensions"] | None = None,
+        self, state: ProcedureCloningState, inputs: ActInputs
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        seen, nothing = scene(observation), state.network.choices - 1
+        seen, nothing = scene(inputs.observation), state.network.choices - 1
 
         def here(plan: Plan) -> Int[Array, ""]:
             return jnp.where(seen.agent, plan, 0).sum()
@@ -224,8 +218,8 @@ class ProcedureCloning(OfflineAgent):
         begin = jnp.full(seen.agent.shape, nothing, jnp.int32), jnp.int32(0)
         goes_on = lambda carry: (here(carry[0]) == nothing) & (carry[1] < self.depth)  # noqa: E731
         plan, _ = jax.lax.while_loop(goes_on, step, begin)
-        drawn = jax.random.randint(key, (), 0, nothing)
-        return jnp.where(here(plan) == nothing, drawn, here(plan)).astype(jnp.int32), hidden, ()
+        drawn = jax.random.randint(inputs.key, (), 0, nothing)
+        return jnp.where(here(plan) == nothing, drawn, here(plan)).astype(jnp.int32), inputs.hidden, ()
 
     def probabilities(self, state: Any, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         raise ForageError("Procedure cloning decodes its likeliest action, and has no probabilities of actions.")

@@ -25,7 +25,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.rollouts import over_rollout
 from forage.core.frozen import Frozen, as_frozen
-from forage.core.ports import Metrics, ValueEstimates
+from forage.core.ports import ActInputs, Metrics, ValueEstimates
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_bounded
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -81,17 +81,9 @@ class ResidualPPO(PPO):
         actions = state.network.actions
         return actions.to_box((actions.to_unit(action) - seen["base"]) / self.residual_scale)
 
-    def act(
-        self,
-        state: Any,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        seen, actions = self.look(state, observation), state.network.actions
-        correction, hidden, aux = super().act(state, hidden, seen, key, explore, noise)
+    def act(self, state: Any, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        seen, actions = self.look(state, inputs.observation), state.network.actions
+        correction, hidden, aux = super().act(state, inputs.replace(observation=seen))
         return actions.to_box(seen["base"] + self.residual_scale * actions.to_unit(correction)), hidden, aux
 
     def looked(self, state: Any, rollout: Experience) -> Experience:

@@ -39,7 +39,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.rollouts import Reading, cut_short
 from forage.core.frozen import Frozen, all_frozen
-from forage.core.ports import Metrics, ValueEstimates
+from forage.core.ports import ActInputs, Metrics, ValueEstimates
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import AGENT, GUIDE, Batch, Clock, Experience, ForageError, Spec
@@ -150,16 +150,8 @@ class RPI(PPO):
         weights = tuple(one.first(spec) for one in self.teachers)
         return RPIState(*plain, values, adam(self.value_learning_rate).init(values), weights, kept, jnp.int32(0))
 
-    def act(
-        self,
-        state: Any,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        action, hidden, _ = super().act(state, hidden, observation, key, explore, noise)
+    def act(self, state: Any, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        action, hidden, _ = super().act(state, inputs)
         return action, hidden, jnp.int32(self.learner)
 
     def asked(self, state: Any, observation: PyTree[Array]) -> PyTree[Array]:

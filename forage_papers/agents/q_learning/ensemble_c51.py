@@ -28,7 +28,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from forage.agents.q_learning.bootstrapped_dqn import Followed
 from forage.agents.q_learning.c51 import C51, CategoricalNetwork, projected
 from forage.agents.q_learning.distributional import of_action
-from forage.core.ports import Metrics, State
+from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, ForageError, Spec
@@ -59,15 +59,13 @@ class EnsembleC51(C51):
         """Return each member's values of one observation."""
         return jax.vmap(lambda network: network(observation))(state.network)
 
-    def act(
-        self, state: State, hidden: Followed, observation: PyTree[Array], key: Key[Array, ""], explore: bool
-    ) -> tuple[PyTree[Array], Followed, PyTree[Array]]:
-        member_key, mask_key = jax.random.split(key)
-        q, mask = self.each_value(state, observation), split_mask(observation)[1]
+    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], Followed, PyTree[Array]]:
+        member_key, mask_key = jax.random.split(inputs.key)
+        q, mask = self.each_value(state, inputs.observation), split_mask(inputs.observation)[1]
         learners = jax.random.uniform(mask_key, (self.members,)) < self.mask_probability
-        if not explore:
-            return best(q.mean(0), mask), hidden, learners
-        member = jnp.where(hidden.drawn, hidden.head, jax.random.randint(member_key, (), 0, self.members))
+        if not inputs.explore:
+            return best(q.mean(0), mask), inputs.hidden, learners
+        member = jnp.where(inputs.hidden.drawn, inputs.hidden.head, jax.random.randint(member_key, (), 0, self.members))
         return best(q[member], mask), Followed(jnp.bool_(True), member), learners
 
     def action_values(self, state: State, hidden: Followed, observation: PyTree[Array]) -> Float[Array, " actions"]:

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.q_learning.dqn import DQN, DQNState, QNetwork
-from forage.core.ports import Metrics, State
+from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, ForageError, Spec
@@ -69,12 +69,10 @@ class IteratedDQN(DQN):
         """Return the values of one observation by Q_1 ... Q_K."""
         return jax.vmap(lambda network: network(observation))(state.network)
 
-    def act(
-        self, state: State, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        q = self.each_value(state, observation)
-        q = q[jax.random.randint(key, (), 0, self.chain)] if explore else q.mean(0)
-        return best(q, split_mask(observation)[1]), hidden, hidden
+    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        q = self.each_value(state, inputs.observation)
+        q = q[jax.random.randint(inputs.key, (), 0, self.chain)] if inputs.explore else q.mean(0)
+        return best(q, split_mask(inputs.observation)[1]), inputs.hidden, inputs.hidden
 
     def action_values(
         self, state: State, hidden: PyTree[Array], observation: PyTree[Array]

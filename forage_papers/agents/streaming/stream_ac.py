@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.core.ports import Metrics
+from forage.core.ports import ActInputs, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
@@ -61,22 +61,14 @@ class StreamAC(Stream):
         traces = self.descent(self.policy_kappa).init(actor), self.descent(self.kappa).init(critic)
         return StreamACState(actor, critic, *traces, self.statistics(spec))
 
-    def act(
-        self,
-        state: StreamACState,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        policy = policy_of(state.actor, apply_norm(state.statistics.norm, observation))
-        if explore and noise is not None and isinstance(policy, Gaussian):
-            action = policy.from_noise(noise)
+    def act(self, state: StreamACState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        policy = policy_of(state.actor, apply_norm(state.statistics.norm, inputs.observation))
+        if inputs.explore and inputs.noise is not None and isinstance(policy, Gaussian):
+            action = policy.from_noise(inputs.noise)
         else:
-            action = policy.sample(key) if explore else policy.mode()
+            action = policy.sample(inputs.key) if inputs.explore else policy.mode()
         actions = state.actor.actions
-        return action if actions.discrete else actions.to_box(action), hidden, ()
+        return action if actions.discrete else actions.to_box(action), inputs.hidden, ()
 
     def noise(self, spec: Spec) -> tuple[int, ...] | None:
         actions = Actions.of(spec.action_space)

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.core.ports import Metrics
+from forage.core.ports import ActInputs, Metrics
 from forage.core.spaces import check_discrete, split_mask
 from forage.core.types import Batch, Clock, Spec
 from forage.nn.distributions import Actions
@@ -50,10 +50,9 @@ class StreamQ(Stream):
         network = self.make_network(key, spec, Actions.of(spec.action_space).outputs)
         return StreamQState(network, self.descent(self.kappa).init(network), self.statistics(spec))
 
-    def act(
-        self, state: StreamQState, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""], explore: bool
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        return best(self.action_values(state, hidden, observation), split_mask(observation)[1]), hidden, ()
+    def act(self, state: StreamQState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        q = self.action_values(state, inputs.hidden, inputs.observation)
+        return best(q, split_mask(inputs.observation)[1]), inputs.hidden, ()
 
     def action_values(
         self, state: StreamQState, hidden: PyTree[Array], observation: PyTree[Array]

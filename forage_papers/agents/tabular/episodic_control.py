@@ -36,7 +36,7 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.core.ports import Agent, Metrics
+from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_discrete, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -172,16 +172,9 @@ class EpisodicControl(Agent):
         stored = -far[:, 0] <= self.radius**2
         return jnp.where(there[:, 0], jnp.where(stored, value[:, 0], mean), jnp.inf)
 
-    def act(
-        self,
-        state: EpisodicControlState,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-    ) -> tuple[Int[Array, ""], PyTree[Array], tuple[()]]:
-        ties = self.probabilities(state, observation, explore) > 0
-        return best(jax.random.uniform(key, ties.shape), ties), hidden, ()
+    def act(self, state: EpisodicControlState, inputs: ActInputs) -> tuple[Int[Array, ""], PyTree[Array], tuple[()]]:
+        ties = self.probabilities(state, inputs.observation, inputs.explore) > 0
+        return best(jax.random.uniform(inputs.key, ties.shape), ties), inputs.hidden, ()
 
     def probabilities(
         self, state: EpisodicControlState, observation: PyTree[Array], explore: bool

@@ -21,11 +21,11 @@ from typing import ClassVar, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, Key
 
 from forage.agents.tabular import base as tabular
 from forage.agents.tabular.base import Counts, Plan
-from forage.core.ports import Agent, Metrics
+from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.distributions import entropy
@@ -97,18 +97,12 @@ class MaxEnt(Agent):
     def hidden(self, spec: Spec) -> Memory:
         return Memory(jnp.int32(0), jnp.int32(-1))
 
-    def act(
-        self,
-        state: MaxEntState,
-        hidden: Memory,
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-    ) -> tuple[Int[Array, ""], Memory, Int[Array, ""]]:
-        drawn = state.rounds if explore else jax.random.categorical(key, jnp.log(state.weights)).astype(jnp.int32)
+    def act(self, state: MaxEntState, inputs: ActInputs) -> tuple[Int[Array, ""], Memory, Int[Array, ""]]:
+        hidden, weights = inputs.hidden, jnp.log(state.weights)
+        drawn = state.rounds if inputs.explore else jax.random.categorical(inputs.key, weights).astype(jnp.int32)
         member = jnp.where(hidden.member < 0, drawn, hidden.member)
         time = jnp.minimum(hidden.time, state.policies.shape[1] - 1)
-        action = state.policies[member % len(state.policies), time, tabular.index(observation)]
+        action = state.policies[member % len(state.policies), time, tabular.index(inputs.observation)]
         return action, Memory(hidden.time + 1, member), member
 
     def learn(

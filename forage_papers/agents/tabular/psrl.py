@@ -18,11 +18,11 @@ from typing import ClassVar, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, Key
 
 from forage.agents.tabular import base as tabular
 from forage.agents.tabular.base import Counts, Plan
-from forage.core.ports import Agent, Metrics
+from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.ops.every import run_if
@@ -77,16 +77,9 @@ class PSRL(Agent):
         """Return the time in the episode."""
         return jnp.int32(0)
 
-    def act(
-        self,
-        state: PSRLState,
-        hidden: Int[Array, ""],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-    ) -> tuple[Int[Array, ""], Int[Array, ""], tuple[()]]:
-        plan = state.plan if explore else self.expected(state)
-        return tabular.chosen(plan, hidden, observation), hidden + 1, ()
+    def act(self, state: PSRLState, inputs: ActInputs) -> tuple[Int[Array, ""], Int[Array, ""], tuple[()]]:
+        plan = state.plan if inputs.explore else self.expected(state)
+        return tabular.chosen(plan, inputs.hidden, inputs.observation), inputs.hidden + 1, ()
 
     def learn(
         self, state: PSRLState, batch: Batch, clock: Clock, key: Key[Array, ""]

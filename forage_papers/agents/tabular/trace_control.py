@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.tabular import base as tabular
 from forage.core.errors import nearest
-from forage.core.ports import Agent, Metrics
+from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
@@ -70,16 +70,9 @@ class TraceControl(Agent):
     def init(self, key: Key[Array, ""], spec: Spec) -> TraceControlState:
         return TraceControlState(self.initial_deviation * jax.random.normal(key, tabular.pairs(spec)))
 
-    def act(
-        self,
-        state: TraceControlState,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-    ) -> tuple[Int[Array, ""], PyTree[Array], tuple[()]]:
-        shares = self.probabilities(state, observation, explore)
-        return jax.random.categorical(key, jnp.log(shares)).astype(jnp.int32), hidden, ()
+    def act(self, state: TraceControlState, inputs: ActInputs) -> tuple[Int[Array, ""], PyTree[Array], tuple[()]]:
+        shares = self.probabilities(state, inputs.observation, inputs.explore)
+        return jax.random.categorical(inputs.key, jnp.log(shares)).astype(jnp.int32), inputs.hidden, ()
 
     def action_values(
         self, state: TraceControlState, hidden: PyTree[Array], observation: PyTree[Array]

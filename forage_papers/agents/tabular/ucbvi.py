@@ -26,11 +26,11 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, Key
 
 from forage.agents.tabular import base as tabular
 from forage.agents.tabular.base import Counts, Plan
-from forage.core.ports import Agent, Metrics
+from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.ops.every import run_if
@@ -83,15 +83,8 @@ class UCBVI(Agent):
         """Return the time in the episode."""
         return jnp.int32(0)
 
-    def act(
-        self,
-        state: UCBVIState,
-        hidden: Int[Array, ""],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-    ) -> tuple[Int[Array, ""], Int[Array, ""], Int[Array, ""]]:
-        return tabular.chosen(state.plan, hidden, observation), hidden + 1, hidden
+    def act(self, state: UCBVIState, inputs: ActInputs) -> tuple[Int[Array, ""], Int[Array, ""], Int[Array, ""]]:
+        return tabular.chosen(state.plan, inputs.hidden, inputs.observation), inputs.hidden + 1, inputs.hidden
 
     def learn(
         self, state: UCBVIState, batch: Batch, clock: Clock, key: Key[Array, ""]

@@ -14,6 +14,7 @@ from forage.agents.language.base import LanguageState, Rows
 from forage.agents.language.grpo import GRPO, Lesson
 from forage.config.setup import make_setup
 from forage.core.errors import ForageError
+from forage.core.ports import ActInputs
 from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.language.architecture import Architecture
@@ -49,7 +50,7 @@ def collected(setup, reward=None, seed: int = 0):
     for turn in range(agent.rollout_length):
         keys = jax.random.split(jax.random.key(seed + turn), agent.num_envs)
         seen = jax.tree.map(jnp.asarray, observation)
-        action, _, aux = jax.jit(jax.vmap(lambda o, k: agent.act(state, (), o, k, True)))(seen, keys)
+        action, _, aux = jax.jit(jax.vmap(lambda o, k: agent.act(state, ActInputs((), o, k, True))))(seen, keys)
         step = batch.step(np.asarray(action)).step
         paid = step.reward if reward is None else np.asarray(reward, np.float32)
         source = np.zeros(agent.num_envs, np.int32)
@@ -122,7 +123,7 @@ def test_each_of_several_tokens_ends_an_answer():
     state = state._replace(known=jnp.isin(jnp.arange(520), jnp.array([1, 2, 9])))
     seen = {"context": jnp.full((64, 4), 5, jnp.int32), "reference": jnp.zeros((64, 6), jnp.int32)}
     keys = jax.random.split(jax.random.key(1), 64)
-    action = np.asarray(jax.jit(jax.vmap(lambda o, k: agent.act(state, (), o, k, True)[0]))(seen, keys))
+    action = np.asarray(jax.jit(jax.vmap(lambda o, k: agent.act(state, ActInputs((), o, k, True))[0]))(seen, keys))
     text = ["".join({0: ".", 2: "E", 3: "F", 10: "9"}[token] for token in row) for row in action]
     assert {len(row.rstrip(".")) for row in text} > {1, 2}
     for row in text:
@@ -138,8 +139,11 @@ def test_answers_side_by_side_are_those_of_one_alone():
     state = learner.agent.init(jax.random.key(0), learner.spec)
     seen = jax.tree.map(jnp.asarray, setup.environment(4).reset(0))
     keys = jax.random.split(jax.random.key(3), 4)
-    together, _, _ = jax.vmap(lambda o, k: learner.agent.act(state, (), o, k, False))(seen, keys)
-    alone = [learner.agent.act(state, (), jax.tree.map(lambda x, i=i: x[i], seen), keys[i], False)[0] for i in range(4)]
+    together, _, _ = jax.vmap(lambda o, k: learner.agent.act(state, ActInputs((), o, k, False)))(seen, keys)
+    alone = [
+        learner.agent.act(state, ActInputs((), jax.tree.map(lambda x, i=i: x[i], seen), keys[i], False))[0]
+        for i in range(4)
+    ]
     assert np.array_equal(together, np.stack(alone))
 
 

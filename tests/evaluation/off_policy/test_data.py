@@ -16,6 +16,7 @@ from forage.agents.actor_critic.sac_discrete import SACDiscrete
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.core import prng
+from forage.core.ports import ActInputs
 from forage.core.types import Experience, ForageError
 from forage.data.collect import Probabilities
 from forage.environments import make, spec_of
@@ -212,7 +213,7 @@ def test_agents_say_how_probable_their_actions_are(agent):
     loose = policy.probabilities(observations, explore=True)
     np.testing.assert_allclose(loose.sum(1), 1, rtol=1e-5)
     keys = jax.random.split(prng.key(1), 2000)
-    drawn = jax.vmap(lambda key: agent.act(policy.state, (), observations[0], key, True)[0])(keys)
+    drawn = jax.vmap(lambda key: agent.act(policy.state, ActInputs((), observations[0], key, True))[0])(keys)
     assert abs(np.mean(np.asarray(drawn)) - loose[0, 1]) < 0.05
 
 

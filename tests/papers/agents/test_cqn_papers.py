@@ -11,6 +11,7 @@ import small
 from gymnasium import spaces
 
 from forage.agents.q_learning.cqn import CQN, of_path
+from forage.core.ports import ActInputs
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage_papers.agents.q_learning.cqn_as import CQNAS, Planned
 
@@ -57,7 +58,7 @@ def test_noise_on_a_sequence_is_done_as_it_is():
 
     def worked(noise):
         state, hidden = SEQUENCE.init(KEY, PLANE), SEQUENCE.hidden(PLANE)
-        act = lambda explore: SEQUENCE.act(state, hidden, SEEN[0], KEY, explore, noise)[0]  # noqa: E731
+        act = lambda explore: SEQUENCE.act(state, ActInputs(hidden, SEEN[0], KEY, explore, noise))[0]  # noqa: E731
         return act(False), act(True)
 
     noise = np.array([1.5, -1000.0], np.float32)

@@ -11,7 +11,7 @@ from fine_tuning_helpers import SPEC, batch, constant_critics, linear_critics
 from small import at_once, compute
 
 from forage.core.frozen import Frozen
-from forage.core.ports import Agent
+from forage.core.ports import ActInputs, Agent
 from forage.core.types import Clock, ForageError
 from forage_papers.agents.actor_critic.offline_to_online.dsrl import DSRL
 
@@ -33,9 +33,9 @@ class Mirror(Agent):
     def noise(self, spec):
         return self.numbers
 
-    def act(self, state, hidden, observation, key, explore, noise=None):
-        noise = jnp.zeros(3) if noise is None else noise
-        return state["scale"] * jnp.stack([noise[0], -noise[1:].sum()]), hidden, ()
+    def act(self, state, inputs):
+        noise = jnp.zeros(3) if inputs.noise is None else inputs.noise
+        return state["scale"] * jnp.stack([noise[0], -noise[1:].sum()]), inputs.hidden, ()
 
     def learn(self, state, batch, clock, key):
         raise NotImplementedError
@@ -50,7 +50,7 @@ def test_noise_is_scaled_and_decoded_by_the_base():
     noise = jnp.array([[0.5, 0.25, -1.0]])
     decoded = compute(lambda s: AGENT.decoded(s, jnp.zeros((1, 3)), noise), state)
     np.testing.assert_allclose(decoded, [[0.5 * 1.0 / 2, 0.5 * 1.5 / 2]], rtol=1e-6)  # the box is twice the unit box
-    action = compute(lambda s: AGENT.act(s, (), jnp.ones(3), jax.random.key(1), True)[0], state)
+    action = compute(lambda s: AGENT.act(s, ActInputs((), jnp.ones(3), jax.random.key(1), True))[0], state)
     assert action.shape == (2,) and SPEC.action_space.contains(action.astype(np.float32))
 
 

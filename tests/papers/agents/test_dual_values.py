@@ -11,6 +11,7 @@ import pytest
 import small
 from gymnasium import spaces
 
+from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.data.demonstrations import Demonstrations
 from forage.nn.critics import each_value
@@ -272,7 +273,7 @@ def test_cfpi_acts_by_the_formula_and_clones_what_it_starts_from():
     state = state._replace(critics=equinox.tree_at(where, critics, (first, last)))
     action, found, density = small.compute(
         lambda s: (
-            agent.act(s, (), SEEN[0], KEY, True)[0],
+            agent.act(s, ActInputs((), SEEN[0], KEY, True))[0],
             s.policy(SEEN[0]),
             s.policy.log_probability(SEEN, np.float32([[0.5, -1.0], [1.5, 0.0]])),
         ),

@@ -9,6 +9,7 @@ import pytest
 from fine_tuning_helpers import SPEC, constant_critics, linear_critics
 from small import at_once, compute
 
+from forage.core.ports import ActInputs
 from forage.core.types import Experience, ForageError
 from forage.nn.critics import mean_least_pair
 from forage_papers.agents.actor_critic.offline_to_online.e2o import E2O
@@ -37,8 +38,8 @@ def test_the_most_promising_action_is_taken():
     seen, action = np.zeros((2, 3)), np.array([[0.5, 0.0], [-1.0, 0.9]])
     promise = compute(AGENT.promise, state, seen, action)
     np.testing.assert_allclose(promise, [1 + 2 * 0.5 * np.sqrt(2 / 3), -2 + 2 * np.sqrt(2 / 3)], rtol=1e-5)
-    far = compute(lambda s: AGENT.act(s, (), jnp.zeros(3), jax.random.key(1), True)[0], state)
-    own = compute(lambda s: AGENT.act(s, (), jnp.zeros(3), jax.random.key(1), False)[0], state)
+    far = compute(lambda s: AGENT.act(s, ActInputs((), jnp.zeros(3), jax.random.key(1), True))[0], state)
+    own = compute(lambda s: AGENT.act(s, ActInputs((), jnp.zeros(3), jax.random.key(1), False))[0], state)
     assert far[0] > 1.5 and abs(own[0]) < 1.5  # of 64 draws the furthest, in a box up to 2
 
 
@@ -50,7 +51,7 @@ def test_exploration_sees_what_the_networks_see():
 
     def drawn():
         state = agent.init_from_dataset(agent.init(jax.random.key(0), SPEC), data)
-        act = lambda key: agent.act(state, (), jnp.asarray(seen[0]), key, True)[0]  # noqa: E731
+        act = lambda key: agent.act(state, ActInputs((), jnp.asarray(seen[0]), key, True))[0]  # noqa: E731
         return jax.vmap(act)(jax.random.split(jax.random.key(1), 100))
 
     assert (np.asarray(at_once(drawn)).std(0) > 0.1).all()  # raw ones would drive the policy to a corner

@@ -7,6 +7,7 @@ import pytest
 import small
 from gymnasium import spaces
 
+from forage.core.ports import ActInputs
 from forage.core.types import AGENT, Batch, Experience, ForageError, Spec
 from forage_papers.agents.tabular.episodic_control import EpisodicControl
 
@@ -101,7 +102,7 @@ def test_an_episode_by_hand():
         state = agent.init(jax.random.key(0), SPEC)
         state, metrics, _ = agent.learn(state, Batch(rows, jnp.ones(1), ()), None, None)
         q = jax.vmap(lambda x: agent.action_values(state, (), jnp.array([x, 0])))(jnp.array([0.25, 1.0, 0.5]))
-        return q, metrics, agent.act(state, (), jnp.zeros(2), jax.random.key(1), False)[0]
+        return q, metrics, agent.act(state, ActInputs((), jnp.zeros(2), jax.random.key(1), False))[0]
 
     q, metrics, action = small.compute(learned, rows)
     np.testing.assert_allclose(q[:, 1], [4.0, 2.0, 3.0])  # stored, stored, and the mean of both

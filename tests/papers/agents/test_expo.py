@@ -8,6 +8,7 @@ import pytest
 from fine_tuning_helpers import SPEC, batch, constant, linear_critics
 from small import at_once, compute
 
+from forage.core.ports import ActInputs
 from forage.core.types import Clock, ForageError
 from forage.nn.networks import NetworkConfig
 from forage.ops.optimiser import make_named_optimiser
@@ -63,7 +64,7 @@ def test_the_best_candidate_may_be_an_edited_one():
     edited = np.minimum(first[:, :2] + 0.25, 1.0)
     np.testing.assert_allclose(found[:, 0], np.maximum(first.max(1), edited.max(1)), rtol=1e-4)
     assert (edited.max(1) > first.max(1)).any()
-    action = compute(lambda s: AGENT.act(s, (), jnp.zeros(3), key, False)[0], state)
+    action = compute(lambda s: AGENT.act(s, ActInputs((), jnp.zeros(3), key, False))[0], state)
     assert SPEC.action_space.contains(np.asarray(action))
 
 

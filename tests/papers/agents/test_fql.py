@@ -12,6 +12,7 @@ import small
 from gymnasium import spaces
 
 from forage.agents.actor_critic.base import CriticKeys
+from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import each_value
 from forage_papers.agents.actor_critic.offline.fql import FQL
@@ -126,7 +127,7 @@ def test_an_update_moves_each_network_by_its_own_loss():
 def test_it_draws_what_it_does():
     agent = dataclasses.replace(TINY, hidden_sizes=(8,))
     state = small.at_once(lambda: agent.init(KEY, LINE))
-    draw = jax.vmap(lambda key: agent.act(state, (), jnp.zeros(2), key, False)[0])
+    draw = jax.vmap(lambda key: agent.act(state, ActInputs((), jnp.zeros(2), key, False))[0])
     found = small.compute(draw, jax.random.split(KEY, 50))
     assert len(np.unique(found)) > 10 and (np.abs(found) <= 2).all()
     for wrong in ({"target_value": "most"}, {"quantiles": 5}, {"target_subset": 1}):
@@ -149,7 +150,7 @@ def drawn(reward, alpha=10.0):
     def run():
         update = lambda i, s: agent.learn(s, batch, CLOCK, jax.random.key(i))[0]  # noqa: E731
         state = jax.lax.fori_loop(0, 1500, update, agent.init(KEY, LINE))
-        act = jax.vmap(lambda key: agent.act(state, (), jnp.zeros(2), key, False)[0])
+        act = jax.vmap(lambda key: agent.act(state, ActInputs((), jnp.zeros(2), key, False))[0])
         found = act(jax.random.split(KEY, 200))
         return found[:, 0], each_value(state.critics, jnp.zeros((200, 2)), found / 2).mean(0)
 

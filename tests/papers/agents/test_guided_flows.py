@@ -7,6 +7,7 @@ import pytest
 import small
 from gymnasium import spaces
 
+from forage.core.ports import ActInputs
 from forage.core.types import DATASET, Batch, Experience, ForageError, Spec
 from forage_papers.agents.offline.guided_flows import GuidedFlows
 
@@ -71,7 +72,7 @@ def test_it_does_what_high_returns_came_from():
 
         def acts(guidance):
             asked = GuidedFlows(horizon=2, hidden_sizes=(32,), guidance=guidance)
-            return jax.vmap(lambda key: asked.act(state, (), jnp.zeros(1), key, False)[0][0])(keys)
+            return jax.vmap(lambda key: asked.act(state, ActInputs((), jnp.zeros(1), key, False))[0][0])(keys)
 
         return jax.vmap(acts)(guidance)
 

@@ -10,6 +10,7 @@ from gymnasium import spaces
 from small import at_once, compute
 
 from forage.agents.q_learning.dqn import DQN, DQNState
+from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage_papers.agents.q_learning.iterated_dqn import IteratedDQN
 
@@ -77,7 +78,7 @@ def test_a_chain_of_one_is_dqn():
 
 def test_each_value_is_followed_as_often_as_another():
     state = at_once(lambda: AGENT.init(jax.random.key(0), SPEC))
-    act = lambda key: AGENT.act(state, (), jnp.int32(1), key, explore=True)[0]  # noqa: E731
+    act = lambda key: AGENT.act(state, ActInputs((), jnp.int32(1), key, explore=True))[0]  # noqa: E731
     actions, shares, q = compute(lambda: (
         jax.vmap(act)(jax.random.split(jax.random.key(1), 600)),
         AGENT.probabilities(state, jnp.int32(1), True),

@@ -12,6 +12,7 @@ from fine_tuning_helpers import SPEC
 from gymnasium import spaces
 from small import at_once, compute
 
+from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage_papers.agents.offline.ldcq import LDCQ, Following, Normal, Segments
 from forage_papers.nn.diffusion import denoised, denoising_error, kept
@@ -168,7 +169,7 @@ def test_the_best_skill_is_followed_for_some_steps():
 
     def episode():
         def step(hidden, key):
-            _, hidden, _ = AGENT.act(state, hidden, jnp.ones(3), key, True)
+            _, hidden, _ = AGENT.act(state, ActInputs(hidden, jnp.ones(3), key, True))
             return hidden, hidden
 
         begun = Following(jnp.zeros(2), jnp.int32(0))

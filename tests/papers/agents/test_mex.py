@@ -13,6 +13,7 @@ import small
 from gymnasium import spaces
 
 from forage.agents.actor_critic.td3 import TD3
+from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage_papers.agents.actor_critic.mex import MEX
 
@@ -134,7 +135,7 @@ def test_hope_raises_what_the_data_does_not_hold():
 def test_acts_as_td3_does():
     state = beginning()
     for explore in (True, False):
-        mine, theirs = (a.act(state, (), jnp.ones(3), KEY, explore)[0] for a in (AGENT, TWIN))
+        mine, theirs = (a.act(state, ActInputs((), jnp.ones(3), KEY, explore))[0] for a in (AGENT, TWIN))
         np.testing.assert_array_equal(mine, theirs)
     assert AGENT.noise(SPEC) == (1,)
 

@@ -10,6 +10,7 @@ import pytest
 import small
 
 from forage.config.defaults import default_behaviour
+from forage.core.ports import ActInputs
 from forage.core.types import DATASET, Batch, Clock, Experience, ForageError
 from forage.environments import spec_of
 from forage.environments.classic.cartpole import CartPole
@@ -54,7 +55,7 @@ def walked(network, maze=MAZE, episodes=12, steps=26):
 
     def episode(key):
         def step(now, key):
-            action = AGENT.act(state, (), now[1], key, False)[0]
+            action = AGENT.act(state, ActInputs((), now[1], key, False))[0]
             found = search(scene(now[1]), AGENT.depth, NOTHING).length
             after, step = maze.step(now[0], action, key)
             return (after, step.observation), (step.terminated, found, action)
@@ -142,7 +143,7 @@ def shown(mazes):
         start, seen = MAZE.reset(jax.random.fold_in(jax.random.key(9), number))
 
         def step(now, key):
-            action = AGENT.act(state, (), now[1], key, False)[0]
+            action = AGENT.act(state, ActInputs((), now[1], key, False))[0]
             after, step = MAZE.step(now[0], action, key)
             ended = now[2] | step.terminated
             row = (now[1], action, step.reward, step.observation, step.terminated, ~now[2])

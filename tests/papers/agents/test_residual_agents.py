@@ -15,6 +15,7 @@ from small import at_once, compute
 from forage.agents.actor_critic.base import CriticKeys
 from forage.config.saved import load_policy
 from forage.config.setup import from_config, make_setup
+from forage.core.ports import ActInputs
 from forage.core.types import Clock, ForageError
 from forage_papers.agents.actor_critic.offline_to_online.residual import ResidualSAC, ResidualTD3
 
@@ -35,7 +36,7 @@ def test_the_base_acts_at_first_and_corrections_are_scaled_and_clipped(kind):
 
     def first():
         state = agent.init(jax.random.key(0), SPEC)
-        return agent.act(state, (), jnp.ones(3), jax.random.key(1), False)[0], state
+        return agent.act(state, ActInputs((), jnp.ones(3), jax.random.key(1), False))[0], state
 
     action, state = at_once(first)
     np.testing.assert_allclose(action, BOX, rtol=1e-6)

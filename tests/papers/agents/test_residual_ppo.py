@@ -7,6 +7,7 @@ import pytest
 from fine_tuning_helpers import SPEC
 from small import compute
 
+from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError
 from forage_papers.agents.policy_gradient.residual_ppo import ResidualPPO
 
@@ -21,7 +22,7 @@ def test_learning_finds_the_correction_that_acting_drew():
 
     def lived():
         state, seen = AGENT.init(jax.random.key(0), SPEC), jnp.ones((4, 2, 3))
-        act = lambda seen, noise: AGENT.act(state, (), seen, jax.random.key(1), True, noise)[0]  # noqa: E731
+        act = lambda seen, noise: AGENT.act(state, ActInputs((), seen, jax.random.key(1), True, noise))[0]  # noqa: E731
         action = jax.vmap(jax.vmap(act))(seen, jnp.asarray(noise))
         no = jnp.zeros((4, 2), bool)
         rows = Experience(seen, action, action[..., 0], seen, no, no, jnp.zeros((4, 2), jnp.int32), ())

@@ -12,6 +12,7 @@ import small
 from gymnasium import spaces
 
 from forage.agents.actor_critic.td3 import TD3
+from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage_papers.agents.actor_critic.rrs import RRS
 
@@ -142,8 +143,8 @@ def test_values_settle_a_constant_apart():
 def test_acts_as_td3_does():
     state = beginning(AGENT)
     for explore in (True, False):
-        mine = AGENT.act(state, (), jnp.ones(3), KEY, explore)[0]
-        theirs = TWIN.act(state, (), jnp.ones(3), KEY, explore)[0]
+        mine = AGENT.act(state, ActInputs((), jnp.ones(3), KEY, explore))[0]
+        theirs = TWIN.act(state, ActInputs((), jnp.ones(3), KEY, explore))[0]
         np.testing.assert_array_equal(mine, theirs)
     assert AGENT.noise(SPEC) == (1,)
 

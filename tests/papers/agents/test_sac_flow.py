@@ -11,6 +11,7 @@ import pytest
 import small
 from gymnasium import spaces
 
+from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage_papers.agents.actor_critic.sac_flow import Draws, SACFlow, embedded
 from forage_papers.nn.flow import between
@@ -146,7 +147,7 @@ def test_its_first_stage_imitates_and_the_next_climbs():
 def test_what_it_draws_and_refuses():
     state = state_of()
     assert TINY.noise(LINE) == (3,)
-    draw = jax.vmap(lambda key, noise: TINY.act(state, (), SEEN[0], key, True, noise)[0], (None, 0))
+    draw = jax.vmap(lambda key, noise: TINY.act(state, ActInputs((), SEEN[0], key, True, noise))[0], (None, 0))
     np.testing.assert_allclose(draw(KEY, NOISE)[:, 0], 2 * rollout(NOISE, lambda x: 0.5 * (0.8 - x))[0], rtol=1e-4)
     with pytest.raises(ForageError, match="not the actions that they end in"):
         TINY.log_probability(state, SEEN, SEEN[:, :1])

@@ -17,6 +17,7 @@ import forage
 from forage.agents.actor_critic.offline.cql import CQL
 from forage.agents.actor_critic.offline.td3_bc import TD3BC
 from forage.config.setup import make_setup
+from forage.core.ports import ActInputs
 from forage.core.types import Clock, ForageError, Spec
 from forage.memory.mixed import Mixed
 from forage_papers.agents.actor_critic.offline_to_online.sung import SUNG, SUNGCQL, Density
@@ -90,7 +91,7 @@ def test_acting_online(kind):
     state = at_once(lambda: agent.init(jax.random.key(0), SPEC))
     state = state._replace(critics=linear_critics(state.critics, jnp.array([10.0, 10.0]), 3), density=TOLD)
     act = lambda explore: compute(  # noqa: E731
-        lambda: agent.act(state, (), jnp.zeros(3), jax.random.key(1), explore)[0]
+        lambda: agent.act(state, ActInputs((), jnp.zeros(3), jax.random.key(1), explore))[0]
     )
     far, own = act(True), act(False)
     reach = 0.1 if kind is SUNG else 0.5  # of a box up to 2: deviations of the noise, and of the policy

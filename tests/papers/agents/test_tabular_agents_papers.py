@@ -13,6 +13,7 @@ from tiers import first
 from forage.agents.q_learning.dqn import DQN
 from forage.agents.tabular import base as tabular
 from forage.agents.tabular.base import Counts
+from forage.core.ports import ActInputs
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.environments.tabular.makers import river_swim, seeded_garnet
 from forage.environments.tabular.mdp import Tabular
@@ -245,7 +246,7 @@ def test_the_mixture_of_maxent_holds_as_many_policies_as_it_says(capacity):
         state = agent.init(KEY, SPEC)
         for _ in range(5):
             state = agent.next_round(state)
-        drawn = agent.act(state, agent.hidden(SPEC), jnp.int32(0), KEY, explore=True)[2]
+        drawn = agent.act(state, ActInputs(agent.hidden(SPEC), jnp.int32(0), KEY, explore=True))[2]
         return state.weights, drawn
 
     weights, drawn = small.at_once(rounds)
@@ -286,7 +287,7 @@ def test_the_mixture_plays_one_policy_for_a_whole_episode():
 
     def play(key):
         def step(hidden, key):
-            action, hidden, _ = agent.act(state, hidden, jnp.int32(0), key, explore=False)
+            action, hidden, _ = agent.act(state, ActInputs(hidden, jnp.int32(0), key, explore=False))
             return hidden, action
 
         return jax.lax.scan(step, agent.hidden(SPEC), jax.random.split(key, HORIZON))[1]

@@ -11,7 +11,7 @@ from behaviour_helpers import FOUR, PENDULUM, Noisy, at, begin, noise_of
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.ornstein_uhlenbeck import OrnsteinUhlenbeck
-from forage.core.ports import ActContext
+from forage.core.ports import ActContext, ActInputs
 from forage.core.types import ForageError
 from forage_papers.behaviours.pink import Pink
 
@@ -91,7 +91,7 @@ def test_what_acts_is_the_agents_policy_with_this_noise():
         state, behaviour = agent.init(key, spec), Pink()
         moment = ActContext(agent, state, spec, at(0.0), key)
         action, (_, after), *_ = behaviour.act((), begin(behaviour, agent, spec), jnp.ones(2), moment)
-        return action, agent.act(state, (), jnp.ones(2), key, True, after.noise[0])[0], after
+        return action, agent.act(state, ActInputs((), jnp.ones(2), key, True, after.noise[0]))[0], after
 
     action, expected, after = jax.jit(run)(jax.random.key(0))
     np.testing.assert_array_equal(action, expected)

@@ -19,8 +19,8 @@ class Remembering(Always):
     def hidden(self, spec):
         return jnp.zeros(2, jnp.int32)
 
-    def act(self, state, hidden, observation, key, explore, noise=None):
-        return self.action, hidden.at[0].add(1), ()
+    def act(self, state, inputs):
+        return self.action, inputs.hidden.at[0].add(1), ()
 
     def acted(self, state, hidden, action):
         return hidden.at[1].set(jnp.asarray(action).sum())

@@ -31,7 +31,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.actor_critic.base import ActorCritic
-from forage.core.ports import State
+from forage.core.ports import ActInputs, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import GONE, Batch, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, Bins, Quantiles
@@ -162,18 +162,11 @@ class Recurrent(ActorCritic):
         inner = super(Recurrent, plain).make_actor(inner_key, self.summaries(spec))
         return RecurrentActor(self.summary(summary_key, spec), inner)
 
-    def act(
-        self,
-        state: State,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        hidden, summary = state.actor.summary.step(hidden, observation)
+    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        hidden, summary = state.actor.summary.step(inputs.hidden, inputs.observation)
         inner = state._replace(actor=state.actor.inner)
-        action, _, aux = super().act(inner, (), summary, key, explore, noise)  # pyrefly: ignore[abstract-method-call]
+        inputs = inputs.replace(hidden=(), observation=summary)
+        action, _, aux = super().act(inner, inputs)  # pyrefly: ignore[abstract-method-call]
         return action, hidden, aux
 
     def histories(

@@ -30,7 +30,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.agents.actor_critic.base import ActorCritic, ActorCriticState, CriticKeys, run_every
-from forage.core.ports import Metrics
+from forage.core.ports import ActInputs, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue, each_value
@@ -127,19 +127,11 @@ class FQL(ActorCritic):
             updates=jnp.int32(0),
         )
 
-    def act(
-        self,
-        state: FQLState,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, " dimensions"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+    def act(self, state: FQLState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         actions = state.actor.actions
-        noise = jax.random.normal(key, (actions.outputs,)) if noise is None else noise
-        batch = jax.tree.map(lambda x: x[None], (observation, noise))
-        return actions.to_box(state.actor.cut(*batch)[0]), hidden, ()
+        noise = jax.random.normal(inputs.key, (actions.outputs,)) if inputs.noise is None else inputs.noise
+        batch = jax.tree.map(lambda x: x[None], (inputs.observation, noise))
+        return actions.to_box(state.actor.cut(*batch)[0]), inputs.hidden, ()
 
     def noise(self, spec: Spec) -> tuple[int, ...]:
         return (Actions.of(spec.action_space).outputs,)

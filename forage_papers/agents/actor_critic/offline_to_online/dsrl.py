@@ -37,7 +37,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 from forage.agents.actor_critic.base import CriticKeys, run_every
 from forage.agents.actor_critic.sac import SAC, Actor, SACState
 from forage.core.frozen import Frozen, as_frozen
-from forage.core.ports import Metrics, State
+from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, each_value, squared_error
@@ -143,17 +143,9 @@ class DSRL(SAC):
 
         return jax.vmap(one)(observation, noise)
 
-    def act(
-        self,
-        state: State,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        chosen, hidden, aux = super().act(state, hidden, observation, key, explore)
-        row = jax.tree.map(lambda x: jnp.asarray(x)[None], observation)
+    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        chosen, hidden, aux = super().act(state, inputs.replace(noise=None))
+        row = jax.tree.map(lambda x: jnp.asarray(x)[None], inputs.observation)
         return state.base.actions.to_box(self.decoded(state, row, chosen[None])[0]), hidden, aux
 
     def learn(

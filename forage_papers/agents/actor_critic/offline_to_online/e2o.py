@@ -22,11 +22,11 @@ from typing import ClassVar
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from forage.agents.actor_critic.base import CriticKeys
 from forage.agents.actor_critic.sac import SAC
-from forage.core.ports import State
+from forage.core.ports import ActInputs, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 from forage.nn.critics import ActionValue, each_value, mean_least_pair
@@ -60,22 +60,14 @@ class E2O(SAC):
                 "quantiles out."
             )
 
-    def act(
-        self,
-        state: State,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        if not explore:
-            return super().act(state, hidden, observation, key, explore, noise)
-        observation = apply_norm(state.norm, observation)
+    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        if not inputs.explore:
+            return super().act(state, inputs)
+        observation = apply_norm(state.norm, inputs.observation)
         rows = jax.tree.map(lambda x: jnp.broadcast_to(x, (self.candidates, *jnp.shape(x))), observation)
         policy = state.actor(rows)
-        actions = policy.from_noise(jax.random.normal(key, policy.mean.shape))[0]
-        return state.actor.actions.to_box(actions[jnp.argmax(self.promise(state, rows, actions))]), hidden, ()
+        actions = policy.from_noise(jax.random.normal(inputs.key, policy.mean.shape))[0]
+        return state.actor.actions.to_box(actions[jnp.argmax(self.promise(state, rows, actions))]), inputs.hidden, ()
 
     def promise(
         self, state: State, observation: PyTree[Array], action: Float[Array, "batch dimensions"]

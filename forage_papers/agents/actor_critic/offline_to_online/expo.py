@@ -33,7 +33,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.actor_critic.base import CriticKeys, run_every
 from forage.agents.actor_critic.sac import SAC, SACState
-from forage.core.ports import Metrics, State
+from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, each_value, min_of_subset
@@ -157,18 +157,10 @@ class EXPO(SAC):
             base_optimiser=of_policy.init(base),
         )
 
-    def act(
-        self,
-        state: State,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         """Return the best candidate, also in evaluation, as the authors have it."""
-        row = jax.tree.map(lambda x: jnp.asarray(x)[None], observation)
-        return state.actor.actions.to_box(self.best(state, state.target_base, row, key)[0]), hidden, ()
+        row = jax.tree.map(lambda x: jnp.asarray(x)[None], inputs.observation)
+        return state.actor.actions.to_box(self.best(state, state.target_base, row, inputs.key)[0]), inputs.hidden, ()
 
     def noise(self, spec: Spec) -> None:  # type: ignore[override]
         """Return `None`: the agent selects its action itself, so a behaviour cannot give it noise."""

@@ -42,7 +42,7 @@ from forage.agents.actor_critic.base import ActorCritic, CriticKeys
 from forage.agents.actor_critic.sac import SAC, SACState
 from forage.agents.actor_critic.td3 import TD3, TD3State
 from forage.core.frozen import Frozen, as_frozen
-from forage.core.ports import Metrics, State
+from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue
@@ -101,17 +101,9 @@ class Residual(ActorCritic):
         """Compute the action in the unit box from the base's action and a correction."""
         return jnp.clip(seen["base"] + self.residual_scale * residual, -1.0, 1.0)
 
-    def act(
-        self,
-        state: State,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        seen, actions = self.look(state, observation), state.actor.actions
-        residual, hidden, aux = super().act(state, hidden, seen, key, explore, noise)  # pyrefly: ignore[abstract-method-call]
+    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        seen, actions = self.look(state, inputs.observation), state.actor.actions
+        residual, hidden, aux = super().act(state, inputs.replace(observation=seen))  # pyrefly: ignore[abstract-method-call]
         return actions.to_box(self.executed(seen, actions.to_unit(residual))), hidden, aux
 
     def learn(

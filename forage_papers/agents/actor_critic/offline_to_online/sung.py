@@ -37,7 +37,7 @@ from forage.agents.actor_critic.base import ActorCritic
 from forage.agents.actor_critic.offline.cql import CQL, CQLState, Sampled
 from forage.agents.actor_critic.offline.td3_bc import LEAST_DEVIATION, TD3BC
 from forage.core import prng
-from forage.core.ports import Metrics, State
+from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -177,25 +177,17 @@ class Guided(ActorCritic):
         """Return `None` online: the agent selects exploring actions itself, so a behaviour cannot give it noise."""
         return None if self.online else super().noise(spec)
 
-    def act(
-        self,
-        state: State,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        if not (explore and self.online):
-            return super().act(state, hidden, observation, key, explore, noise)  # type: ignore[safe-super]
-        rows = apply_norm(state.norm, observation)
+    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        if not (inputs.explore and self.online):
+            return super().act(state, inputs)  # type: ignore[safe-super]
+        rows = apply_norm(state.norm, inputs.observation)
         rows = jax.tree.map(lambda x: jnp.broadcast_to(x, (self.candidates, *jnp.shape(x))), rows)
-        draw_key, code_key, choice_key = jax.random.split(key, 3)
+        draw_key, code_key, choice_key = jax.random.split(inputs.key, 3)
         action = self.drawn(state, rows, draw_key)
         value = self.policy_value(state.critics, rows, action)
         unlike = state.density.uncertainty(rows, action, code_key)
         action = action[self.choice(value, unlike, choice_key)]
-        return state.actor.actions.to_box(jnp.clip(action, -1.0, 1.0)), hidden, ()
+        return state.actor.actions.to_box(jnp.clip(action, -1.0, 1.0)), inputs.hidden, ()
 
     def drawn(self, state: State, rows: PyTree[Array], key: Key[Array, ""]) -> Float[Array, "row dimensions"]:
         """Return a candidate for each row."""

@@ -33,7 +33,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.agents.language.base import LanguageState, Rows
 from forage.agents.language.grpo import GRPO, Lesson
-from forage.core.ports import Branching, Metrics
+from forage.core.ports import ActInputs, Branching, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
@@ -135,21 +135,13 @@ class AttnRL(GRPO):
         none = jnp.full(envs, -1, jnp.int32)
         return AttnState(*state, Begun(rows, nothing[:, 0], none, jnp.int32(-1)))
 
-    def act(
-        self,
-        state: AttnState,  # type: ignore[override]
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+    def act(self, state: AttnState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:  # type: ignore[override]
         """Write an answer; in training, read it once more for the influence of its steps."""
         policy = LanguageState(state.network, (), (), state.end, state.known)
-        tokens, hidden, aux = super().act(policy, hidden, observation, key, explore, noise)
-        if not explore:
+        tokens, hidden, aux = super().act(policy, inputs)
+        if not inputs.explore:
             return tokens, hidden, aux
-        whole, new = jnp.concatenate([observation["context"], tokens]), len(tokens)
+        whole, new = jnp.concatenate([inputs.observation["context"], tokens]), len(tokens)
         attention = state.network.attention(jnp.maximum(whole - 1, 0)[None], (whole != Tokens.PAD)[None])
         step = steps_between(jnp.maximum(tokens - 1, 0), self.breaks)
         influence = forward_influence(attention[:, 0, :, -new:, -new:], step, tokens != Tokens.PAD, self.distance)

@@ -30,7 +30,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.agents.language.base import LanguageAgent, LanguageState, Rows, answers
-from forage.core.ports import Metrics
+from forage.core.ports import ActInputs, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, ForageError, Spec
@@ -127,18 +127,10 @@ class ArCHer(LanguageAgent):
             state.network, state.optimiser, (), state.end, state.known, critic, jax.tree.map(jnp.copy, critic), inner
         )
 
-    def act(
-        self,
-        state: ArCHerState,  # type: ignore[override]
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+    def act(self, state: ArCHerState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:  # type: ignore[override]
         """Write a turn, as every language agent does; the critics do not act."""
         policy = LanguageState(state.network, (), (), state.end, state.known)
-        return super().act(policy, hidden, observation, key, explore, noise)
+        return super().act(policy, inputs)
 
     def learn(  # type: ignore[override]
         self, state: ArCHerState, batch: Batch, clock: Clock, key: Key[Array, ""]

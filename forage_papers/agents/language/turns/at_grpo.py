@@ -31,7 +31,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.agents.language.base import LanguageState, Rows
 from forage.agents.language.grpo import GRPO, Lesson
-from forage.core.ports import Metrics
+from forage.core.ports import ActInputs, Metrics
 from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.language.generate import ALONE, SharedPrefix
@@ -106,27 +106,19 @@ class ATGRPO(GRPO):
             tuple(state.network for state in states), tuple(state.optimiser for state in states), *states[0][2:]
         )
 
-    def act(
-        self,
-        state: Any,
-        hidden: PyTree[Array],
-        observation: PyTree[Array],
-        key: Key[Array, ""],
-        explore: bool,
-        noise: Float[Array, "*noise"] | None = None,
-    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+    def act(self, state: Any, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         """Write a turn by the policy of the current role; all other policies read and write empty texts."""
         if not isinstance(state, RolesState):
-            return super().act(state, hidden, observation, key, explore, noise)
+            return super().act(state, inputs)
         found: Any = None
         for role in range(len(state.network)):
-            mine = observation["role"] == role
-            read = observation | {"context": jnp.where(mine, observation["context"], Tokens.PAD)}
+            mine = inputs.observation["role"] == role
+            read = inputs.observation | {"context": jnp.where(mine, inputs.observation["context"], Tokens.PAD)}
             policy = state.of(role)._replace(optimiser=(), reference=())
-            tokens, hidden, aux = super().act(policy, hidden, read, key, explore, noise)
+            tokens, _, aux = super().act(policy, inputs.replace(observation=read))
             now = tokens, aux
             found = now if found is None else jax.tree.map(lambda a, b, mine=mine: jnp.where(mine, a, b), now, found)
-        return found[0], hidden, found[1]
+        return found[0], inputs.hidden, found[1]
 
     def learn(
         self, state: Any, batch: Batch, clock: Clock, key: Key[Array, ""]

@@ -12,6 +12,7 @@ from resuming_helpers import check_resumed
 from forage.agents.language.base import Aux, LanguageState
 from forage.config.setup import make_setup
 from forage.core.errors import ForageError
+from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
@@ -99,7 +100,7 @@ def test_the_policy_whose_turn_it_is_writes():
 
     def written(state: Any, role: Any) -> Any:
         told = seen | {"role": jnp.asarray(role)}
-        return jax.jit(jax.vmap(lambda o, k: agent.act(state, (), o, k, False)))(told, keys)
+        return jax.jit(jax.vmap(lambda o, k: agent.act(state, ActInputs((), o, k, False))))(told, keys)
 
     both, _, aux = written(state, [0, 1, 1, 0])
     for role, mine in ((0, [0, 3]), (1, [1, 2])):

@@ -8,6 +8,7 @@ from resuming_helpers import check_resumed
 
 from forage.config.setup import make_setup
 from forage.core.errors import ForageError
+from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
@@ -46,7 +47,7 @@ def collected(agent, state, setup, mark, reward, seed):
     learner, batch = setup.learner(), setup.environment(agent.num_envs)
     observation = jax.tree.map(jnp.asarray, batch.reset(seed))
     keys = jax.random.split(jax.random.key(seed), agent.num_envs)
-    action, _, aux = jax.jit(jax.vmap(lambda o, k: agent.act(state, (), o, k, True)))(observation, keys)
+    action, _, aux = jax.jit(jax.vmap(lambda o, k: agent.act(state, ActInputs((), o, k, True))))(observation, keys)
     flags, source = jnp.zeros(agent.num_envs, bool), jnp.zeros(agent.num_envs, jnp.int32)
     told = Experience(observation, action, jnp.asarray(reward), observation, ~flags, flags, source, aux, mark=mark)
     assert learner.spec.horizon == 1
