@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 # Python keeps what it compiles, also where a machine's settings say otherwise.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: train test newest more thorough check docs clean
+.PHONY: train test newest more thorough core check docs clean
 
 train: $(VENV)/installed
 	$(BIN)/forage train ppo CartPole-v1 --seeds 5
@@ -28,10 +28,15 @@ more: $(VENV)/installed-test
 		$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m thorough
 
 # All tests, also those that `make test` leaves out (tests/tiers.py says which); an hour or more. Then what functions are
-# given and return is compared with their annotations, shapes and all.
+# given and return is compared with their annotations, shapes and all, and the core is tested without papers.
 thorough: $(VENV)/installed-test
 	FORAGE_TEST_AS_USED=1 FORAGE_TEST_KILLS=3 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "thorough or not thorough"
 	FORAGE_TEST_SHAPES=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/ops tests/nn
+	$(MAKE) core
+
+# The core's tests of `make test` in a copy of this repository without the package of papers.
+core: $(VENV)/installed-test
+	$(BIN)/python tests/without_papers.py --numprocesses 2 --dist worksteal
 
 check: $(VENV)/installed-test
 	$(BIN)/ruff check . && $(BIN)/pyrefly check --python-interpreter-path $(BIN)/python && $(BIN)/codespell

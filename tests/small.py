@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
-from forage.config import registry
 from forage.config.setup import from_config
 from forage.core import checkpoint
 from forage.core.checkpoint import is_key, named_leaves
@@ -43,7 +42,6 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "a2c": ("a2c", "CartPole-v1", {"num_envs": 2, "rollout_length": 8, "hidden_sizes": (8,)}),
     "appo": ("appo", "CartPole-v1", PPO),
     "impala": ("impala", "CartPole-v1", {"num_envs": 2, "rollout_length": 8, "hidden_sizes": (8,)}),
-    "mdpo": ("mdpo", "CartPole-v1", PPO),
     "reinforce": (
         "reinforce",
         "language:Reverse-4",
@@ -58,29 +56,15 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     ),
     "qr-dqn": ("qr-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "quantiles": 3}),
     "c51": ("c51", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "atoms": 5}),
-    "ensemble-c51": ("ensemble-c51", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "atoms": 5, "members": 2}),
     "pqn": ("pqn", "CartPole-v1", {"num_envs": 2, "rollout_length": 8, "minibatches": 2, "hidden_sizes": (8,)}),
     "dqn-histogram": (
         "dqn",
         "CartPole-v1",
         REPLAY | {"hidden_sizes": (8,), "target_update_interval": 8, "bins": 11},
     ),
-    "i-dqn": (
-        "i-dqn",
-        "CartPole-v1",
-        REPLAY | {"hidden_sizes": (8,), "target_update_interval": 16, "copy_interval": 8, "chain": 3},
-    ),
-    "stream-q": ("stream-q", "CartPole-v1", {"hidden_sizes": (8,), "sparsity": 0.5}),
-    "stream-ac": ("stream-ac", "Pendulum-v1", {"hidden_sizes": (8,), "sparsity": 0.5}),
     "vdn": ("vdn", "teams:TwoStep", REPLAY | {"hidden_sizes": (8,), "target_update_interval": 8}),
     "cqn": ("cqn", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "levels": 2, "intervals": 3, "atoms": 5}),
-    "cqn-as": (
-        "cqn-as",
-        "Pendulum-v1",
-        REPLAY | {"hidden_sizes": (8,), "levels": 2, "intervals": 3, "atoms": 5, "sequence": 2},
-    ),
     "sac": ("sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
-    "mdpo-off": ("mdpo-off", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "sgd_steps": 5}),
     "tqc": ("tqc", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,), "critics": 2, "quantiles": 5}),
     "redq": ("redq", "Pendulum-v1", REPLAY | KIT | {"target_subset": 2}),
     "droq": ("droq", "Pendulum-v1", REPLAY | KIT),
@@ -88,21 +72,6 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "edac": ("edac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "critics": 3}),
     "rlpd": ("rlpd", "Pendulum-v1", REPLAY | KIT),
     "wsrl": ("wsrl", "Pendulum-v1", REPLAY | KIT),
-    "ro2o": ("ro2o", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "critics": 3, "neighbours": 2}),
-    "e2o": ("e2o", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "critics": 3, "candidates": 4}),
-    "expo": (
-        "expo",
-        "Pendulum-v1",
-        REPLAY
-        | {"hidden_sizes": (8,), "critics": 3, "candidates": 2, "edited": 1, "flow_steps": 2}
-        | {"updates_per_rollout": 2, "policy_delay": 2},
-    ),
-    "h2o": ("h2o", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "classifier_sizes": (8,)}),
-    "adaptive-ratio-sac": (
-        "adaptive-ratio-sac",
-        "Pendulum-v1",
-        REPLAY | {"hidden_sizes": (8,), "check_interval": 6, "window": 3, "gap": 1.0},
-    ),
     "crossq": ("crossq", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,)}),
     "simba": ("simba", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "value_sizes": (8, 8)}),
     "simba-v2": (
@@ -122,22 +91,12 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     "mr-q-discrete": ("mr-q", "CartPole-masked", MRQ),
     "recurrent-sac": ("recurrent-sac", "Pendulum-v1", REPLAY | HISTORIES),
     "recurrent-td3": ("recurrent-td3", "Pendulum-v1", REPLAY | HISTORIES),
-    "fql": ("fql", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "flow_steps": 2}),
-    "sac-flow": (
-        "sac-flow",
-        "Pendulum-v1",
-        REPLAY | {"hidden_sizes": (8,), "value_sizes": (8,), "noise_sizes": (8,), "flow_steps": 2},
-    ),
     "bootstrapped-dqn": ("bootstrapped-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,), "heads": 3}),
-    "maxinfo-sac": ("maxinfo-sac", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "members": 2}),
     "sqirl": (
         "sqirl",
         "DeepSea-20",
         {"num_envs": 2, "rollout_length": 40, "regression_steps": 5, "hidden_sizes": (8,)},
     ),
-    "mex": ("mex", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,)}),
-    "rrs": ("rrs", "Pendulum-v1", REPLAY | {"hidden_sizes": (8,), "redraw_interval": 16}),
-    "langevin-dqn": ("langevin-dqn", "CartPole-v1", REPLAY | {"hidden_sizes": (8,)}),
     "gumbel-search": (
         "gumbel-search",
         "CartPole-v1",
@@ -145,12 +104,9 @@ AGENTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, environment, opt
     ),
     "open-es": ("open-es", "BitFlip-10", {"num_envs": 4, "hidden_sizes": (4,)}),
     "q-learning": ("q-learning", "tabular:Garnet-20", REPLAY),
-    "trace-control": ("trace-control", "tabular:Chain-5", {"rollout_length": 10}),
-    "episodic-control": ("episodic-control", "CartPole-v1", {"num_envs": 2, "rollout_length": 8, "capacity": 16}),
-    "ucbvi": ("ucbvi", "tabular:Chain-5", {"rollout_length": 10}),
-    "psrl": ("psrl", "tabular:Chain-5", {"rollout_length": 10}),
-    "maxent": ("maxent", "tabular:Chain-5", {"rollout_length": 10, "episodes": 2, "capacity": 8}),
 }
+ROWS = dict(AGENTS)
+"""Rows by name: those above, and those that tests of a package of parts have added. Tests go through `AGENTS`."""
 
 
 def compute(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -161,15 +117,6 @@ def compute(function: Callable[..., Any], *arguments: Any) -> Any:
 def at_once(make: Callable[[], Any]) -> Any:
     """Return the result of `make`, on the device and from one program."""
     return jax.jit(make)()
-
-
-def exists(agent: str) -> bool:
-    """Whether an agent of the registry is there."""
-    try:
-        registry.part_class("agent", agent)
-    except registry.ForageError:
-        return False
-    return True
 
 
 def keep_compiled() -> None:

@@ -7,7 +7,8 @@ learned, and whole files about what little else rests on, is marked `thorough`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -29,3 +30,12 @@ def first(number: int, cases: Iterable[Any]) -> list[Any]:
     cases = list(cases)
     assert 0 < number < len(cases), "all or none of the cases would be left out"
     return gated(cases, cases[:number])
+
+
+def repeat(test: Callable[..., Any], cases: Iterable[Any]) -> Any:
+    """Return a parametrised test with other cases: a test of the core for the rows of a package of parts."""
+    (table,) = (mark for mark in test.pytestmark if mark.name == "parametrize")
+    copy = FunctionType(test.__code__, test.__globals__, test.__name__, test.__defaults__, test.__closure__)
+    copy.__doc__, copy.__module__ = test.__doc__, test.__module__
+    copy.pytestmark = [mark for mark in test.pytestmark if mark is not table]
+    return pytest.mark.parametrize(table.args[0], list(cases))(copy)

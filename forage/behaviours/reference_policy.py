@@ -21,7 +21,7 @@ class ReferencePolicy(Behaviour):
     of two.
     """
 
-    example: ClassVar[str] = "forage train a-star-po text:addition --behaviour reference-policy"
+    example: ClassVar[str] = "forage train xpo text:addition --behaviour reference-policy"
 
     def check(self, agent: Agent, spec: Spec) -> None:
         check_writes("An answer of the first policy", agent, spec)

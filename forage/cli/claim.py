@@ -29,7 +29,7 @@ def run(positional: list[str], words: options.Words) -> None:
     from forage.studies.claims import names, running, statement
 
     if len(positional) > 1:
-        raise ForageError("forage claim takes one claim: forage claim gae-lambda.")
+        raise ForageError("forage claim takes one claim: forage claim NAME.")
     if not positional:
         nothing_left(words, "claim", [])
         if not names():

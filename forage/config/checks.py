@@ -62,16 +62,13 @@ def check_groups(agent: Agent, starts: Starts) -> None:
     if agent.group == 1:
         return
     name, wanted = registry.part_name(agent), agent.branching
-    if wanted is not None and wanted.late and wanted != starts.branching:
-        raise ForageError(
-            f"{name} learns from {wanted.prefixes} answers that go on from each of some answers of the rollout before; "
-            f"use --starts attention-branches with places and times that make {wanted.prefixes}."
-        )
     if wanted is not None and wanted != starts.branching:
+        options = {"size": agent.group} | agent.starts_options
+        words = " ".join(f"--starts.{option} {str(value).lower()}" for option, value in options.items())
         raise ForageError(
             f"{name} learns from answers that go on from {wanted.prefixes} prefixes of "
-            f"{'each' if wanted.each else 'the first'} of {agent.group}; use --starts branches --starts.size "
-            f"{agent.group} --starts.prefixes {wanted.prefixes} --starts.each {str(wanted.each).lower()}."
+            f"{'each' if wanted.each else 'the first'} of {agent.group}"
+            f"{', a rollout later' if wanted.late else ''}; use --starts {agent.usual_starts} {words}."
         )
     if starts.group != agent.group:
         raise ForageError(

@@ -285,9 +285,8 @@ class Setup:
             why = f" with {registry.short_name(self.behaviour)}" if self.behaviour.on_host else ""
             raise ForageError(
                 f"{self.name} runs on the host{why}, where episodes begin as it says or where they have been (--starts "
-                f"archive, go-explore, latent-go-explore), and tasks choose by number (--tasks greso); other tasks and "
-                f"starts need a native environment such as CartPole-v1"
-                f"{' and a behaviour that does not intervene' if why else ''}."
+                f"archive, go-explore), and tasks choose by number; other tasks and starts need a native environment "
+                f"such as CartPole-v1{' and a behaviour that does not intervene' if why else ''}."
             )
         if not (same or reset or self.starts.repeats):
             raise ForageError(

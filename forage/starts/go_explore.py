@@ -69,9 +69,8 @@ class GoExplore(Starts):
     bins of a given `width`; `image`, where pictures are the same once shrunk to `size` in `shades` of grey; `position`,
     where the place on the environment's map is, whatever is carried.
 
-    Any agent and behaviour explores; as published, actions are random and repeated, 20 times in the mean, which is
-    `--behaviour ez-greedy --behaviour.durations geometric --behaviour.end 1` for an agent with replay. A state is
-    restored as it was, its clock included.
+    Any agent and behaviour explores; as published, actions are random and repeated, 20 times in the mean, with
+    geometric durations (ez-greedy). A state is restored as it was, its clock included.
 
     Then the backward algorithm makes sure: once `explore` of the run is over, or an episode reached a score of
     `target`, the archive is left as it is and episodes begin on the way of the best episode that ended, first at its

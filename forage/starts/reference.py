@@ -24,9 +24,7 @@ class Reference(Starts):
     scenes/SceneImitate.cpp, CalcRandKinResetTime).
     """
 
-    example: ClassVar[str] = (
-        "forage train ppo Pendulum-v1 --wrap motion:swing.npz:0,1:2 --rewards tracking --starts reference"
-    )
+    example: ClassVar[str] = "forage train ppo Pendulum-v1 --wrap motion:swing.npz:0,1:2 --starts reference"
     ranges: ClassVar[Ranges] = {"probability": Range(0, 1)}
 
     probability: float = 1.0  # probability that an episode begins in any frame, as published; 0 is without this part

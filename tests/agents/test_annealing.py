@@ -25,7 +25,7 @@ class FoundError(Exception):
 
 def rates(name, options, monkeypatch, moments):
     """Return the learning rates of an agent's updates after these numbers of steps."""
-    agent, environment, _ = small.AGENTS[name]
+    agent, environment, _ = small.ROWS[name]
     options = options | {"learning_rate": RATE, "final_learning_rate": FINAL}
     setup = make_setup(agent, environment, steps=TOTAL, seeds=1, agent_options=options)
     learner, spec, key = setup.learner(), setup.spec, jax.random.key(0)
@@ -59,7 +59,7 @@ def rates(name, options, monkeypatch, moments):
 
 
 def anneals(name):
-    agent = small.AGENTS[name][0]
+    agent = small.ROWS[name][0]
     fields = registry.fields(registry.part_class("agent", agent))
     return name == agent and name not in ELSEWHERE and any(field.name == "final_learning_rate" for field in fields)
 
@@ -70,8 +70,8 @@ ANNEALED = [name for name in small.AGENTS if anneals(name)]
 @pytest.mark.parametrize("name", ANNEALED)
 def test_the_rate_falls_linearly_to_its_final_share(name, monkeypatch):
     """Agents that learn from rollouts count the steps before the newest one, so that the first update has it all."""
-    options = small.AGENTS[name][2]
-    agent = registry.part_class("agent", small.AGENTS[name][0])(**options)
+    options = small.ROWS[name][2]
+    agent = registry.part_class("agent", small.ROWS[name][0])(**options)
     rollout = agent.num_envs * agent.rollout_length if agent.on_policy else 0
     moments = np.array([rollout, rollout + 500, rollout + 900, 1000, 2000])
     share = np.minimum(np.maximum(moments - rollout, 0) / TOTAL, 1.0)

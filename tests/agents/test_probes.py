@@ -7,8 +7,8 @@ for others.
 import dataclasses
 import functools
 import sys
-from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -59,7 +59,6 @@ from forage.behaviours.policy import AgentPolicy
 from forage.config import registry
 from forage.config.defaults import default_behaviour, default_memory
 from forage.core import compiling, spaces
-from forage.core.frozen import Frozen
 from forage.core.ports import ActInputs, Agent, Behaviour, Evolver, Memory, World
 from forage.core.schedule import Schedule
 from forage.core.types import DATASET, Experience, ForageError, Spec
@@ -85,37 +84,6 @@ from forage.nn.normalise import apply_norm
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
-from forage_papers.agents.actor_critic.adaptive_ratio_sac import AdaptiveRatioSAC
-from forage_papers.agents.actor_critic.maxinfo_sac import MaxInfoSAC
-from forage_papers.agents.actor_critic.mdpo_off import MDPOOff
-from forage_papers.agents.actor_critic.mex import MEX
-from forage_papers.agents.actor_critic.offline.fql import FQL
-from forage_papers.agents.actor_critic.offline.sac_rnd import SACRND
-from forage_papers.agents.actor_critic.offline_to_online.dsrl import DSRL
-from forage_papers.agents.actor_critic.offline_to_online.e2o import E2O
-from forage_papers.agents.actor_critic.offline_to_online.expo import EXPO
-from forage_papers.agents.actor_critic.offline_to_online.h2o import H2O
-from forage_papers.agents.actor_critic.offline_to_online.residual import Residual, ResidualSAC, ResidualTD3
-from forage_papers.agents.actor_critic.offline_to_online.ro2o import RO2O
-from forage_papers.agents.actor_critic.offline_to_online.sung import SUNG, SUNGCQL
-from forage_papers.agents.actor_critic.offline_to_online.varl import VARL
-from forage_papers.agents.actor_critic.rrs import RRS
-from forage_papers.agents.actor_critic.sac_flow import SACFlow
-from forage_papers.agents.offline.cfpi import CFPI
-from forage_papers.agents.offline.f_dvl import FDVL
-from forage_papers.agents.offline.guided_flows import GuidedFlows
-from forage_papers.agents.offline.o_dice import ODICE
-from forage_papers.agents.offline.recoil import ReCOIL
-from forage_papers.agents.policy_gradient.mdpo import MDPO
-from forage_papers.agents.policy_gradient.residual_ppo import ResidualPPO
-from forage_papers.agents.q_learning.cqn_as import CQNAS
-from forage_papers.agents.q_learning.ensemble_c51 import EnsembleC51
-from forage_papers.agents.q_learning.iterated_dqn import IteratedDQN
-from forage_papers.agents.q_learning.langevin_dqn import LangevinDQN
-from forage_papers.agents.streaming.base import Stream
-from forage_papers.agents.streaming.stream_ac import StreamAC
-from forage_papers.agents.streaming.stream_q import StreamQ
-from forage_papers.agents.tabular.episodic_control import EpisodicControl
 
 DISCOUNT = 0.8  # values settle within some twenty steps, and 1 / (1 - 0.8) is far from 1 / (1 - 0.8 * 0.75)
 
@@ -147,11 +115,6 @@ def impala(**settings: Any) -> IMPALA:
     return IMPALA(**usual, **settings, discount=DISCOUNT)
 
 
-def mdpo(**settings: Any) -> MDPO:
-    usual = {"num_envs": 16, "rollout_length": 8, "minibatches": 1, "hidden_sizes": (16,), "learning_rate": 1e-2}
-    return MDPO(**usual, **settings, epochs=4, entropy_coefficient=0.01, discount=DISCOUNT)
-
-
 OFF_POLICY: dict[str, Any] = {
     "num_envs": 8,
     "rollout_length": 4,
@@ -170,42 +133,6 @@ RESIDUAL = {"hidden_sizes": (16,), "value_sizes": (16, 16), "learning_rate": 1e-
 QUICKER = {"learning_rate": 5e-3, "final_learning_rate": 0.1}  # of weights whose length is one
 HISTOGRAM = {"bins": 41, "lowest_value": -4.0, "highest_value": 4.0}
 FEW_QUANTILES = {"critics": 2, "quantiles": 8, "dropped_quantiles": 0, "value_sizes": (32, 32)}
-CAREFUL = {"critics": 3, "neighbours": 2, "caution": 1e-3, "policy_smoothness": 1e-3}
-NO_BASE = {"critics": 2, "target_subset": 0, "policy_delay": 2, "residual_scale": 1.0, "critic_warmup": 0}
-NO_BASE |= {"base": lambda observation: jnp.ones(1)}  # the middle of [-1, 3]: corrections reach all of it
-AROUND = {"critics": 2, "target_subset": 0, "policy_delay": 1, "base_polyak": 0.05, "critic_norm": "none"}
-AROUND |= {"candidates": 4, "edited": 4, "edit_scale": 1.0, "flow_steps": 4}  # edits reach all actions
-
-
-class Noise(Agent):
-    """A policy with its noise as actions, around the middle of [-1, 3]."""
-
-    on_policy: ClassVar[bool] = False
-    num_envs: int = 1
-    rollout_length: int = 1
-
-    def check(self, spec):
-        pass
-
-    def noise(self, spec):
-        return (1,)
-
-    def init(self, key, spec):
-        return jnp.ones(1)
-
-    def act(self, state, inputs):
-        return jnp.clip(state + (0.0 if inputs.noise is None else inputs.noise), LOW, HIGH), inputs.hidden, ()
-
-    def learn(self, state, batch, clock, key):
-        raise NotImplementedError
-
-
-UNHEEDED = {"advisor": lambda observation, action: action, "cutoff": 1000}
-STEERED = {"base": Frozen("noise", agent=Noise(), weights=jnp.ones(1)), "magnitude": 2.0, "critic_norm": "none"}
-STEERED |= {"distil_interval": 1}
-INCURIOUS = {"initial_information": 1e-3, "learn_information": False, "members": 2}  # and what is learned as well
-
-
 REPLAYED: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32,), "target_update_interval": 64}
 
 
@@ -213,7 +140,6 @@ def dqn(n_step: int = 1, **settings: Any) -> DQN:
     return DQN(**(REPLAYED | {"n_step": n_step, "dueling": False} | settings))
 
 
-FLOWING = {"value_sizes": (32, 32), "noise_sizes": (16,), "flow_steps": 2, "learn_temperature": False}
 ZOOMING: dict[str, Any] = OFF_POLICY | {"batch_size": 64, "hidden_sizes": (32, 32), "n_step": 1, "weight_decay": 0.0}
 ZOOMING |= {"atoms": 51, "low": -4.0, "high": 8.0, "polyak": 0.05}
 AT_RANDOM = AgentPolicy(
@@ -228,8 +154,6 @@ WHOLE: dict[str, Any] = {"num_envs": 16, "rollout_length": 32, "hidden_sizes": (
 WHOLE |= {"discount": DISCOUNT, "final_learning_rate": 1.0}
 ROLLED: dict[str, Any] = {"num_envs": 16, "rollout_length": 8, "hidden_sizes": (32,), "learning_rate": 1e-2}
 ROLLED |= {"discount": DISCOUNT, "minibatches": 4}
-STREAM: dict[str, Any] = {"hidden_sizes": (32,), "discount": DISCOUNT, "scale_reward": False, "sparsity": 0.0}
-STREAM |= {"kappa": 20.0}  # from single transitions values jump about with the usual, where chance decides
 SEARCH: dict[str, Any] = {"num_envs": 16, "rollout_length": 8, "hidden_sizes": (16,), "learning_rate": 1e-2}
 SEARCH |= {"discount": DISCOUNT, "simulations": 6}
 EXPLORE = EpsilonGreedy(end=0.2)
@@ -243,25 +167,17 @@ AGENTS = {
     "impala": Trial(impala(), 40_000),
     "impala gru": Trial(impala(gru_size=16), 120_000),
     "impala behind": Trial(impala(), 40_000, memory=Queue(lag=4)),
-    "mdpo": Trial(mdpo(), 20_000),
     "reinforce": Trial(Reinforce(**WHOLE), 60_000),
     "gumbel-search": Trial(GumbelSearch(**SEARCH), 12_000),
     "dqn": Trial(dqn(), 10_000, EXPLORE),
     "dqn 3-step dueling": Trial(dqn(n_step=3, dueling=True), 12_000, GREEDY_AT_LAST),
     "dqn gru": Trial(dqn(gru_size=16, burn_in=2, unroll=6, batch_size=16), 10_000, EXPLORE),
     "dqn histogram": Trial(dqn(**HISTOGRAM), 10_000, EXPLORE),
-    "i-dqn": Trial(IteratedDQN(**REPLAYED, n_step=1, dueling=False, chain=3, copy_interval=32), 12_000, EXPLORE),
     "qr-dqn": Trial(QRDQN(**REPLAYED, n_step=1, dueling=False, quantiles=8), 12_000, EXPLORE),
     "c51": Trial(C51(**REPLAYED, n_step=1, dueling=False, atoms=51, low=-4.0, high=8.0), 12_000, EXPLORE),
-    "ensemble-c51": Trial(
-        EnsembleC51(**REPLAYED, n_step=1, dueling=False, atoms=51, low=-4.0, high=8.0, members=3), 12_000, EXPLORE
-    ),
     "pqn": Trial(PQN(**ROLLED), 30_000, GREEDY_AT_LAST),
-    "stream-q": Trial(StreamQ(**STREAM), 30_000, GREEDY_AT_LAST),
-    "stream-ac": Trial(StreamAC(**STREAM), 30_000),
     "sac": Trial(SAC(**CRITIC, **COLD, target_entropy=-3.0), 10_000),
     "sac histogram": Trial(SAC(**CRITIC, **COLD, **HISTOGRAM, target_entropy=-3.0), 10_000),
-    "mdpo-off": Trial(MDPOOff(**CRITIC, **COLD, sgd_steps=16, step_size=10.0), 10_000),
     "redq": Trial(REDQ(**CRITIC, **COLD, critics=4, policy_delay=2, target_entropy=-3.0), 30_000),
     "droq": Trial(DroQ(**CRITIC, **COLD, policy_delay=2, target_entropy=-3.0), 10_000),
     "tqc": Trial(TQC(**CRITIC, **COLD, **FEW_QUANTILES, target_entropy=-3.0), 10_000),
@@ -269,20 +185,6 @@ AGENTS = {
     "edac": Trial(EDAC(**CRITIC, **COLD, critics=3, diversity=0.1, target_entropy=-3.0), 10_000),
     "rlpd": Trial(RLPD(**CRITIC, **COLD, critics=4, policy_delay=2), 10_000),
     "wsrl": Trial(WSRL(**CRITIC, **COLD, critics=4, policy_delay=2), 10_000),
-    "e2o": Trial(E2O(**CRITIC, **COLD, critics=3, target_entropy=-3.0), 10_000),
-    "ro2o": Trial(RO2O(**CRITIC, **COLD, **CAREFUL, target_entropy=-3.0), 10_000),
-    "h2o": Trial(H2O(**CRITIC, **COLD, classifier_sizes=(8,), target_entropy=-3.0), 10_000),
-    "residual-sac": Trial(ResidualSAC(**CRITIC, **COLD, **NO_BASE, target_entropy=-3.0), 10_000),
-    "residual-td3": Trial(ResidualTD3(**CRITIC, **NO_BASE, exploration_noise=0.3, target_noise=0.2), 10_000),
-    "residual-ppo": Trial(
-        ResidualPPO(**PPO_SIZES, discount=DISCOUNT, base=lambda observation: jnp.ones(1), residual_scale=1.0), 12_000
-    ),
-    "varl": Trial(VARL(**CRITIC, **COLD, **UNHEEDED, target_entropy=-3.0), 10_000),
-    "expo": Trial(EXPO(**CRITIC, **COLD, **AROUND, target_entropy=-3.0), 10_000),
-    "dsrl": Trial(DSRL(**CRITIC, **COLD, **STEERED, target_entropy=-3.0), 10_000),
-    "adaptive-ratio-sac": Trial(
-        AdaptiveRatioSAC(**CRITIC, **COLD, target_entropy=-3.0, check_interval=64, window=16, gap=1.0), 30_000
-    ),
     "crossq": Trial(CrossQ(**(CRITIC | COLD | NO_TARGETS), target_entropy=-3.0), 20_000),
     "bro": Trial(BRO(**(CRITIC | COLD | RESIDUAL | {"quantiles": 8, "target_entropy": -3.0, "resets": ()})), 20_000),
     "simba": Trial(SimBa(**(CRITIC | COLD | RESIDUAL), target_entropy=-3.0), 20_000),
@@ -293,27 +195,14 @@ AGENTS = {
     "mr-q": Trial(MRQ(**ONE_FOR_ALL), 20_000, memory=LAP(capacity=4096)),
     "recurrent-sac": Trial(RecurrentSAC(**HISTORIES, **COLD, target_entropy=-3.0), 20_000, memory=EPISODES),
     "recurrent-td3": Trial(RecurrentTD3(**HISTORIES, exploration_noise=0.3), 20_000, memory=EPISODES),
-    "fql": Trial(FQL(**CRITIC, alpha=0.01, critic_norm="none"), 10_000),
-    "sac-flow": Trial(SACFlow(**CRITIC, **COLD, **FLOWING), 10_000),
     "cqn": Trial(CQN(**ZOOMING), 24_000, AT_RANDOM),
-    "cqn-as": Trial(CQNAS(**ZOOMING, sequence=2), 24_000, AT_RANDOM),
     "bootstrapped-dqn": Trial(BootstrappedDQN(**REPLAYED, heads=4, prior_scale=1.0), 10_000, EXPLORE),
-    "maxinfo-sac": Trial(MaxInfoSAC(**CRITIC, **COLD, **INCURIOUS, target_entropy=-3.0), 10_000),
-    "mex": Trial(MEX(**CRITIC, exploration_noise=0.3), 10_000),
-    "rrs": Trial(RRS(**CRITIC, exploration_noise=0.3, redraw_interval=64), 10_000),
-    "langevin-dqn": Trial(LangevinDQN(**REPLAYED, inverse_temperature=1e6), 10_000, EXPLORE),
-    "episodic-control": Trial(
-        EpisodicControl(discount=DISCOUNT, capacity=32, num_envs=8, rollout_length=8), 4000, EXPLORE
-    ),
 }
 
 CAREFREE = {"conservatism": 1e-3, "samples": 2, "backup_samples": 1, "policy_learning_rate": 3e-3}
 STEADY = {"batch_size": 128, "learning_rate": 1e-3}
 OFFLINE: dict[str, Any] = {"batch_size": 128, "hidden_sizes": (32, 32), "learning_rate": 5e-4}
 BEST = {"expectile": 0.99, "beta": 100.0, "polyak": 0.005}  # nearly the best of what the data tries
-FAR = {"expectile": 0.99, "components": 1, "trust": 8.0, "pessimism": 0.0}  # as far from the data's behaviour as can be
-FREE = {"penalty": 1e-3, "taught_updates": 100, "novelty_hidden": 32}
-
 ALONE = {"objective": "value_expert", "regularise_own": False}
 
 FROM_DATA = {
@@ -321,25 +210,13 @@ FROM_DATA = {
     "iq-learn": Trial(  # likewise, which is what it imitates
         IQLearn(**OFFLINE, **ALONE, demonstrations=Demonstrations("probes"), temperature=0.1, discount=DISCOUNT), 6000
     ),
-    "recoil": Trial(  # from all actions, beside demonstrations of the best
-        ReCOIL(**OFFLINE, demonstrations=Demonstrations("probes"), discount=DISCOUNT, most_value=1.0, beta=30.0), 8000
-    ),
     "iql": Trial(IQL(**OFFLINE, **BEST, discount=DISCOUNT), 20_000),
-    "f-dvl": Trial(FDVL(**OFFLINE, optimism=0.98, beta=100.0, discount=DISCOUNT), 20_000),
-    "o-dice": Trial(  # whose backward gradient leaves states alone that the best policy does not see
-        ODICE(**OFFLINE, value_sizes=(32, 32), optimism=0.5, strength=0.0, discount=DISCOUNT), 12_000
-    ),
-    "cfpi": Trial(CFPI(**OFFLINE, **FAR, discount=DISCOUNT), 20_000),
     "dqn": Trial(dqn(double=False), 6000),
     "discrete-cql": Trial(DiscreteCQL(**REPLAYED, conservatism=1e-3), 6000),
     "discrete-bcq": Trial(DiscreteBCQ(**REPLAYED), 6000),
     "td3-bc": Trial(TD3BC(**(CRITIC | STEADY), alpha=1000.0), 8000),  # the data take all actions alike
     "rebrac": Trial(ReBRAC(**CRITIC, actor_cloning=1e-3, critic_cloning=1e-3), 6000),
-    "sac-rnd": Trial(SACRND(**(CRITIC | STEADY), **COLD, **FREE, target_entropy=-3.0), 8000),
-    "fql": Trial(FQL(**(CRITIC | STEADY), alpha=0.01), 8000),
     "cql": Trial(CQL(**(CRITIC | STEADY), **COLD, **CAREFREE, target_entropy=-3.0), 8000),
-    "sung": Trial(SUNG(**(CRITIC | STEADY), alpha=1000.0, density_hidden=32), 8000),
-    "sung-cql": Trial(SUNGCQL(**(CRITIC | STEADY), **COLD, **CAREFREE, target_entropy=-3.0, density_hidden=32), 8000),
     "cal-ql": Trial(CalQL(**(CRITIC | STEADY), **COLD, **CAREFREE, target_entropy=-3.0, value_sizes=()), 8000),
     "iq-learn-sac": Trial(  # from data of what is best alone, as iq-learn
         IQLearnSAC(**(CRITIC | STEADY), **ALONE, demonstrations=Demonstrations("probes"), target_entropy=-3.0), 6000
@@ -354,24 +231,14 @@ AHEAD |= {"width": 16, "learning_rate": 1e-2, "batch_size": 32}
 FROM_EPISODES = {
     "decision-transformer": Trial(DecisionTransformer(**READ, **BACK), 2000),
     "trajectory-transformer": Trial(TrajectoryTransformer(**READ, **AHEAD), 800),
-    "guided-flows": Trial(
-        GuidedFlows(horizon=3, flow_steps=5, hidden_sizes=(32, 32), learning_rate=3e-3, discount=DISCOUNT), 1500
-    ),
 }
 """Agents that learn the episodes of a data set with all actions as sequences, and their updates."""
 
 ELSEWHERE = {
     "sqirl": "Its values are of the steps that are left; its plans are in test_sqirl.py.",
-    "ucbvi": "Likewise: test_tabular_agents.py.",
-    "psrl": "Likewise: test_tabular_agents.py.",
-    "maxent": "It learns to see all states alike, and no values: test_tabular_agents.py.",
     "q-learning": "It needs numbered states, and is compared with value iteration: test_q_learning.py.",
-    "trace-control": "It needs numbered states, and is compared with exact values: test_trace_control.py.",
     "vdn": "Its values are those of a team, and one agent is none; it learns the paper's game in test_vdn.py.",
     "ppo-lagrangian": "It is PPO where nothing costs, and probes have no costs: test_ppo_lagrangian.py.",
-    "rpi": "It is PPO whose advantages have another baseline, of oracles: test_rpi.py.",
-    "ppo-imitation": "It is PPO and then the cloning of bc, which have rows: test_ppo_imitation.py.",
-    "ldcq": "It values skills of several steps, which episodes of one or two do not hold: test_ldcq.py.",
     "grpo": "It writes text, which probes do not take: language/test_grpo.py.",
     "dr-grpo": "Likewise: language/test_relatives.py.",
     "dapo": "Likewise: language/test_relatives.py.",
@@ -387,30 +254,12 @@ ELSEWHERE = {
     "max-rl": "Likewise: language/test_relatives.py.",
     "pass-at-k": "Likewise: language/test_relatives.py.",
     "max-at-k": "Likewise: language/test_relatives.py.",
-    "grpo-lambda": "Likewise: language/test_relatives.py.",
-    "entropy-shaped": "Likewise: language/test_relatives.py.",
-    "bapo": "Likewise: language/test_relatives.py.",
-    "lp-reg": "Likewise: language/test_relatives.py.",
-    "a-star-po": "Likewise: language/test_relatives.py.",
-    "rover": "Likewise: language/test_relatives.py.",
     "sft": "Likewise: language/test_language_agents.py.",
     "raft": "Likewise: language/test_relatives.py.",
     "online-dpo": "Likewise: language/test_language_agents.py.",
     "xpo": "Likewise: language/test_language_agents.py.",
     "ppo-language": "Likewise: language/test_language_agents.py.",
-    "rl-plus": "Likewise: language/test_relatives.py.",
-    "ampo": "Likewise: language/test_ampo.py.",
     "distill": "Likewise: language/test_relatives.py.",
-    "language-es": "Likewise: language/test_language_agents.py.",
-    "d3s": "It writes text, which probes do not take: language/test_d3s.py.",
-    "vine-ppo": "Likewise: language/test_trees.py.",
-    "fr3e": "Likewise: language/test_trees.py.",
-    "tree-rl": "Likewise: language/test_trees.py.",
-    "attn-rl": "Likewise: language/test_attn_rl.py.",
-    "loop": "Likewise: language/test_turns.py.",
-    "at-grpo": "Likewise: language/test_at_grpo.py.",
-    "archer": "Likewise: language/test_turns.py.",
-    "procedure-cloning": "It sees nothing but pictures of grids: test_procedure_cloning.py.",
 }
 """Agents of the registry without a row, and the reason why a probe cannot check them."""
 
@@ -418,24 +267,10 @@ ELSEWHERE = {
 EVOLVER = {"num_envs": 256, "episodes": 8, "rollout_length": 16, "hidden_sizes": (8,), "learning_rate": 0.02}
 EVOLVED = {"open-es": Trial(OpenES(**EVOLVER, sigma=0.3), 120_000)}
 
-KIT = ("sac", "sac histogram", "mdpo-off", "redq", "droq", "tqc", "sac-n", "edac", "rlpd", "wsrl", "td3", "ddpg")
-BETWEEN = ("e2o", "ro2o", "h2o", "residual-sac", "residual-td3", "residual-ppo", "varl", "expo", "dsrl")
+KIT = ("sac", "sac histogram", "redq", "droq", "tqc", "sac-n", "edac", "rlpd", "wsrl", "td3", "ddpg")
 NORMED = ("crossq", "simba", "simba-v2", "bro")
 REMEMBERING = ("recurrent-sac", "recurrent-td3")
-ZOOMED = ("cqn", "cqn-as")
-CONTINUOUS = (
-    *KIT,
-    *BETWEEN,
-    *NORMED,
-    *REMEMBERING,
-    *ZOOMED,
-    "fql",
-    "sac-flow",
-    "adaptive-ratio-sac",
-    "mex",
-    "rrs",
-    "maxinfo-sac",
-)
+CONTINUOUS = (*KIT, *NORMED, *REMEMBERING, "cqn")
 FORMS = ("discrete", "continuous")
 RUNNERS = {
     "device": tuple(PROBES),
@@ -446,19 +281,28 @@ RUNNERS = {
     "evolution": ("action", "action and observation", "delay", "target", "mask"),
 }
 TOGETHER = 3
+FORGETS = "An agent without memory cannot pass: states that ask for different actions look alike."
 LUCK = "It takes luck for skill: what chance once brought counts as if the action had brought it."
+
+
+MORE_ESTIMATES: list[tuple[Any, Callable[..., Any]]] = []
+"""Kinds of agents of another package, each with a function of `estimate`'s arguments; the first that fits is taken."""
+MORE_REASONS: list[Callable[[Agent, str, str, str], str | None]] = []
+"""Functions of agent, probe, form and runner: the reason why a probe cannot check an agent of another package."""
+ASK_FOR_LENGTH: list[type] = []
+"""Kinds of agents that ask for the longest length of an episode."""
 
 
 def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: Any) -> Any:
     """Return the agent's value of an observation, `action` being its own choice there; NaN if it learns none.
 
-    One branch for each kind of agent.
+    One branch for each kind of agent; tests of a package of parts add theirs to `MORE_ESTIMATES`.
     """
-    # Values of IQ-Learn and ReCOIL are of another reward, those of O-DICE have a price in them.
-    if isinstance(agent, Reinforce | BC | IQLearn | IQLearnSAC | ReCOIL | ODICE | OpenES):
-        return jnp.nan
-    if isinstance(agent, DecisionTransformer | GuidedFlows):
-        return jnp.nan
+    for kinds, read in MORE_ESTIMATES:
+        if isinstance(agent, kinds):
+            return read(agent, state, hidden, observation, action)
+    if isinstance(agent, Reinforce | BC | IQLearn | IQLearnSAC | OpenES | DecisionTransformer):
+        return jnp.nan  # values of IQ-Learn are of another reward
     if isinstance(agent, TrajectoryTransformer):
         return agent.planned(state, hidden, observation, jax.random.key(0)).worth
     if isinstance(agent, Recurrent):  # its critics remember apart from its actor: `worth`
@@ -466,32 +310,24 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, IQL):
         batch = jax.tree.map(lambda x: x[None], (observation, state.policy.actions.heard(action)))
         return each_value(state.critics, *batch).mean()
-    if isinstance(agent, StreamQ):
-        q, mask = agent.action_values(state, hidden, observation), spaces.split_mask(observation)[1]
-        return jnp.max(q if mask is None else jnp.where(mask, q, -jnp.inf))
-    if isinstance(agent, StreamAC):
-        return state.critic(apply_norm(state.statistics.norm, observation))[0]
     if isinstance(agent, GumbelSearch):
         return agent.read(state, observation)[1]
     if isinstance(agent, PPO | IMPALA):
         network = state.network
-        observation = agent.look(state, observation) if isinstance(agent, ResidualPPO) else observation
         return network.value(observation, network.remember(hidden, observation) if network.gru else None)[0]
     if isinstance(agent, CQN):
         network = state.target
         features = network.torso.rows(jax.tree.map(lambda x: x[None], observation))
         path = network.greedy(features, jax.random.key(0))
         return network.value(of_path(network.all_logits(features, path), path)).mean()
-    if isinstance(agent, BootstrappedDQN | LangevinDQN | PQN | EnsembleC51 | EpisodicControl):
-        q, mask = agent.action_values(state, hidden, observation), spaces.split_mask(observation)[1]
-        return jnp.max(q if mask is None else jnp.where(mask, q, -jnp.inf))
+    if isinstance(agent, BootstrappedDQN | PQN):
+        return best_allowed(agent.action_values(state, hidden, observation), observation)
     if isinstance(agent, DiscreteBCQ):
         return agent.action_values(state, hidden, observation).max()
     if isinstance(agent, DQN):
         features = state.network.torso(observation)
         q = state.network.q(features if state.network.gru is None else state.network.gru(hidden, features))
-        mask = spaces.split_mask(observation)[1]
-        return jnp.max(q if mask is None else jnp.where(mask, q, -jnp.inf))
+        return best_allowed(q, observation)
     if isinstance(agent, SACDiscrete):
         batch = jax.tree.map(lambda x: x[None], observation)
         return jnp.sum(policies(state.actor, batch)[0] * each_value(state.critics, batch).mean(0))
@@ -500,16 +336,18 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
         states = encoder.states(jax.tree.map(lambda x: x[None], observation))
         pairs = encoder.pairs(states, state.actor.actions.heard(action)[None])
         return state.scale * each_value(state.critics, pairs).mean()
-    if isinstance(agent, SAC | TD3 | FQL):
-        if isinstance(agent, RRS):
-            state = state._replace(critics=jax.tree.map(lambda x: x[agent.shifts.index(0.0)], state.critics))
-        observation = apply_norm(state.norm, observation)
-        if isinstance(agent, Residual):
-            observation = agent.look(state, observation)
-        actions = state.base.actions if isinstance(agent, DSRL) else state.actor.actions
-        batch = jax.tree.map(lambda x: x[None], (observation, actions.to_unit(action)))
+    if isinstance(agent, SAC | TD3):
+        batch = jax.tree.map(
+            lambda x: x[None], (apply_norm(state.norm, observation), state.actor.actions.to_unit(action))
+        )
         return each_value(state.critics, *batch).mean()
     raise TypeError(f"Say here how to read a value from {type(agent).__name__}.")
+
+
+def best_allowed(q: Any, observation: Any) -> Any:
+    """Return the highest value of the actions that a mask allows."""
+    mask = spaces.split_mask(observation)[1]
+    return jnp.max(q if mask is None else jnp.where(mask, q, -jnp.inf))
 
 
 class Found(NamedTuple):
@@ -546,18 +384,11 @@ def obstacle(trial: Trial, probe: str, form: str, runner: str) -> str | None:
         trial.agent.check(known(trial.agent, spec(form, runner)))
     except ForageError as error:
         return str(error)
-    if isinstance(trial.agent, Stream) and runner == "together":
-        return "A stream is that of one agent."
-    if isinstance(trial.agent, ReCOIL) and form == "continuous":
-        return "Its continuous actions have not been looked at; its discrete ones have a row."
-    if isinstance(trial.agent, EpisodicControl) and probe in ("coin", "termination", "truncation", "delay"):
-        return LUCK
+    for find in MORE_REASONS:
+        if reason := find(trial.agent, probe, form, runner):
+            return reason
     if runner == "episodes" and (reason := unsaid(trial.agent, probe, form)):
         return reason
-    if isinstance(trial.agent, ODICE) and form == "continuous":
-        return "It clones whatever is better than the data on average, which of many actions is not the best."
-    if isinstance(trial.agent, ODICE) and probe == "delay":
-        return "Its weights are of single steps, so it takes luck, of which the second action has some, for skill."
     if isinstance(trial.agent, SimBaV2) and probe == "delay":
         return "It stays at an action between the two, also after 60,000 steps (0.61 for 0.80); why is not known."
     if isinstance(trial.agent, MRQ) and probe in ("coin", "termination"):
@@ -565,13 +396,10 @@ def obstacle(trial: Trial, probe: str, form: str, runner: str) -> str | None:
         return "Where targets are far apart Huber's loss, drawn by priority, is least elsewhere than at their mean."
     if trial.agent.looks_ahead and runner != "device":
         return "An agent that looks ahead does so in a native environment, alone."
-    drawn = isinstance(trial.agent, BootstrappedDQN | EnsembleC51 | CQNAS)
+    # Which head is followed does not say what was seen.
+    drawn = isinstance(trial.agent, BootstrappedDQN)
     forgets = drawn or not jax.tree.leaves(trial.agent.hidden(spec(form, runner)))
-    if (
-        PROBES[probe].needs == "memory" and forgets
-    ):  # which head is followed, or what was planned, does not say what was seen
-        return "An agent without memory cannot pass: states that ask for different actions look alike."
-    return None
+    return FORGETS if PROBES[probe].needs == "memory" and forgets else None
 
 
 def unsaid(agent: Agent, probe: str, form: str) -> str | None:
@@ -588,10 +416,6 @@ def unsaid(agent: Agent, probe: str, form: str) -> str | None:
         return "Nine sums of rewards tell its actions apart, closer to one another than so small a network learns."
     if isinstance(agent, DecisionTransformer) and (probe, form) == ("recall", "continuous"):
         return "A mean comes slowly to the edge of what was tried; the discrete form asks for the same."
-    if isinstance(agent, GuidedFlows) and (probe, form) == ("delay", "continuous"):
-        return "Its action is the mean of those that lead from one state to the next, of which the best is not."
-    if isinstance(agent, GuidedFlows) and probe != "delay":
-        return "It tells actions by the states that they lead to, and here all lead to the same."
     if isinstance(agent, DecisionTransformer) and all(e.action is None for e in build(probe, form, "host").expected(1)):
         return "It has no values, and one action is as good as another."
     return None
@@ -599,7 +423,7 @@ def unsaid(agent: Agent, probe: str, form: str) -> str | None:
 
 def known(agent: Agent, spec: Spec) -> Spec:
     """The spec with a longest length of an episode, longer than any, for an agent that asks for one."""
-    return dataclasses.replace(spec, horizon=64) if isinstance(agent, EpisodicControl) else spec
+    return dataclasses.replace(spec, horizon=64) if isinstance(agent, tuple(ASK_FOR_LENGTH)) else spec
 
 
 def fitting(trial: Trial, form: str, runner: str) -> list[str]:
@@ -691,15 +515,12 @@ def recorded(probe: Probe, steps: int, best: Any) -> Experience:
 def train_from_data(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[Found]]:
     """Trains on all probes at once, side by side in one data set."""
     probe = beside([build(name, form, "host") for name in names])
-    imitates = isinstance(trial.agent, BC | IQLearn | IQLearnSAC | ReCOIL)
-    best = best_actions(probe) if imitates else None
-    data = jax.jit(recorded, static_argnums=1)(probe, 60_000, best)
-    if isinstance(trial.agent, IQLearn | IQLearnSAC | ReCOIL):
-        trial = trial._replace(
-            agent=dataclasses.replace(trial.agent, demonstrations=Demonstrations("probes", "", data))
-        )
-    if isinstance(trial.agent, ReCOIL):
-        data = jax.jit(recorded, static_argnums=1)(probe, 60_000, None)
+    record = jax.jit(recorded, static_argnums=1)
+    if hasattr(trial.agent, "demonstrations"):
+        shown = Demonstrations("probes", "", record(probe, 60_000, best_actions(probe)))
+        trial = trial._replace(agent=dataclasses.replace(trial.agent, demonstrations=shown))
+    imitates = isinstance(trial.agent, BC | IQLearn | IQLearnSAC)
+    data = record(probe, 60_000, best_actions(probe) if imitates else None)
     memory = Opened("probes", "", data).prepared(trial.agent, np.asarray(data.reward, float))
     at = spec_of(probe, f"Probes with {form} actions")
     one = Learner(trial.agent, default_behaviour(trial.agent), EnvironmentReward(), memory, at)
@@ -792,16 +613,25 @@ TRAIN = {
     "device": train_on_device, "host": train_on_host, "together": train_together,
     "data": train_from_data, "episodes": train_from_episodes, "evolution": train_on_device,
 }  # fmt: skip
-TRIALS = dict.fromkeys(("device", "host", "together"), AGENTS)
+TRIALS = {runner: dict(AGENTS) for runner in ("device", "host", "together")}
 TRIALS |= {"data": FROM_DATA, "episodes": FROM_EPISODES, "evolution": EVOLVED}
-CASES = [
-    (agent, form, runner, probe)
-    for runner, probes in RUNNERS.items()
-    for agent in TRIALS[runner]
-    for form in FORMS
-    for probe in probes
-    if runner != "together" or form == ("continuous" if agent in CONTINUOUS else "discrete")
-]
+
+
+def list_cases(trials: Mapping[str, Mapping[str, Trial]], continuous: Collection[str]) -> list[tuple[str, ...]]:
+    """Return agent, form, runner and probe of each test; many agents together have one form, that of `continuous`."""
+    return [
+        (agent, form, runner, probe)
+        for runner, probes in RUNNERS.items()
+        for agent in trials.get(runner, ())
+        for form in FORMS
+        for probe in probes
+        if runner != "together" or form == ("continuous" if agent in continuous else "discrete")
+    ]
+
+
+CASES = list_cases(TRIALS, CONTINUOUS)
+ROWS = {runner: dict(trials) for runner, trials in TRIALS.items()}
+"""The core's rows; `TRIALS` takes those of another package too."""
 
 GATE = [case for case in CASES if case[:3] == ("ppo", "discrete", "device")]
 GATE += [("ppo", "discrete", "host", probe) for probe in ("truncation", "reset")]
@@ -822,12 +652,17 @@ def test_agent_passes_probe(agent, form, runner, probe):
     assert found and not wrong, f"{PROBES[probe].finds} Found {wrong}"
 
 
-def test_every_agent_has_a_row_or_a_reason():
-    rows = {row.split(" ")[0] for trials in TRIALS.values() for row in trials}
-    assert sorted([*rows, *ELSEWHERE]) == sorted(registry.parts("agent"))
-    for trials in TRIALS.values():
+def check_rows(rows: Mapping[str, Mapping[str, Trial]], elsewhere: Collection[str], names: Collection[str]) -> None:
+    """Check that each agent has a row or a reason, and that its rows are of its class."""
+    named = {row.split(" ")[0] for trials in rows.values() for row in trials}
+    assert sorted([*named, *elsewhere]) == sorted(names)
+    for trials in rows.values():
         for row, trial in trials.items():
             assert registry.part_class("agent", row.split(" ")[0]) is type(trial.agent), row
+
+
+def test_every_agent_has_a_row_or_a_reason():
+    check_rows(ROWS, ELSEWHERE, registry.PORTS["agent"])
 
 
 class TruncationEnds(PPO):

@@ -298,7 +298,6 @@ def test_bad_settings_are_one_sentence(agent, more, words):
     [
         ("online-dpo", {}, "does not correct; use an agent that does, such as grpo"),
         ("raft", {}, "does not correct"),
-        ("rover", {"correction": "token-mask"}, "no correction of the sampler is known for"),
     ],
 )
 def test_agents_that_cannot_correct_are_refused(agent, options, words):

@@ -18,7 +18,6 @@ from forage.cli.list import MOST, part_counts
 from forage.config import declared, options, packages, registry
 from forage.core.types import ForageError
 from forage.runs.run import Run
-from forage.studies.claims import of_part
 
 small.keep_compiled()
 TINY = [*small.words(small.PPO), "--seeds", "2", "--steps", "64", "--evaluation-episodes", "2"]
@@ -267,17 +266,14 @@ def test_help_of_an_agent_its_environment_and_the_ports(capsys):
     assert code == 0 and out.startswith("forage tune sac") and "--initial-temperature" in out
 
 
-@pytest.mark.parametrize("name", ["rnd", "ppo", "pink", "prioritised", "ornstein-uhlenbeck"])
-def test_show_says_formula_paper_options_example_and_claim(capsys, name):
+@pytest.mark.parametrize("name", ["rnd", "ppo", "held-noise", "prioritised", "ornstein-uhlenbeck"])
+def test_show_says_formula_paper_options_and_example(capsys, name):
     _, out, _ = small.here(capsys, "show", name)
     cls = next(registry.load(table[name]) for table in registry.tables().values() if name in table)
     for text in (sys.modules[cls.__module__].__doc__, cls.__doc__):
         assert inspect.cleandoc(text) in out
     assert re.search(r"arXiv|\(\d{4}\)|, \d{4}", out) and "\noptions\n" in out
     assert f"\nexample {cls.example}\n" in out
-    for claim in of_part(name):
-        assert f"\n       forage claim {claim}\n" in out
-    assert of_part(name)
 
 
 @pytest.mark.thorough
@@ -378,17 +374,7 @@ def test_options_are_split_from_words():
 
 
 @pytest.mark.thorough
-def test_claims_reports_and_tuning(capsys, finished, tmp_path):
-    code, out, err = small.here(capsys, "claim")
-    assert (code, err) == (0, "") and "gae-lambda" in out
-    claim = ("claim", "ppo-epochs", "--scale", "smoke", "--directory", tmp_path / "claim")
-    code, out, err = small.here(capsys, *claim, "--json")
-    assert (code, err) == (0, "") and json.loads(out.splitlines()[-1])["claim"] == "ppo-epochs"
-    notes = [json.loads(line).get("text", "") for line in out.splitlines()]
-    assert any(text.startswith("ppo-epochs, arm 1 of ") for text in notes)
-    code, out, _ = small.here(capsys, *claim)  # all of it lies there
-    assert code == 0 and "at the scale smoke, 2 seeds of 4,096 steps" in out
-
+def test_reports_and_tuning(capsys, finished, tmp_path):
     code, out, err = small.here(capsys, "report", finished[0], "--output", tmp_path / "page.html")
     assert (code, err) == (0, "") and (tmp_path / "page.html").read_text().startswith("<!doctype html>")
 
@@ -400,7 +386,6 @@ def test_claims_reports_and_tuning(capsys, finished, tmp_path):
     code, _, err = small.here(capsys, *tune, "--directory", tmp_path / "other", "--tuning-seeds", "1,5000")
     assert code == 2 and "5000 is among both" in err and err.count("\n") == 1
     for words, error in (
-        (["claim", "gae-lambada"], "Did you mean 'gae-lambda'"),
         (["report"], "takes one run or more"),
         (["tune", "ppo"], "takes an agent and an environment"),
         (["tune", "ppo", "CartPole-v1", "--ower", "x=1,2"], "Did you mean '--over'"),

@@ -15,7 +15,7 @@ from forage.config import registry
 LINES = [
     ("forage ", set(COMMANDS)),
     ("forage tr", {"train"}),
-    ("forage train p", {"ppo", "psrl"}),
+    ("forage train p", {"ppo", "pqn"}),
     ("forage train ppo CartP", {"CartPole-v1", "CartPole-masked"}),
     ("forage train ppo minatar:B", {"minatar:Breakout"}),
     ("forage train ppo CartPole-v1 --l", {"--learning-rate"}),
@@ -28,8 +28,6 @@ LINES = [
     ("forage train ppo CartPole-v1 --evaluation-actions ", {"auto", "greedy", "sampled"}),
     ("forage tune sac Pend", {"Pendulum-v1"}),
     ("forage tune ppo CartPole-v1 --ov", {"--over"}),
-    ("forage claim gae", {"gae-lambda"}),
-    ("forage claim gae-lambda --scale ", {"laptop", "smoke", "paper"}),
     ("forage show rn", {"rnd"}),
     ("forage list re", {"rewards"}),
     ("forage ledger check ppo-c", {"ppo-cartpole"}),

@@ -78,10 +78,9 @@ def test_ranges(wanted, words, inside, outside):
 
 
 def test_a_parts_own_range_goes_before_the_shared_one():
-    shift, snapshot = (registry.part_class(port, name) for port, name in (("rewards", "shift"), ("starts", "snapshot")))
-    assert range_of(shift, "shift") == Range()
+    snapshot = registry.part_class("starts", "snapshot")
     assert range_of(snapshot, "every") == Range(1)
     assert range_of(snapshot, "discount") == Range(0, 1)
     assert range_of(snapshot, "teacher") is None
-    with pytest.raises(ForageError, match=r"^noise-variance of maxinfo-sac is above 0, not 0\.$"):
-        check_ranges(registry.part_class("agent", "maxinfo-sac")(noise_variance=0.0), "maxinfo-sac")
+    with pytest.raises(ForageError, match=r"^initial-temperature of sac is above 0, not 0\.$"):
+        check_ranges(registry.part_class("agent", "sac")(initial_temperature=0.0), "sac")

@@ -122,7 +122,7 @@ def test_which_numbers_take_one():
     assert takes_schedule(forage.TD3, "exploration_noise")
     assert takes_schedule(registry.part_class("behaviour", "epsilon-greedy"), "schedule")
     assert not takes_schedule(registry.part_class("behaviour", "takeover"), "fraction")
-    for starts, name in (("archive", "probability"), ("go-explore", "probability"), ("latent-go-explore", "p")):
+    for starts, name in (("archive", "probability"), ("go-explore", "probability")):
         assert takes_schedule(registry.part_class("starts", starts), name)
     for name in ("rank_temperature", "staleness", "replay_probability"):
         assert takes_schedule(registry.part_class("starts", "prioritised-levels"), name)
@@ -217,7 +217,7 @@ def test_numbers_of_the_moment():
     assert state.agent.updates.shape == ()
 
 
-@pytest.mark.parametrize("name", ["epsilon-greedy", "ez-greedy"])
+@pytest.mark.parametrize("name", ["epsilon-greedy"])
 def test_epsilon_itself(name):
     part = registry.build("behaviour", name, {"schedule": "cosine:1,0"})
     clock = Clock(jnp.int32(500), jnp.float32(1000))

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import re
 from pathlib import Path
 
 import jax
@@ -13,7 +12,7 @@ import small
 from tiers import gated
 
 from forage.agents.offline.iql import IQL, expectile_error
-from forage.cli import entry
+from forage.config import registry
 from forage.config.setup import from_config, make_setup
 from forage.core.types import DATASET, Batch, Clock, Experience, ForageError
 from forage.data import files
@@ -23,7 +22,6 @@ from forage.memory.dataset import DataSet
 from forage.runs import training
 
 small.keep_compiled()
-PAGE = Path(__file__).parents[2] / "docs" / "offline.md"
 SMALL = {"hidden_sizes": (8,), "batch_size": 4}
 KEY = jax.random.key(0)
 
@@ -92,22 +90,13 @@ def make_moment(agent, spec):
 CASES = [(agent, environment) for agent in ("bc", "iql") for environment in ("CartPole-v1", "Pendulum-v1")]
 CASES += [("td3", "Pendulum-v1"), ("edac", "Pendulum-v1"), ("dqn", "CartPole-v1")]
 CASES += [(agent, "Pendulum-v1") for agent in ("td3-bc", "rebrac", "cql", "cal-ql")]
-CASES += [(agent, "CartPole-v1") for agent in ("discrete-cql", "discrete-bcq", "f-dvl", "recoil")]
-CASES += [(agent, "Pendulum-v1") for agent in ("sac-rnd", "o-dice", "cfpi")]
-MORE = {"sac-rnd": {"taught_updates": 5, "novelty_hidden": 8}, "o-dice": {"value_sizes": (8,)}}
-CASES += [("sac-flow", "Pendulum-v1"), ("cqn-as", "Pendulum-v1")]
-MORE |= {"sac-flow": {"value_sizes": (8,), "noise_sizes": (8,), "imitate": True}}
-CASES += [("sung", "Pendulum-v1"), ("sung-cql", "Pendulum-v1")]
-MORE |= {"sung": {"density_hidden": 8}, "sung-cql": {"density_hidden": 8, "samples": 2}}
-CASES += [("fql", "Pendulum-v1"), ("decision-transformer", "Pendulum-v1"), ("trajectory-transformer", "Pendulum-v1")]
-CASES += [("decision-transformer", "CartPole-v1"), ("guided-flows", "Pendulum-v1")]
+CASES += [(agent, "CartPole-v1") for agent in ("discrete-cql", "discrete-bcq")]
+CASES += [("decision-transformer", "Pendulum-v1"), ("trajectory-transformer", "Pendulum-v1")]
+CASES += [("decision-transformer", "CartPole-v1")]
 SEQUENCES = {"context": 3, "width": 8, "layers": 1, "batch_size": 4}  # of those that read episodes, in place of SMALL
 PLANS = {"past": 1, "horizon": 2, "beams": 2, "bins": 5}  # of one that plans, beside these
-MORE["trajectory-transformer"] = PLANS
-MORE["guided-flows"] = {"horizon": 3, "flow_steps": 2}
-SKILLS = {"horizon": 3, "followed": 2, "skill_size": 2, "hidden_size": 8, "denoiser_sizes": (8, 4), "batch_size": 4}
-SKILLS |= {"diffusion_steps": 4, "candidates": 3, "skill_share": 0.2, "prior_share": 0.1}
-CASES += [("ldcq", "Pendulum-v1")]
+OPTIONS = {"decision-transformer": SEQUENCES, "trajectory-transformer": SEQUENCES | PLANS}
+"""Options in place of `SMALL`; tests of a package of parts add to them."""
 
 
 @pytest.mark.parametrize(
@@ -116,9 +105,10 @@ CASES += [("ldcq", "Pendulum-v1")]
 )
 def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     data = written(tmp_path / "a.npz", environment)
-    more = {"demonstrations": data} if agent == "recoil" else MORE.get(agent, {})
-    options = SEQUENCES if agent.endswith("transformer") else SKILLS if agent == "ldcq" else SMALL
-    setup = make_setup(agent, environment, steps=40, seeds=[3, 7], data=data, agent_options=options | more)
+    options = OPTIONS.get(agent, SMALL)
+    if "demonstrations" in (field.name for field in registry.fields(registry.part_class("agent", agent))):
+        options = options | {"demonstrations": data}
+    setup = make_setup(agent, environment, steps=40, seeds=[3, 7], data=data, agent_options=options)
     runner = setup.runner()
     runner.begin()
     runner.advance(7)
@@ -149,7 +139,6 @@ def test_what_is_refused(tmp_path):
     refused("BC learns from a data set alone", "bc", "CartPole-v1")
     refused("There is no data set .*none.npz", "bc", "CartPole-v1", data=tmp_path / "none.npz")
     refused("leave out --starts", "bc", "CartPole-v1", data=data, starts="archive")
-    refused("ReCOIL imitates demonstrations beside the data set", "recoil", "CartPole-v1", data=data)
     refused("RND learns from rollouts", "bc", "CartPole-v1", data=data, rewards="rnd")
     damaged = tmp_path / "damaged.npz"
     damaged.write_bytes(Path(data).read_bytes()[:-500])
@@ -212,16 +201,3 @@ def test_iql_moves_as_its_equations_say(tmp_path):
         *map(jax.tree.leaves, (learned.target_critics, state.target_critics, learned.critics)), strict=True
     ):
         np.testing.assert_allclose(new, 0.995 * np.asarray(old) + 0.005 * np.asarray(online), rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.thorough
-def test_the_commands_of_the_page_work(tmp_path, monkeypatch, capsys):
-    commands = re.findall(r"^forage .+", PAGE.read_text(), re.MULTILINE)
-    assert len(commands) >= 6
-    monkeypatch.chdir(tmp_path)
-    for command in commands:
-        words = re.sub(r"--steps \S+", "--steps 64", command.partition("  #")[0]).split()[1:]
-        words += ["--seeds", "2"] if words[0] == "train" and "--seeds" not in words else []
-        words += ["--learning-starts", "16"] if words[1] in ("sac", "rlpd", "wsrl", "residual-td3", "cal-ql") else []
-        assert entry.run(words) == 0
-    assert "64 transitions in" in capsys.readouterr().out

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import small
 from small import compute
 
 from forage.environments.classic.pendulum import Pendulum
@@ -71,11 +70,3 @@ def test_episodes_begin_in_every_frame_but_the_last(clip):
     np.testing.assert_array_equal(states.inner.time, states.own)
     first = compute(lambda: motion.reset(jax.random.key(5)))[0]
     assert first.own == 0
-
-
-@pytest.mark.thorough
-def test_a_run_follows_a_clip_from_the_command_line(clip, tmp_path, capsys):
-    words = ("--wrap", f"motion:{clip}:0,1:2", "--rewards", "tracking", "--starts", "reference", "--steps", "64")
-    words += ("--seeds", "1", "--num-envs", "2", "--rollout-length", "8", "--hidden-sizes", "8", "--minibatches", "2")
-    assert small.here(capsys, "train", "ppo", "Pendulum-v1", *words, "--directory", tmp_path / "run")[0] == 0
-    assert small.here(capsys, "evaluate", tmp_path / "run", "--episodes", "2")[0] == 0

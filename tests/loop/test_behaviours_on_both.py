@@ -19,15 +19,16 @@ PPO = SMALL | {"minibatches": 1, "epochs": 1}
 POLES, PENDULA = Together(CartPole(max_steps=7)), Together(Pendulum(max_steps=7))
 
 CASES: dict[str, tuple[Any, ...]] = {  # behaviour, its options, agent, its options, environment
-    "ez-greedy": ("ez-greedy", {"end": 1.0, "longest": 20}, "dqn", REPLAY, POLES),
-    "pink": ("pink", {}, "ppo", PPO, PENDULA),
     "ornstein-uhlenbeck": ("ornstein-uhlenbeck", {}, "td3", REPLAY, PENDULA),
     "gsde": ("held-noise", {"interval": 3}, "ppo", PPO | {"state_dependent_noise": True}, PENDULA),
     "gsde-sac": ("held-noise", {}, "sac", REPLAY | {"state_dependent_noise": True}, "gymnasium:Pendulum-v1"),
     "parameter-noise": ("parameter-noise", {"adaptation": 1.5}, "td3", REPLAY, PENDULA),
-    "lesson-host": ("lesson", {"capacity": 64, "batch_size": 4}, "dqn", REPLAY, "gymnasium:CartPole-v1"),
     "parameter-noise-host": ("parameter-noise", {}, "dqn", REPLAY, "gymnasium:CartPole-v1"),
 }
+
+
+ROWS = dict(CASES)
+"""The cases above and those that tests of a package of parts have added."""
 
 
 def plain(leaf):
@@ -37,7 +38,7 @@ def plain(leaf):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.thorough
 def test_stopped_and_gone_on_with(case, tmp_path):
-    name, options, agent, agent_options, environment = CASES[case]
+    name, options, agent, agent_options, environment = ROWS[case]
     behaviour = registry.build("behaviour", name, options)
     setup = make_setup(agent, environment, steps=480, seeds=[3], agent_options=agent_options, behaviour=behaviour)
     runner = setup.runner()

@@ -10,6 +10,7 @@ import small
 from gymnasium import spaces
 
 from forage.behaviours.policy import AgentPolicy
+from forage.config import registry
 from forage.config.setup import make_setup
 from forage.core.checkpoint import is_key
 from forage.core.errors import Interrupted
@@ -56,11 +57,11 @@ class Second(AgentPolicy):
 
 
 def host_loop(agent: str, behaviour: Any, **more: Any) -> HostLoop:
-    name, environment, options = small.AGENTS[agent]
+    name, environment, options = small.ROWS[agent]
     environment = more.pop("environment", environment)
     parts = {"behaviour": behaviour}
     if agent == "ppo-lagrangian":
-        parts |= {"rewards": small.registry.build("rewards", "weighted", {"names": ("reward",), "weights": (1.0,)})}
+        parts |= {"rewards": registry.build("rewards", "weighted", {"names": ("reward",), "weights": (1.0,)})}
     setup = make_setup(name, environment, steps=480, seeds=[3], agent_options=options | more, **parts)
     return setup.runner().loops[0]  # type: ignore[attr-defined]
 
@@ -69,7 +70,7 @@ def plain(leaf: Any) -> np.ndarray:
     return np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
 
 
-POLICY_GRADIENT = {"ppo", "ppo-gru", "ppo-continuous", "reinforce", "ppo-lagrangian", "mdpo", "stream-ac"}
+POLICY_GRADIENT = {"ppo", "ppo-gru", "ppo-continuous", "reinforce", "ppo-lagrangian"}
 
 
 @pytest.mark.parametrize("agent", [a for a in small.AGENTS if a != "open-es"])
@@ -120,7 +121,7 @@ def test_what_is_taken_over_is_done_remembered_and_heard(environment):
     made = make("CartPole-v1")
     made = Together(made) if ":" in environment else made
     spec = spec_of(made, "poles")
-    agent = small.registry.build("agent", "ppo", small.PPO | {"gru_size": 3, "rollout_length": 16})
+    agent = registry.build("agent", "ppo", small.PPO | {"gru_size": 3, "rollout_length": 16})
     learner = Learner(agent, Second(), EnvironmentReward(), small.KeptRollout(), spec)
     loop = HostLoop(learner, OnHost(made, agent.num_envs), 3, 480)
     sent = []
@@ -145,13 +146,13 @@ def test_what_is_taken_over_is_done_remembered_and_heard(environment):
 
 def test_it_is_refused_where_it_cannot_be_asked():
     environment = make("CartPole-v1")
-    agent = small.registry.build("agent", "ppo", small.PPO)
+    agent = registry.build("agent", "ppo", small.PPO)
     learner = Learner(agent, Copies(), EnvironmentReward(), small.KeptRollout(), spec_of(environment, "CartPole-v1"))
     with pytest.raises(ForageError, match="Copies intervenes on the host, and this loop runs on the device"):
         DeviceLoop(learner, environment, Same(), Reset()).check()
     with pytest.raises(ForageError, match=r"learns from the whole returns .* has no use there"):
         make_setup("open-es", "BitFlip-10", seeds=1, behaviour=Copies()).runner()
-    starts = small.registry.build("starts", "prioritised-levels", {})
+    starts = registry.build("starts", "prioritised-levels", {})
     setup = make_setup("ppo", "CartPole-v1", seeds=1, agent_options=small.PPO, behaviour=Copies(), starts=starts)
     with pytest.raises(ForageError, match=r"CartPole-v1 runs on the host with Copies.* that does not intervene\."):
         setup.runner()

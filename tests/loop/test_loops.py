@@ -164,20 +164,18 @@ def test_the_host_resets_evaluation_with_other_seeds(monkeypatch):
 
 
 def anneals(name):
-    """Whether an agent that acts has a learning rate that is annealed; a chain of values moves without one, too."""
-    if name not in small.AGENTS or name == "i-dqn":
-        return False
+    """Whether an agent has a learning rate that is annealed."""
     return any(field.name == "final_learning_rate" for field in registry.fields(registry.part_class("agent", name)))
 
 
-ANNEALED = [name for name in registry.parts("agent") if anneals(name)]
+ANNEALED = [name for name in small.AGENTS if name in registry.PORTS["agent"] and anneals(name)]
 
 
 @pytest.mark.parametrize("name", ANNEALED)
 @pytest.mark.thorough
 def test_the_learning_rate_is_annealed(name):
     """With a rate that falls to 0, weights move at the beginning of a run, and no more at its end."""
-    agent, environment, options = small.AGENTS[name]
+    agent, environment, options = small.ROWS[name]
     settings = options | {"final_learning_rate": 0.0}
     parts = {"rewards": Weighted(("reward",), (1.0,))} if name == "ppo-lagrangian" else {}
     runner = setup.make_setup(agent, environment, steps=10**6, seeds=[3], agent_options=settings, **parts).runner()

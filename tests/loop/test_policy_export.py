@@ -20,12 +20,12 @@ from forage.loop.program import trace
 
 small.keep_compiled()
 FEED_FORWARD = ("ppo", "ppo-continuous", "dqn", "sac", "td3")
-OTHERS = ("ppo-gru", "dqn-gru", "sac-discrete", "langevin-dqn", "open-es", "vdn")
+OTHERS = ("ppo-gru", "dqn-gru", "sac-discrete", "open-es", "vdn")
 
 
 def policy_of(kind: str, **more) -> Policy:
     """Return an untrained agent of `small.AGENTS`."""
-    name, environment, options = small.AGENTS[kind]
+    name, environment, options = small.ROWS[kind]
     agent, made = registry.build("agent", name, options | more), make(environment)
     spec = spec_of(made, environment)
     return Policy(agent, small.at_once(lambda: agent.init(prng.key(1), spec)), spec)

@@ -23,7 +23,6 @@ from forage.environments.wrappers.randomness.reward import RewardNoise
 from forage.memory.hindsight import Hindsight
 from forage.memory.recorded import Recorded
 from forage.ops import ring
-from forage.studies.claims.running import load
 from forage.tasks.contexts import Contexts
 
 BOX = spaces.Box(-9999, 9999, (2,), np.float32)
@@ -307,7 +306,8 @@ def test_bits_flip_until_they_are_as_asked():
 @pytest.mark.parametrize("memory", ["hindsight", "uniform"])
 @pytest.mark.thorough
 def test_bits_are_flipped_as_asked_with_hindsight_and_not_without(memory):
-    options = dict(load("hindsight").arms["hindsight"].options)
+    options = {"n_step": 1, "dueling": False, "hidden_sizes": (128,), "num_envs": 8, "updates_per_rollout": 8}
+    options |= {"discount": 0.98, "learning_rate": 1e-3}
     setup = make_setup("dqn", "BitFlip-20", steps=40_000, seeds=1, agent_options=options, memory=memory)
     runner = setup.runner()
     runner.begin()

@@ -116,7 +116,7 @@ def test_what_is_refused(tmp_path):
             make_setup(agent, environment, seeds=1, steps=100, memory=Mixed(memory), **options).runner().kept()
 
     refused("PPO learns only from the rollout", "ppo")
-    refused("FDVL learns from a data set alone", "f-dvl")
+    refused("BC learns from a data set alone", "bc")
     refused("There is no data set .*none.npz", "sac", memory=tmp_path / "none.npz", **learned)
     refused("holds transitions of Pendulum-v1, whose observations", "dqn", "CartPole-v1")
     options = {"gru_size": 4, "burn_in": 1, "unroll": 2, "learning_starts": 32, "num_envs": 2, "batch_size": 4}

@@ -150,7 +150,6 @@ def test_optimisers_of_optax(optimiser):
         ("dqn", {"encoder": "nowhere:Sines"}, "no module nowhere"),
         ("ppo", {"value_sizes": (0,)}, "value-sizes of ppo is 1 or more"),
         ("ppo", {"value_sizes": (8,), "gru_size": 4}, "leave value_sizes out"),
-        ("langevin-dqn", {"optimiser": "sgd"}, "an optimiser itself"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_begins(name, given, said):

@@ -1,6 +1,7 @@
 """Imports run downward, wings do not know each other, and simple questions are answered without JAX."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from small import environment
 
 import forage
+from forage.config.registry import PORTS
 
 ROOT = Path(forage.__file__).parent
 ROOTS = {path.name: path for path in (ROOT, ROOT.with_name("forage_papers")) if path.exists()}
@@ -74,6 +76,57 @@ def test_the_core_knows_no_papers():
     assert not [
         path for path in ROOT.rglob("*") if path.suffix in (".py", ".md") and "forage_papers" in path.read_text()
     ]
+
+
+NAMED = (
+    re.compile(r"""["']([a-z]\w*(?:-\w+)+)["']"""),  # a text that looks like none but a part's, with a hyphen
+    re.compile(r"--(?:agent|behaviour|memory|rewards|starts|tasks)(?: |=)([a-z][\w-]*)"),
+    re.compile(r"""(?:agent|behaviour|memory|rewards|starts|tasks)=["']([a-z][\w-]*)["']"""),
+    re.compile(r"forage (?:train|tune|plan|show|claim) ([a-z][\w-]*)"),
+    re.compile(r"""["'](?:train|tune|plan|show|claim)(?: |", "|', ')([a-z][\w-]*)"""),
+    re.compile(r"""(?:make_setup|train|tune|claim|refused)\(\s*["']([a-z][\w-]*)["']"""),
+    re.compile(r"""(?:part|build|part_class)\(\s*["']\w+["'],\s*["']([a-z][\w-]*)["']"""),
+)
+"""Patterns of code that names a part or a claim."""
+ABOUT_PACKAGES = (
+    "test_imports.py",
+    "words.py",
+    "conftest.py",
+    "without_papers.py",
+    "test_annoyances.py",
+    "test_words.py",
+)
+"""Files that name the package itself, or that install claims of such names."""
+
+
+def part_names(text: str) -> set[str]:
+    """Return the names of parts and claims in a text of code, and others that only look like them."""
+    return {name for pattern in NAMED for name in pattern.findall(text)}
+
+
+def test_names_of_parts_are_found():
+    text = 'make_setup("a", x, rewards="b")\nCASES = ["c-d", "e"]\nsaid = "use --starts f, or forage train g-h X"\n'
+    assert part_names(text + "part('rewards', 'i'), here('claim', 'j')") == {"a", "b", "c-d", "f", "g-h", "i", "j"}
+    assert not part_names('"not-a name", x["loop"], part, "a train of thought"')
+
+
+@pytest.mark.skipif("forage_papers" not in ROOTS, reason="there are no papers here")
+def test_the_core_and_its_tests_name_no_parts_of_papers():
+    import forage_papers
+
+    parts = {name for table in forage_papers.PARTS.values() for name in table}
+    claims = set()
+    for path in (ROOTS["forage_papers"] / "claims").glob("*.toml"):
+        claims |= set(re.findall(r"^\[([\w-]+)\]", path.read_text(), re.MULTILINE))
+    claims -= {name for table in PORTS.values() for name in table}  # a claim may have the name of its part
+    tests = ROOT.parent / "tests"
+    of_tests = [path for path in tests.rglob("*.py") if "papers" not in path.parts and path.name not in ABOUT_PACKAGES]
+    of_core = [path for path in ROOT.rglob("*.py") if path.name != "former.py"]  # of parts when all were in the core
+    for files, names in ((of_core, parts), (of_tests, parts | claims)):
+        texts = {path.relative_to(ROOT.parent).as_posix(): path.read_text() for path in files}
+        assert not [name for name, text in texts.items() if "forage_papers" in text]
+        found = {name: names & part_names(text) for name, text in texts.items()}
+        assert not {name: named for name, named in found.items() if named}
 
 
 @pytest.mark.parametrize("name", INNER)
@@ -168,5 +221,5 @@ def test_tests_mirror_the_package():
     folders = {path.name for path in tests.iterdir() if path.is_dir() and list(path.glob("test_*.py"))}
     apart = {"project", "journeys", "papers", "wrong"}  # what people do, across the whole package
     assert not loose and folders - apart <= {path.name for path in ROOT.iterdir() if path.is_dir()}
-    papers = {path.name for path in (tests / "papers").iterdir() if list(path.glob("test_*.py"))}
-    assert papers <= {"studies", "data", *(path.name for root in ROOTS.values() for path in root.iterdir())}
+    papers = {path.parent.name for path in (tests / "papers").glob("*/test_*.py")}
+    assert papers <= {"studies", "data", "project", *(path.name for root in ROOTS.values() for path in root.iterdir())}

@@ -28,7 +28,7 @@ page: Path = forage.report([run, "runs/a"])
 lines: list[str] = forage.compare(["runs/a", run])
 film, returns = forage.watch(run, episodes=2)
 best: dict[str, object] = forage.tune("ppo", "CartPole-v1", ["clip=0.1,0.2"], trials=4)
-found: dict[str, object] = forage.claim("gae-lambda", scale="smoke")
+found: dict[str, object] = forage.claim("name", scale="smoke")
 again = forage.evaluate(run, episodes=10)
 
 

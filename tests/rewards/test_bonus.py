@@ -21,9 +21,6 @@ from forage.rewards.bonuses.base import Bonus
 from forage.rewards.bonuses.icm import ICM
 from forage.rewards.bonuses.rnd import RND
 from forage.rewards.scaling import NormaliseReturn, Scale
-from forage_papers.rewards.bonuses.disagreement import Disagreement
-from forage_papers.rewards.bonuses.e3b import E3B
-from forage_papers.rewards.bonuses.episodic_novelty import EpisodicNovelty
 
 
 class Noted(Bonus):
@@ -133,9 +130,6 @@ SMALL = {"hidden_sizes": (16,), "embedding_size": 8, "minibatch_size": 8}
 LEARNING = {
     "rnd": RND(learning_rate=1e-2, **SMALL),
     "icm": ICM(learning_rate=1e-2, head_size=8, **SMALL),
-    "disagreement": Disagreement(learning_rate=1e-2, **SMALL),
-    "e3b": E3B(learning_rate=1e-2, head_size=8, **SMALL),
-    "episodic-novelty": EpisodicNovelty(learning_rate=1e-2, head_size=8, lifelong_size=8, gru_size=20, **SMALL),
     "balanced": RND(schedule="balanced", **SMALL),
     "normalise-return": NormaliseReturn(),
 }

@@ -13,16 +13,13 @@ from forage.core.ports import Rewards
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
 from forage.rewards.bonuses.counts import Counts
+from forage.rewards.bonuses.rnd import RND
 from forage.rewards.scaling import NormaliseReturn, Scale
-from forage_papers.rewards.bonuses.e3b import E3B
-from forage_papers.rewards.bonuses.episodic_novelty import EpisodicNovelty
-from forage_papers.rewards.shift import Shift
 
 SMALL = {"hidden_sizes": (4,), "minibatch_size": 6, "embedding_size": 3}
 CASES = {
     "normalise-return": lambda: NormaliseReturn(),
-    "e3b": lambda: E3B(**SMALL, schedule="balanced", inner=Scale(0.5, inner=NormaliseReturn(inner=Shift()))),
-    "episodic-novelty": lambda: EpisodicNovelty(**SMALL, neighbours=2, gru_size=4, lifelong_size=3),
+    "nested": lambda: RND(**SMALL, schedule="balanced", inner=Scale(0.5, inner=NormaliseReturn(inner=Scale(2.0)))),
     "counts": lambda: Counts(episode_size=8),
 }
 SPACES = {"counts": gymnasium.spaces.Discrete(3)}
@@ -36,7 +33,7 @@ def rollout_of(name, reward, truncated):
     return rollout._replace(observation=seen, next_observation=seen[::-1], action=np.zeros((3, 2), np.int32))
 
 
-@pytest.mark.parametrize("name", gated(CASES, ["normalise-return", "e3b", "counts"]))
+@pytest.mark.parametrize("name", gated(CASES, ["normalise-return", "counts"]))
 def test_a_lost_episode_is_as_one_truncated_at_the_newest_step(name):
     rewards, spec = CASES[name](), spec_of(SPACES.get(name))
     reward = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
@@ -70,12 +67,14 @@ class Within(Scale):
 
 @pytest.mark.thorough
 def test_what_stands_within_hears_of_it():
-    nesting = {
-        name: cls
-        for name, target in registry.parts("rewards").items()
-        if "inner" in fields(cls := registry.load(target))
-    }
-    assert {"scale", "shift", "normalise-return", "rnd"} <= nesting.keys()
+    check_nesting(registry.PORTS["rewards"].values(), {"scale", "normalise-return", "rnd"})
+
+
+def check_nesting(targets, names):
+    """Check that each reward with another within notifies it; `names` are among those rewards."""
+    nesting = {registry.name_of_target(target): registry.load(target) for target in targets}
+    nesting = {name: cls for name, cls in nesting.items() if "inner" in fields(cls)}
+    assert names <= nesting.keys()
     options = SMALL | {"minibatches": 1, "model": Transformer(KEY, Architecture(30, 8, 1, 2, 8, 16))}
     for name, cls in nesting.items():
         rewards = cls(inner=Within(), **{k: v for k, v in options.items() if k in fields(cls)})

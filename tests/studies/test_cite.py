@@ -63,4 +63,3 @@ def test_parts_within_others_are_found_and_those_without_a_paper_left_out():
     config = {"agent": {"part": "dqn"}, "rewards": {"part": "rnd", "options": {"inner": {"part": "environment"}}}}
     assert list(cite.parts_of(config)) == ["dqn", "rnd", "environment"]
     assert list(cite.sources(config | {"memory": {"part": "/gone.py:Mine"}})) == ["dqn", "rnd"]
-    assert cite.sources({"part": "lesson"})["lesson"].startswith("Kim, Kim, Sung (2023), ")

@@ -64,9 +64,9 @@ def test_ranges_that_cannot_be(text, error):
 
 
 def test_a_part_looks_at_the_ends_of_its_range_itself():
-    table = make_setup("ucbvi", "tabular:Chain-5", steps=160, seeds=[0])
-    with pytest.raises(ForageError, match="failure is a probability above 0 and below 1, not 0"):
-        parse_range("failure=0:0.1", table)
+    heads = make_setup("bootstrapped-dqn", "DeepSea-5", steps=160, seeds=[0])
+    with pytest.raises(ForageError, match="is above 0 and at most 1, not 0"):
+        parse_range("mask_probability=0:0.1", heads)
 
 
 def test_what_can_share_a_program():

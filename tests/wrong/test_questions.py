@@ -7,8 +7,6 @@ WRONG = [
     ("Train ppo CartPole-v1", "Unknown command 'Train'. Did you mean 'train'"),
     ("ppo CartPole-v1", "Unknown command 'ppo'; forage --help lists them"),
     ("claim nope", "Unknown claim 'nope'"),
-    ("claim gae-lambda --scale", "--scale needs a value"),
-    ("claim gae-lambda --steps 5", "forage claim has no option '--steps'"),
     ("list wrapper", "Unknown kind 'wrapper'. Did you mean 'wrappers'"),
     ("show Cartpole", "Did you mean 'CartPole-v1'"),
     ("list ppo", "Unknown kind 'ppo'"),

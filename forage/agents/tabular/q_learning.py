@@ -36,7 +36,7 @@ class QLearning(Agent):
     Of equally good actions it draws one, so that a table of equal numbers walks about rather than to one side.
     """
 
-    example: ClassVar[str] = "forage train q-learning tabular:DynaMaze --memory dyna --agent.batch-size 51"
+    example: ClassVar[str] = "forage train q-learning tabular:FrozenLake-4"
 
     on_policy: ClassVar[bool] = False
     usual_behaviour: ClassVar[str] = "epsilon-greedy"

@@ -53,9 +53,7 @@ class Motion(Wrapper):
     `forage.environments.wrappers.motion.record` writes a clip. The environment must be the one that it was recorded in.
     """
 
-    example: ClassVar[str] = (
-        "forage train ppo Pendulum-v1 --wrap motion:swing.npz:0,1:2 --rewards tracking --starts reference"
-    )
+    example: ClassVar[str] = "forage train ppo Pendulum-v1 --wrap motion:swing.npz:0,1:2 --starts reference"
 
     file: str = equinox.field(static=True)  # the clip, as record writes it
     pose: tuple[int, ...] = equinox.field(static=True, default=(), converter=tuple)  # entries of what is seen that are

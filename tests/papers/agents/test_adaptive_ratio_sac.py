@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import small
+from agent_rows import AGENTS
 
 from forage.config.setup import make_setup
 from forage.core.types import ForageError
@@ -26,7 +26,7 @@ def test_activity_has_settled_when_its_mean_stands_still_between_two_checks():
 
 @pytest.mark.thorough
 def test_there_are_few_updates_until_then_and_many_from_then_on():
-    name, environment, options = small.AGENTS["adaptive-ratio-sac"]
+    name, environment, options = AGENTS["adaptive-ratio-sac"]
     setup = make_setup(name, environment, steps=480, seeds=[3, 7], agent_options=options)
     runner = setup.runner()
     runner.begin()

@@ -10,6 +10,7 @@ from fine_tuning_helpers import SPEC, batch, linear_critics
 from small import at_once, compute
 
 from forage.agents.settings import SACN
+from forage.config import declared
 from forage.core.types import Clock, ForageError
 from forage.nn.distributions import SquashedGaussian
 from forage_papers.agents.actor_critic.offline_to_online.ro2o import RO2O, divergence
@@ -92,3 +93,9 @@ def test_without_its_terms_it_is_sac_n():
 def test_one_critic_differs_from_nobody():
     with pytest.raises(ForageError, match="have two or more"):
         RO2O(critics=1)
+
+
+def test_help_reads_the_row_that_it_builds_on():
+    """Without importing the part."""
+    meanings = declared.meanings("forage.agents.settings:EDAC")
+    assert declared.meanings("forage_papers.agents.actor_critic.offline_to_online.ro2o:RO2O").keys() > meanings.keys()

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import pytest
+import small
 
 from forage.core.types import Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
@@ -51,3 +52,11 @@ def test_what_is_refused(clip, tmp_path):
     space = Pendulum().observation_space
     with pytest.raises(ForageError, match="Pend has none to follow"):
         Tracking().check(Spec("Pend", space, Pendulum().action_space))
+
+
+@pytest.mark.thorough
+def test_a_run_follows_a_clip_from_the_command_line(clip, tmp_path, capsys):
+    words = ("--wrap", f"motion:{clip}:0,1:2", "--rewards", "tracking", "--starts", "reference", "--steps", "64")
+    words += ("--seeds", "1", "--num-envs", "2", "--rollout-length", "8", "--hidden-sizes", "8", "--minibatches", "2")
+    assert small.here(capsys, "train", "ppo", "Pendulum-v1", *words, "--directory", tmp_path / "run")[0] == 0
+    assert small.here(capsys, "evaluate", tmp_path / "run", "--episodes", "2")[0] == 0

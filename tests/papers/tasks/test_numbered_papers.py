@@ -1,5 +1,6 @@
 """Tasks on the host: the numbered problem of each episode, its report, and resuming."""
 
+import json
 from typing import Any, ClassVar
 
 import gymnasium
@@ -7,7 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import test_numbered as core
+from test_numbered import model
+from tiers import repeat
 
+import forage
+from forage.agents.language.grpo import GRPO
 from forage.config.setup import make_setup
 from forage.core.host import HostEnvironment, HostStep
 from forage.core.ports import RolloutReport, RolloutStates
@@ -214,3 +220,32 @@ def test_state_is_there_for_tasks_alone():
     environment = Exam(2)
     assert HostStarts(Groups(2), environment, environment.spec, 0).state.tasks == ()
     assert isinstance(HostStarts(Reset(), environment, environment.spec, 0, InOrder()).state.tasks, TasksState)
+
+
+test_what_cannot_be_is_one_sentence = repeat(
+    core.test_what_cannot_be_is_one_sentence,
+    [
+        ({"tasks": "greso", "options": {"problems": 0}}, "has none; use text:addition or the like.*problems 1000"),
+        ({"tasks": "greso", "environment": "gymnasium:CartPole-v1", "options": {}}, "writes text|CartPole.*has none"),
+        ({"tasks": "rising", "options": {"problems": 20}}, "of one level"),
+        ({"tasks": "adaptive-difficulty", "options": {"problems": 20}}, "equally difficult"),
+        ({"tasks": "hints"}, "up to 0.75 of a solution, and text:addition at most 0;.*--env.hints 0.75"),
+        ({"tasks": "seele", "options": {"problems": 20, "hints": 0.5}}, "at most 0.5"),
+    ],
+)
+
+
+@pytest.mark.thorough
+def test_a_resumed_run_chooses_as_one_that_never_stopped(tmp_path):
+    agent = GRPO(model=model(), rollout_length=1, num_envs=8, group_size=4)
+    options = {"problems": 12, "level": "0-3", "hints": 0.75}
+    given: dict[str, Any] = {"agent": agent, "environment": "text:addition", "seeds": [1], "display": "quiet"}
+    given |= {"environment_options": options, "tasks": "hints"}
+    whole = forage.train(**given, steps=48, directory=tmp_path / "whole")
+    forage.train(**given, steps=24, directory=tmp_path / "parts")
+    parts = forage.resume(tmp_path / "parts", steps=48, agent=agent, display="quiet")
+    assert whole is not None and parts is not None
+    one, two = (np.load(sorted((tmp_path / name / "checkpoints").glob("*.npz"))[-1]) for name in ("whole", "parts"))
+    names = json.loads(one["names"].tobytes())
+    assert one[f"leaf{names.index('[0].starts.tasks.part.owed')}"].any()  # what nobody solved comes again
+    assert all(np.array_equal(one[leaf], two[leaf]) for leaf in one if leaf != "header")

@@ -1,26 +1,23 @@
-"""Agents of language with another kind of learning than GRPO's: supervised, preferences, a critic, evolution."""
+"""Agents of papers for language with another kind of learning than GRPO's: evolution."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_grpo import collected, learned, model
+import test_language_agents as core
+from test_grpo import collected, learned
+from test_language_agents import setup_of
+from tiers import repeat
 
-from forage.config.setup import make_setup
 from forage_papers.agents.language.evolution import LanguageES
 
-OPTIONS = {
-    "sft": {},
-    "online-dpo": {"group_size": 4, "learning_rate": 1e-3},
-    "xpo": {},
-    "ppo-language": {"minibatches": 2},
-    "language-es": {"population": 4, "sigma": 0.02, "learning_rate": 0.02},
-}
-
-
-def setup_of(name: str, environment: str = "text:addition", **options):
-    options = {"model": model(), "num_envs": 8} | OPTIONS[name] | options
-    return make_setup(name, environment, agent_options=options, steps=64, seeds=[0])
+OPTIONS = {"language-es": {"population": 4, "sigma": 0.02, "learning_rate": 0.02}}
+core.OPTIONS |= OPTIONS
+test_bad_settings_are_one_sentence = repeat(
+    core.test_bad_settings_are_one_sentence,
+    [("language-es", {"population": 5, "num_envs": 10}, "odd"), ("language-es", {"epochs": 2}, "once")],
+)
+test_resumed_is_as_if_never_stopped = repeat(core.test_resumed_is_as_if_never_stopped, OPTIONS)
 
 
 @pytest.mark.thorough
@@ -36,3 +33,14 @@ def test_members_have_opposite_noise_and_the_better_is_followed():
     expected = jax.tree.map(lambda e: 0.02 / 4 * (4 / np.sqrt(3)) * e, first)
     assert jax.tree.all(jax.tree.map(lambda a, b: bool(jnp.allclose(a, b, atol=1e-5)), moved, expected))
     assert not np.array_equal(after.seed, state.seed)
+
+
+@pytest.mark.thorough
+def test_members_write_their_own_answers():
+    setup = setup_of("language-es", sigma=1.0)
+    _, _, batch = collected(setup)
+    action = np.asarray(batch.experience.action[0]).reshape(2, 4, -1)
+    assert any((action[:, 0] != action[:, other]).any() for other in (1, 2, 3))
+    quiet = setup_of("language-es", sigma=1e-9)
+    action = np.asarray(collected(quiet)[2].experience.action[0]).reshape(2, 4, -1)
+    assert (action == action[:, :1]).all()

@@ -1,48 +1,52 @@
-"""GRPO's relatives: each is GRPO with its fields, or has one rule of its own that is worked by hand here."""
+"""GRPO's relatives of papers: each has one rule of its own that is worked by hand here."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import test_relatives as core
 from test_grpo import collected, learned, model
+from test_relatives import REWARD, SMALL, acted, lengthy, setup_of
+from tiers import repeat
 
-from forage.agents.language.base import Aux
-from forage.agents.settings import DAPO
+from forage.config.registry import from_config, part_class, to_config
 from forage.config.setup import make_setup
-from forage.core.types import OUTCOME, Batch, Experience
+from forage.core.types import AGENT, GUIDE, OUTCOME
 from forage_papers.agents.language.a_star_po import AStarPO
 from forage_papers.agents.language.rl_plus import RLPlus
 from forage_papers.agents.language.shaped import BAPO, GRPOLambda
 from forage_papers.rewards.verifiers.shorter import Shorter
 
-"""Relatives that change defaults alone."""
-
+RULES = ["grpo-lambda", "entropy-shaped", "bapo", "lp-reg", "a-star-po", "rover", "rl-plus"]
 """Relatives with a rule of their own."""
+core.OWN |= {"a-star-po": {"value_answers": 2}}
+test_every_rule_learns_from_several_steps = repeat(core.test_every_rule_learns_from_several_steps, RULES)
+test_an_agent_says_which_behaviour_it_needs = repeat(
+    core.test_an_agent_says_which_behaviour_it_needs, [("a-star-po", "reference-policy")]
+)
+test_bad_settings_are_one_sentence = repeat(
+    core.test_bad_settings_are_one_sentence,
+    [
+        ("entropy-shaped", {"loss": "gmpo"}, "gmpo"),
+        ("bapo", {"floor": 0.99}, "no less than floor"),
+        ("lp-reg", {"loss": "cispo"}, "leave out loss"),
+        ("a-star-po", {"value_answers": 4}, "group_size"),
+        ("rover", {"top_p": 0.5}, "top_p"),
+        ("rl-plus", {"minibatches": 4}, "references"),
+    ],
+)
+test_resumed_is_as_if_never_stopped = repeat(core.test_resumed_is_as_if_never_stopped, RULES)
 
-SMALL = {"num_envs": 8, "group_size": 4, "minibatches": 1, "epochs": 1}
-REWARD = [1, 0, 0, 0, 1, 1, 0, 1]
+
+def test_stored_runs_of_before_are_read():
+    stored = to_config(part_class("agent", "loop")()) | {"aggregation": "constant"}
+    assert from_config(stored).aggregation == "sequence-mean"
 
 
-def setup_of(name: str, environment: str = "text:addition", **options):
-    options = {"model": model()} | SMALL | options
-    if name == "distill":
-        options = {"teacher": model(1)} | options
-    if name == "pass-at-k":  # the usual four are the whole group, whose best is then one number
-        options = {"best_of": 2} | options
-    if name == "a-star-po":
-        options = {"value_answers": 2} | options
-    return make_setup(name, environment, agent_options=options, steps=64, seeds=[0])
-
-
-def lengthy(reward, lengths, info=None, **options):
-    """DAPO, and one group of answers of such lengths, of 100 at most."""
-    agent = DAPO(model=model(), num_envs=4, group_size=4, **options)
-    action = jnp.where(jnp.arange(100) < jnp.array(lengths)[:, None], 5, 0)[None]
-    seen = {"context": jnp.ones((1, 4, 2), jnp.int32), "reference": jnp.zeros_like(action)}
-    flags, source = jnp.ones((1, 4), bool), jnp.zeros((1, 4), jnp.int32)
-    aux = Aux(jnp.zeros(action.shape), jnp.ones(action.shape))
-    paid = jnp.array([reward], jnp.float32)
-    experience = Experience(seen, action, paid, seen, flags, flags, source, aux)
-    return agent, Batch(experience._replace(info=info or {}), jnp.ones(4), jnp.arange(4))
+@pytest.mark.thorough
+def test_the_first_policy_writes_the_first_answers():
+    decision, _ = acted(setup_of("a-star-po"), "a-star-po")
+    assert decision.source.tolist() == [GUIDE, GUIDE, AGENT, AGENT] * 2
+    assert (np.asarray(decision.action)[:, 0] > 0).all()
 
 
 def test_agents_of_text_get_what_the_environment_paid_beside_what_a_part_makes_of_it():

@@ -12,7 +12,7 @@ import pytest
 import forage
 from forage.config import registry
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RESULTS = {
     path.relative_to(ROOT).as_posix()
     for path in (ROOT / "docs" / "claims" / "results", *(ROOT / "docs" / "claims").glob("**/*.json"))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from forage.config import registry
 
-PAGE = Path(__file__).parents[2] / "docs" / "compared.md"
+PAGE = Path(__file__).parents[3] / "docs" / "compared.md"
 TEXT = PAGE.read_text()
 HEAD = "| | Forage | SB3 + Zoo | CleanRL | TorchRL | rejax |"
 SOURCES = dict(re.findall(r"^\[([^]]+)\]: (\S+)$", TEXT, re.MULTILINE))

@@ -10,7 +10,7 @@ import pytest
 from forage.studies.claims import dependencies, published, running
 from forage.studies.claims.dependencies import at_commit, fingerprint, modules, settings, statistics, working_tree
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RESULTS = sorted((ROOT / published.RESULTS).glob("*.json"))
 
 

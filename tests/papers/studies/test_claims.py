@@ -25,7 +25,7 @@ from forage.studies.claims.rows import experiment as experiment_of_row
 small.keep_compiled()
 NEEDS = {"central-critic": "jaxmarl", "value-decomposition": "jaxmarl"}
 EXAMPLE = "learning-rate-annealing"
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_rule():

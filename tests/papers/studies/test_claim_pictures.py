@@ -13,7 +13,7 @@ from forage.studies.claims import running
 from forage.studies.claims.claim import environments
 from forage.studies.claims.picture import draw
 
-RESULTS = Path(__file__).parents[2] / "docs" / "claims" / "results"
+RESULTS = Path(__file__).parents[3] / "docs" / "claims" / "results"
 
 
 @pytest.fixture

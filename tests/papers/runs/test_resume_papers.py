@@ -1,0 +1,70 @@
+"""Agents and parts of papers stop anywhere and continue as if never stopped, as the core's do (`test_resume`)."""
+
+from pathlib import Path
+
+import pytest
+import test_resume as core
+from agent_rows import AGENTS
+from test_resume import Case, check_places, part, reward
+from tiers import repeat
+
+import forage_papers
+
+CASES: dict[str, Case] = {
+    **{name: Case(name) for name in AGENTS},
+    "ppo-latent": Case(
+        "ppo", lambda: {"starts": part("starts", "latent-go-explore", capacity=16, neighbours=3, burst=5)}
+    ),
+    "dqn-prioritised-reshuffled": Case(
+        "dqn",
+        lambda: {"memory": part("memory", "prioritised-reshuffled", capacity=32)},
+    ),
+    "dqn-reshuffled": Case(
+        "dqn",
+        lambda: {"memory": part("memory", "reshuffled", capacity=32)},
+        options={"recycle_interval": 5, "dormant_threshold": 0.3, "count_dormant": True},
+    ),
+    "dqn-dyna": Case(
+        "dqn",
+        lambda: {"memory": part("memory", "dyna", capacity=64, outcomes=3)},
+        options={"n_step": 1},
+        environment="tabular:Garnet-20",
+    ),
+    "dqn-lesson": Case(
+        "dqn",
+        lambda: {"behaviour": part("behaviour", "action-advice", capacity=32, batch_size=4, hidden_sizes=(4,))},
+    ),
+}
+# Every rewards part stops and resumes, without a row of its own.
+CASES |= {
+    f"ppo-{name}": Case("ppo", lambda name=name: {"rewards": reward(name)}) for name in forage_papers.PARTS["rewards"]
+}
+core.CASES |= CASES
+test_resumed_is_as_if_never_stopped = pytest.mark.thorough(repeat(core.test_resumed_is_as_if_never_stopped, CASES))
+
+ELSEWHERE = {
+    "data/test_offline_papers.py": (
+        *("f-dvl", "recoil", "sac-rnd", "o-dice", "cfpi", "guided-flows", "sung", "sung-cql", "ldcq"),
+    ),
+    "agents/test_residual_agents.py": ("residual-sac", "residual-td3", "residual-ppo", "dsrl"),
+    "agents/test_rpi.py": ("rpi",),
+    "agents/test_varl.py": ("varl",),
+    "agents/test_ppo_imitation.py": ("ppo-imitation",),
+    "agents/test_procedure_cloning.py": (),  # which names its class
+    "agents/language/test_relatives_papers.py": (
+        *("grpo-lambda", "entropy-shaped", "bapo", "lp-reg", "a-star-po", "rover", "rl-plus"),
+    ),
+    "agents/language/test_language_agents_papers.py": ("language-es",),
+    "agents/language/test_ampo.py": ("ampo",),
+    "agents/language/test_d3s.py": ("d3s",),
+    "agents/language/test_trees.py": ("vine-ppo", "fr3e", "tree-rl"),
+    "agents/language/test_attn_rl.py": ("attn-rl",),
+    "agents/language/test_turns.py": ("loop", "archer"),
+    "agents/language/test_at_grpo.py": ("at-grpo",),
+}
+"""Agents that need a file or another run to learn from, and the tests that stop and resume them."""
+
+
+def test_every_agent_is_stopped_and_resumed():
+    agents = [name for name in forage_papers.PARTS["agent"] if name != "procedure-cloning"]
+    check_places(CASES.values(), ELSEWHERE, Path(__file__).parents[1], agents)
