@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 from typing import Any
 
-from forage.config import options, registry
+from forage.config import former, options, registry
 from forage.config.options import OPTIONS, PORTS
+from forage.config.registry import PartChoice
 from forage.core.errors import ForageError, nearest
 
 LISTS = {"wrap", "grid", "under", "over"}  # may be given more than once
-FLAGS = {option.cli_name for option in OPTIONS if option.flag} | {
+FLAGS = {option.word or option.name for option in OPTIONS if option.flag} | {
     *("quiet", "json", "plain", "help", "anyway", "film", "problem", "sample", "private", "all", "lossy", "narrow")
 }
 
@@ -38,13 +38,13 @@ def take_options(words: options.Words, *names: str) -> dict[str, Any]:
     """Take options of a training out of the words, all or those of these names. Return their values by name."""
     found: dict[str, Any] = {}
     readers = {"seeds": seeds, "sweep": sweep, "wrap": wrappers}
+    for word in [word for word in words if former.today(word, options.WORDS)]:
+        words[former.today(word, options.WORDS) or word] = words.pop(word)
     for option in OPTIONS:
-        if not option.in_words or option.name in PORTS or (names and option.name not in names):
-            continue
-        for word in (option.cli_name, option.old):
-            if word and word in words:
-                take = readers.get(option.name, functools.partial(one_value, wanted=option.type))
-                found[option.name] = take(words, word)
+        word = option.word or option.name
+        if word in words and option.in_words and option.name not in PORTS and (not names or option.name in names):
+            take = readers.get(option.name, functools.partial(one_value, wanted=option.type))
+            found[option.name] = take(words, word)
     return found
 
 
@@ -64,22 +64,19 @@ def environment_options(words: options.Words) -> dict[str, Any]:
     return {word[4:]: options.guess(words.pop(word)) for word in list(words) if word.startswith("env.")}
 
 
-def port_part(port: str, words: options.Words, part: Any = None) -> Any:
-    """Return the part that `--port NAME --port.option value` describe, or `None`. Without a name, the options change
-    `part`.
+def port_choice(port: str, words: options.Words, base: PartChoice | None = None) -> PartChoice | None:
+    """Return the part that `--port NAME --port.option value` choose, or `None`. Without a name, the options change
+    `base`.
     """
     given = [word for word in words if word.startswith(port + ".")]
-    if port not in words:
-        if given and part is not None:
-            values = options.fill(words, registry.fields(type(part)), port, registry.short_name(part))
-            return dataclasses.replace(part, **values)
-        if given:
-            name = given[0].replace("_", "-")
-            raise ForageError(f"--{name} needs --{port} NAME too, as in --{port} {next(iter(registry.PORTS[port]))}.")
+    if port not in words and not given:
         return None
-    name = str(words.pop(port))
-    fields = registry.fields(registry.part_class(port, name))
-    return registry.build(port, name, options.fill(words, fields, port, name))
+    if port not in words and base is None:
+        name = given[0].replace("_", "-")
+        raise ForageError(f"--{name} needs --{port} NAME too, as in --{port} {next(iter(registry.PORTS[port]))}.")
+    choice = registry.choose_part(port, str(words.pop(port))) if port in words else base
+    assert choice is not None
+    return choice.with_options(options.fill(words, registry.fields(choice.cls), port, choice.name))
 
 
 def seeds(words: options.Words, option: str = "seeds") -> int | tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from forage.cli.arguments import checkpoint_of, display, nothing_left, one_run, port_part, say, wrappers
+from forage.cli.arguments import checkpoint_of, display, nothing_left, one_run, port_choice, say, wrappers
 from forage.config import options
 from forage.core.errors import ForageError
 
@@ -67,7 +67,7 @@ def run(positional: list[str], words: options.Words) -> None:
     elsewhere = {name: wrappers(words, name) for name in ("wrap", "under")}
     axes = options.many(words, "grid")
     words.pop("grid", None)
-    tasks = port_part("tasks", words)
+    tasks = choice.build_part() if (choice := port_choice("tasks", words)) else None
     known = ["episodes", "seed", "actions", "opponent", "checkpoint", "grid", "under", "wrap", "tasks", "json", "quiet"]
     nothing_left(words, "evaluate", [*known, *OF_TEXT])
     if axes or tasks is not None or any(elsewhere.values()):
@@ -76,7 +76,14 @@ def run(positional: list[str], words: options.Words) -> None:
         if checkpoint is not None:
             raise ForageError("In a changed environment the newest agents play; leave out --checkpoint.")
         evaluate_elsewhere(
-            directory, kind, axes, tasks=tasks, episodes=episodes, seed=seed, actions=actions, **elsewhere
+            directory,
+            kind,
+            axes,
+            tasks=tasks,
+            episodes=episodes,
+            seed=seed,
+            actions=actions,
+            **elsewhere,
         )
         return
     from forage.runs import training

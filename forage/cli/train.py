@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
-from forage.cli.arguments import display, environment_options, port_part, take_options
+from forage.cli.arguments import display, environment_options, port_choice, take_options
 from forage.config import former, options, registry
 from forage.config.options import PORTS
 from forage.core.elsewhere import ABSENT_IN_TRAINING
@@ -41,83 +42,62 @@ def explain(positional: list[str], words: options.Words) -> str:
 
 def run(positional: list[str], words: options.Words) -> None:
     """Run `forage train`."""
-    base, parent = base_arguments(words, *positional[-2:][::-1])
-    if not positional and base and "environment" not in base:
-        raise ForageError(f"{base['where']} names no environment; add one there, or after forage train.")
-    if (not positional and not base) or len(positional) > 2:
+    agent, environment = [None, None, *positional][-2:]
+    given = {"display": display(words), **take_options(words), "environment_options": environment_options(words)}
+    given |= {"agent": agent, "environment": environment}
+    where, base = base_arguments(given, words)
+    if not positional and where and "environment" not in base:
+        raise ForageError(f"{where} names no environment; add one there, or after forage train.")
+    if (not positional and not where) or len(positional) > 2:
         raise ForageError(
             "forage train takes an environment, or an agent and an environment: forage train CartPole-v1."
         )
-    agent, environment = [None, None, *positional][-2:]
     if agent is None and environment is not None and registry.target_of("agent", environment):
         raise ForageError(
             f"{environment} is an agent; name an environment too: forage train {environment} CartPole-v1."
         )
-    if agent is not None:
-        registry.part_class("agent", agent)  # report an unknown name at once
-    arguments: dict[str, Any] = {"display": display(words), **take_options(words)}
-    arguments["environment_options"] = environment_options(words)
-    for port in PORTS:
-        part = port_part(port, words, base.get(port))
-        if part is not None:
-            arguments[port] = part
-    if base:
-        from forage.config.files import upon
+    choice = base.get("agent") if agent is None else registry.choose_part("agent", agent)
+    given |= {port: port_choice(port, words, base.get(port)) for port in PORTS}
+    # Options of an agent that nobody named are understood once the environment has suggested one.
+    later = functools.partial(agent_options, words)
+    given |= {"agent": agent and choice, "agent_options": later if choice is None else later(choice)}
 
-        arguments = upon(base.pop("where"), base, arguments | {"agent": agent, "environment": environment})
-        agent, environment = arguments.pop("agent", None), arguments.pop("environment")
-
-    if agent is None:
-        from forage.config.defaults import suggest
-        from forage.config.environment import environment_spec, resolve_environment
-
-        name, made, _ = resolve_environment(
-            environment, arguments.get("environment_options", {}), arguments.get("wrap", ())
-        )
-        agent, why = suggest(environment_spec(name, made), not callable(made))
-        arguments["why"] = why
-    name = agent if isinstance(agent, str) else registry.part_name(agent)
-    fields = registry.fields(registry.part_class("agent", name))
-    own = options.fill(words, fields, "", name)
-    if words:
-        unknown = next(iter(words))
-        known = [options.hyphens(one) for one in (*(f.name for f in fields), *options.WORDS, "memory.capacity")]
-        shown = options.hyphens(unknown)
-        if unknown in ABSENT_IN_TRAINING:
-            raise ForageError(f"forage train has no option '--{shown}': {ABSENT_IN_TRAINING[unknown]}")
-        former.check_option(f"--{shown}", [f"--{one}" for one in known], name)
-        raise ForageError(f"Neither forage train nor {name} has an option '--{shown}'{nearest(shown, known, '--')}")
-
+    from forage.config.files import merge_over
     from forage.runs import training
 
     training.use_compilation_cache()
-    if base and not isinstance(agent, str):
-        from forage.config.files import with_options
-
-        agent, own = with_options(agent, own), {}
-    own = arguments.pop("agent_options", {}) | own
-    training.train(agent, environment, agent_options=own, **parent, **arguments)
+    training.start_run(merge_over(where, base, given))
 
 
-def base_arguments(
-    words: options.Words, environment: str | None = None, agent: str | None = None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the arguments in `--config FILE` or `--from RUN`, and those that name the parent run.
-
-    The former have the name of their source as `where`.
-    """
-    file, run, with_memory = (words.pop(name, None) for name in ("config", "from", "with_memory"))
-    if with_memory and run is None:
+def base_arguments(given: dict[str, Any], words: options.Words) -> tuple[str, dict[str, Any]]:
+    """Return the name of the file or run that settings come from, and these; empty without one."""
+    file, run = given.pop("config", None), given.get("start_from")
+    if given.get("with_memory") and run is None:
         raise ForageError("--with-memory takes over what another run has collected; name that run with --from RUN.")
-    base: dict[str, Any] = {}
-    parent: dict[str, Any] = {} if run is None else {"start_from": str(run), "with_memory": bool(with_memory)}
     if file is not None:
         from forage.config.files import read_arguments
 
-        base = {"where": str(file), **read_arguments(str(file))}
-    elif run is not None:
+        return file, read_arguments(file)
+    if run is not None:
         from forage.runs.run import Run
-        from forage.runs.starting import as_parent_unless_said
+        from forage.runs.starting import from_parent
 
-        base = {"where": str(run), **as_parent_unless_said(Run(str(run)), {"environment": environment, "agent": agent})}
-    return base, parent
+        given["start_from"] = Run(run)
+        return run, from_parent(given["start_from"], given | {port: words[port] for port in PORTS if port in words})
+    return "", {}
+
+
+def agent_options(words: options.Words, agent: registry.PartChoice) -> dict[str, Any]:
+    """Take the agent's options out of the words. Raise `ForageError` for a word that is left."""
+    fields = registry.fields(agent.cls)
+    found = options.fill(words, fields, "", agent.name)
+    if words:
+        unknown = next(iter(words))
+        shown = options.hyphens(unknown)
+        if unknown in ABSENT_IN_TRAINING:
+            raise ForageError(f"forage train has no option '--{shown}': {ABSENT_IN_TRAINING[unknown]}")
+        known = [options.hyphens(one) for one in (*(field.name for field in fields), *options.WORDS, "memory.capacity")]
+        former.check_option(f"--{shown}", [f"--{one}" for one in known], agent.name)
+        hint = nearest(shown, known, "--")
+        raise ForageError(f"Neither forage train nor {agent.name} has an option '--{shown}'{hint}")
+    return found

@@ -8,7 +8,7 @@ from forage.cli.arguments import (
     display,
     environment_options,
     nothing_left,
-    port_part,
+    port_choice,
     say,
     seeds,
     take_options,
@@ -70,8 +70,8 @@ def run(positional: list[str], words: options.Words) -> None:
         arguments["tuning_seeds"] = seeds(words, "tuning_seeds")
     arguments["environment_options"] = environment_options(words)
     for port in PORTS:
-        if (chosen := port_part(port, words)) is not None:
-            arguments[port] = chosen
+        if (chosen := port_choice(port, words)) is not None:
+            arguments[port] = chosen.build_part()
     fields = registry.fields(part)
     arguments["agent_options"] = options.fill(words, fields, "", agent)
     known = ["over", "method", "trials", "batch", "steps", "directory", "seeds", "tuning-seeds", "evaluation-actions"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox
 import jax
@@ -12,16 +12,24 @@ import jax
 from forage.config import registry
 from forage.config.defaults import default_behaviour
 from forage.config.kinds import shown
-from forage.config.options import whole
+from forage.config.opponents import check_opponent
+from forage.config.options import PORTS, whole
+from forage.config.ranges import check_ranges
 from forage.core import prng, spaces
+from forage.core.errors import nearest
 from forage.core.ports import Agent, Behaviour, Starts
-from forage.core.schedule import with_plain_numbers
+from forage.core.schedule import is_schedule, is_scheduled, with_plain_numbers
+from forage.core.sweep import settings_of
 from forage.core.types import ForageError, Spec
 from forage.loop.learner import Learner
+from forage.loop.policy import check_actions
 from forage.nn.encoders import Own, is_image
 from forage.nn.layers import activation, keeps_shape
 from forage.ops.optimiser import check_optimiser
 from forage.starts.reset import Reset
+
+if TYPE_CHECKING:
+    from forage.config.run_config import RunConfig
 
 MOST = 2**31 - 1  # steps of a seed, and the largest seed: both are counted in 32 bits
 MOST_SEEDS = 100_000
@@ -44,6 +52,43 @@ def seed_numbers(asked: int | str | Iterable[int], first: int = 0) -> list[int]:
     if len(seeds) > MOST_SEEDS:
         raise ForageError(f"A run has at most {MOST_SEEDS:,} seeds, not {shown(asked)}.")
     return seeds
+
+
+def check_config(config: RunConfig) -> None:
+    """Raise `ForageError` for parts and numbers of a run that cannot go together, before its loop is built."""
+    agent, spec = config.agent, config.spec
+    check_groups(agent, config.starts)
+    check_behaviour(agent, config.behaviour)
+    if config.offline:
+        check_collects_nothing(agent, config.behaviour, config.starts, config.visits)
+    for port in ("agent", *PORTS):
+        check_ranges(getattr(config, port), config.names[port])
+    check_networks(agent, spec)
+    if is_scheduled(agent):
+        for which in (0, -1):
+            with_plain_numbers(agent, which).check(spec)
+    check_sweep(config)
+    check_steps(agent, spec, config.steps, config.offline)
+    check_actions(config.evaluation_actions)
+    check_opponent(config.opponent, config.environment, spec)
+
+
+def check_sweep(config: RunConfig) -> None:
+    """Raise `ForageError` for a sweep over another option than a number of the agent, or over unfit values."""
+    agent = config.agent
+    numbers = [f.name for f in dataclasses.fields(agent) if isinstance(getattr(agent, f.name), float)]
+    for key, values in config.sweep.items():
+        if is_schedule(getattr(agent, key, None)):
+            raise ForageError(f"{key} follows a schedule in this run; sweep another number, or leave the schedule out.")
+        if key not in numbers:
+            raise ForageError(f"A sweep is over a number of the agent, not {key!r}{nearest(key, numbers)}")
+        if not values or len(set(values)) != len(values):
+            raise ForageError(f"A sweep takes one or more different values, as in {key}=0.0003,0.001; not {values}.")
+    # In plain numbers, which the agent looks at: in the program they are traced.
+    for setting in settings_of(config.sweep) if config.sweep else ():
+        member = dataclasses.replace(agent, **setting)
+        check_ranges(member, config.names["agent"])
+        with_plain_numbers(member).check(config.spec)
 
 
 def check_collects_nothing(agent: Agent, behaviour: Behaviour, starts: Starts, visits: bool) -> None:

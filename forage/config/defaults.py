@@ -116,6 +116,9 @@ class Chosen(NamedTuple):
     why: str  # for the start of a run; empty where the agent's own defaults stand
 
 
+NO_DEFAULTS = Chosen({}, {}, "")
+
+
 def chosen(agent: str, environment: str, spec: Spec, native: bool, given: dict[str, Any]) -> Chosen:
     """Return the settings of the environment's preset if it has one, else those of the rule that fits its spec."""
     known = preset(agent, environment)
@@ -157,7 +160,7 @@ def left_out(agent: Agent, environment: str, spec: Spec, native: bool, given: Co
 def whole_episodes(agent: str, spec: Spec, given: dict[str, Any]) -> Chosen:
     """Rollouts as long as the longest episode, for agents that learn from whole ones."""
     if not part_class("agent", agent).whole_episodes or spec.horizon is None or "rollout_length" in given:
-        return Chosen({}, {}, "")
+        return NO_DEFAULTS
     return Chosen(
         {"rollout_length": spec.horizon}, {}, f"rollouts as long as an episode can be, {spec.horizon:,} steps"
     )

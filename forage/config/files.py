@@ -11,18 +11,13 @@ from typing import Any
 from forage.config import former, registry
 from forage.config.kinds import check_kinds
 from forage.config.options import OPTIONS, PORTS
+from forage.config.registry import PartChoice
 from forage.core import records
 from forage.core.elsewhere import ours
 from forage.core.errors import ForageError, nearest
 from forage.environments.plain import from_plain
 
-KINDS: dict[str, Any] = {
-    name: option.type
-    for option in OPTIONS
-    if option.in_file and option.type is not Any
-    for name in (option.name, option.old)
-    if name
-}
+KINDS: dict[str, Any] = {option.name: option.type for option in OPTIONS if option.in_file and option.type is not Any}
 """The types of settings by name, without the agent, the environment and the parts."""
 ABOUT = ("spec", "devices_per_seed", "history", "parent")  # what a run writes of itself, and no one asks for
 
@@ -77,7 +72,7 @@ def arguments_of(where: str, config: dict[str, Any]) -> dict[str, Any]:
     known = ["agent", "environment", *PORTS, *KINDS]
     found: dict[str, Any] = {}
     for name, value in config.items():
-        name = name.replace("-", "_")
+        name = former.today(name.replace("-", "_"), known) or name.replace("-", "_")
         if name in ABOUT or value is None:
             continue
         if name not in known:
@@ -88,11 +83,9 @@ def arguments_of(where: str, config: dict[str, Any]) -> dict[str, Any]:
         found.pop("devices", None)
     if "environment" in found:
         found |= environment_of(where, found.pop("environment"))
-    for port in PORTS:
+    for port in ("agent", *PORTS):
         if port in found:
-            found[port] = part_of(where, port, found[port])
-    if "agent" in found:
-        found |= agent_of(where, found.pop("agent"))
+            found[port] = choice_of(where, port, found[port])
     return found
 
 
@@ -126,71 +119,47 @@ def environment_of(where: str, stored: Any) -> dict[str, Any]:
     }
 
 
-def named(where: str, port: str, stored: Any) -> tuple[str, dict[str, Any]]:
-    """Return the name of a part and its options: it is its name, or a table of `part` and options."""
+def choice_of(where: str, port: str, stored: Any) -> PartChoice:
+    """Return the choice of a part in a file: it is its name, or a table of `part` and options."""
     if isinstance(stored, str):
-        return stored, {}
+        return registry.choose_part(port, stored)
     if not isinstance(stored, dict) or not isinstance(stored.get("part"), str):
         raise ForageError(f"{port} in {where} is a name, or a table with `part`, its name; not {stored!r}.")
     name = registry.stored_name(stored)
-    defaults = {field.name: field.default for field in registry.fields(registry.part_class(port, name))}
+    choice = registry.choose_part(port, name)
+    known = {field.name: field for field in registry.fields(choice.cls)}
     options: dict[str, Any] = {}
-    for key, value in former.with_today(stored, defaults).items():
+    for key, value in former.with_today(stored, known).items():
         key = key.replace("-", "_")
         if key not in ("part", registry.ORIGIN):
-            value, usual = registry.rebuilt(value, f"{name}'s {key}"), defaults.get(key)
+            registry.check_options(name, [key], known)
+            value, usual = registry.rebuilt(value, f"{name}'s {key}"), known[key].default
             options[key] = float(value) if isinstance(usual, float) and type(value) is int else value
-    types = {field.name: field.type for field in registry.fields(registry.part_class(port, name))}
+    types = {name: field.type for name, field in known.items()}
     check_kinds({key: value for key, value in options.items() if ":" not in str(value)}, types, f"{name} in {where}")
-    return name, options
+    # An agent with all its fields is of a run's file. Missing options take the defaults that suit the environment.
+    return choice.with_options(options)._replace(is_complete=known.keys() <= options.keys())
 
 
-def part_of(where: str, port: str, stored: Any) -> Any:
-    """Return a part of a port."""
-    return registry.build(port, *named(where, port, stored))
+def merge_over(where: str, base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a file or a run with those that were given over them.
 
-
-def agent_of(where: str, stored: Any) -> dict[str, Any]:
-    """Return the agent's name and options; the agent itself if all its fields are present, as in a run's file.
-
-    Missing options take the defaults that suit the environment.
+    An agent of the same name keeps the options that were not given. Raise `ForageError` for another one, whose memory
+    and behaviour would not be those of the file.
     """
-    name, options = named(where, "agent", stored)
-    fields = {field.name for field in registry.fields(registry.part_class("agent", name))}
-    if fields <= options.keys():
-        return {"agent": registry.build("agent", name, options)}
-    return {"agent": name, "agent_options": options}
-
-
-def upon(where: str, base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a file with those that were given over them.
-
-    An agent of the same name keeps the file's options but those that were given. Raise `ForageError` for another one,
-    whose memory and behaviour would not be the file's.
-    """
-    given = {name: value for name, value in given.items() if value is not None}
-    options = given.pop("agent_options", {})
-    agent = given.get("agent")
-    if isinstance(agent, str) and "agent" in base:
-        own = base["agent"] if isinstance(base["agent"], str) else registry.part_name(base["agent"])
-        if own != agent:
-            raise ForageError(f"{where} has the agent {own} and its parts; leave out {agent}, or {where}.")
-        del given["agent"]
+    base, given = dict(base), {name: value for name, value in given.items() if value is not None}
     if "data" in given:
-        base = {name: value for name, value in base.items() if name != "memory"}
+        base.pop("memory", None)
     if "environment" in given:
         base = {name: value for name, value in base.items() if name not in ("environment_options", "wrap")}
-    merged = base | given
-    if "environment_options" in base and "environment_options" in given:
-        merged["environment_options"] = base["environment_options"] | given["environment_options"]
-    if "agent" in given:
-        return merged | {"agent_options": options}
-    if isinstance(merged.get("agent"), str | None):
-        return merged | {"agent_options": base.get("agent_options", {}) | options}
-    return merged | {"agent": with_options(merged["agent"], options), "agent_options": {}}
-
-
-def with_options(agent: Any, options: dict[str, Any]) -> Any:
-    """Return the same agent with other options."""
-    every = {field.name: getattr(agent, field.name) for field in registry.fields(type(agent))}
-    return registry.build("agent", registry.part_name(agent), every | options) if options else agent
+    for name in ("environment_options", "agent_options"):
+        if name in base and name in given:
+            given[name] = base[name] | given[name]
+    agent, own = given.get("agent"), base.get("agent")
+    if own is not None and isinstance(agent, str | PartChoice | None):
+        name = own.name if agent is None else agent if isinstance(agent, str) else agent.name
+        if name != own.name:
+            raise ForageError(f"{where} has the agent {own.name} and its parts; leave out {name}, or {where}.")
+        options = agent.options if isinstance(agent, PartChoice) else {}
+        given["agent"] = own.with_options(options | given.pop("agent_options", {}))
+    return base | given

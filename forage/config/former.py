@@ -17,8 +17,9 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "ceiling": ("ratio_cap",),
     "margin": ("overlong_buffer",),
     "alike": ("zero_variance_groups",),
+    "extras": ("track",),
 }
-"""Options by their former names, with the new ones; a part has at most one of these."""
+"""Options of parts and of a training by their former names, with the new ones; a part has at most one of these."""
 
 VALUES: dict[str, dict[Any, Any]] = {
     "policy_q": {"least": "min"},

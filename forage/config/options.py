@@ -30,17 +30,11 @@ class Option(NamedTuple):
     meaning: str = ""  # its line of help; empty where the help says it in other words
     value: str = "N"  # the word for a value in that line
     flag: bool = False  # it takes no value on the command line
-    word: str = ""  # its name on the command line, if that is another
+    word: str = ""  # its name on the command line, with `_` for `-`, if that is another
     decides: bool = False  # it decides what is learned; a run that starts from another one takes it over
     in_call: bool = True  # `forage.train` has such an argument
     in_words: bool = True  # the command line has it
     in_file: bool = True  # a file of settings may have it
-    old: str = ""  # its former name, by which it is still taken
-
-    @property
-    def cli_name(self) -> str:
-        """Return its name among the words of a command line, with `_` for `-`."""
-        return self.word or self.name
 
 
 WINGS = {
@@ -167,7 +161,6 @@ OPTIONS: tuple[Option, ...] = (
         Sequence[str] | str,
         "also write the numbers to trackers: tensorboard, wandb, mlflow, trackio, csv or file.py:Class",
         "wandb,csv",
-        old="extras",
     ),
     Option("display", str, in_words=False, in_file=False),
     Option("callbacks", Any, in_words=False, in_file=False),
@@ -186,7 +179,7 @@ OPTIONS: tuple[Option, ...] = (
 
 ARGUMENTS = tuple(option.name for option in OPTIONS if option.in_call)
 """The arguments of `forage.train` itself, without options of the agent."""
-WORDS = ("quiet", "plain", *(option.cli_name for option in OPTIONS if option.in_words))
+WORDS = ("quiet", "plain", *(option.word or option.name for option in OPTIONS if option.in_words))
 """The options of `forage train` on the command line, without options of parts, with `_` for `-`."""
 
 
@@ -198,7 +191,7 @@ def help_lines(names: Collection[str] = ()) -> str:
 
 def help_line(option: Option) -> str:
     """Return an option and its meaning as help shows them, in lines of at most 120 columns."""
-    left = f"  --{hyphens(option.cli_name)}{'' if option.flag else f' {option.value}'}"
+    left = f"  --{hyphens(option.word or option.name)}{'' if option.flag else f' {option.value}'}"
     left = f"{left:24} " if len(left) < 24 else f"{left}   "
     return textwrap.fill(option.meaning, 120, initial_indent=left, subsequent_indent=" " * 25) + "\n"
 

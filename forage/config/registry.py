@@ -15,7 +15,8 @@ import io
 import textwrap
 import tokenize
 import typing
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from forage.config import former, values
 from forage.config.hyperparameters import MEANINGS
@@ -355,25 +356,60 @@ def is_a(cls: type, name: str) -> bool:
     return any(base.__name__ == name and base.__module__.startswith("forage.core.ports.") for base in cls.__mro__)
 
 
-def build(port: str, name: str, options: dict[str, Any]) -> Any:
-    """Make a part by name. Raise `ForageError` for options that it has not, needs, or cannot take."""
-    from forage.config.kinds import check_kinds  # it loads JAX
+class PartChoice(NamedTuple):
+    """A part that is named, with options, before it is built."""
 
-    cls = part_class(port, name)
-    known = {field.name: field for field in fields(cls)}
-    unknown = [key for key in options if key not in known]
-    if unknown:
+    port: str
+    name: str
+    cls: type
+    options: dict[str, Any]
+    is_complete: bool = False  # it takes no defaults of the environment, as its options are those of a stored run
+
+    def with_options(self, options: Mapping[str, Any]) -> PartChoice:
+        """Return the same part with further options."""
+        return self._replace(options=self.options | dict(options))
+
+    def checked_options(self) -> dict[str, Any]:
+        """Return the options with schedules and functions in place of the words for them.
+
+        Raise `ForageError` for options that the part has not, needs, or cannot take.
+        """
+        from forage.config.kinds import check_kinds  # it loads JAX
+
+        known = {field.name: field for field in fields(self.cls)}
+        check_options(self.name, self.options, known)
+        for key, value in self.options.items():
+            former.check_value(key, value, self.name)
+        found = values.understood(self.cls, numbers(self.options))
+        check_kinds(found, {key: field.type for key, field in known.items()}, self.name)
+        missing = [key for key, field in known.items() if field.required and key not in found]
+        if missing:
+            shown = (
+                missing[0].replace("_", "-") if self.port == "agent" else f"{self.port}.{missing[0].replace('_', '-')}"
+            )
+            raise ForageError(f"{self.name} needs --{shown} VALUE; forage show {self.name} explains it.")
+        return found
+
+    def build_part(self) -> Any:
+        """Make the part."""
+        return made(self.cls, self.checked_options())
+
+
+def choose_part(port: str, name: str, options: Mapping[str, Any] | None = None) -> PartChoice:
+    """Find a part by its name. Raise `ForageError` if there is none."""
+    return PartChoice(port, name, part_class(port, name), dict(options or {}))
+
+
+def check_options(name: str, options: Iterable[str], known: Collection[str]) -> None:
+    """Raise `ForageError` for the first option that a part does not have."""
+    if unknown := [key for key in options if key not in known]:
         former.check_option(unknown[0], known, name)
         raise ForageError(f"{name} has no option {unknown[0]!r}{nearest(unknown[0], known)}")
-    for key, value in options.items():
-        former.check_value(key, value, name)
-    options = values.understood(cls, numbers(options))
-    check_kinds(options, {key: field.type for key, field in known.items()}, name)
-    missing = [key for key, field in known.items() if field.required and key not in options]
-    if missing:
-        shown = missing[0].replace("_", "-") if port == "agent" else f"{port}.{missing[0].replace('_', '-')}"
-        raise ForageError(f"{name} needs --{shown} VALUE; forage show {name} explains it.")
-    return made(cls, options)
+
+
+def build(port: str, name: str, options: dict[str, Any]) -> Any:
+    """Make a part by name. Raise `ForageError` for options that it has not, needs, or cannot take."""
+    return choose_part(port, name, options).build_part()
 
 
 def made(cls: Any, options: dict[str, Any]) -> Any:

@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 
-from forage.config.setup import Setup
+from forage.config.run_config import RunConfig
 from forage.core.bounds import bounded_leaves, data_outside, farthest
 from forage.loop.runner import Runner
 from forage.runs.display import Progress
@@ -18,7 +18,7 @@ class Bounds:
     At first it looks at what was read from data sets.
     """
 
-    def __init__(self, setup: Setup, runner: Runner, display: Progress):
+    def __init__(self, setup: RunConfig, runner: Runner, display: Progress):
         self.name, self.runner, self.display = setup.name, runner, display
         self.space = setup.spec.observation_space
         self.leaves, self.looked_at_data = bounded_leaves(self.space), False

@@ -46,7 +46,7 @@ class View:
         Each call plays other episodes, greedily unless the run samples its evaluation actions.
         """
         session = self._session
-        episodes = session.settings["evaluation_episodes"] if episodes is None else episodes
+        episodes = session.episodes if episodes is None else episodes
         check_episodes(episodes)
         actions = "sampled" if session.setup.evaluation_actions == "sampled" else "greedy"
         session.asked += 1

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from forage.config.checks import check_steps
-from forage.config.setup import Setup
+from forage.config.run_config import RunConfig
 from forage.core.types import ForageError
 from forage.runs.changes import record
 from forage.runs.run import Run
@@ -20,7 +20,7 @@ class Extension:
     before: int  # steps of each seed before the extension
     capacity: int | None  # of a memory that keeps its size
 
-    def lines(self, setup: Setup, steps: int) -> list[str]:
+    def lines(self, setup: RunConfig, steps: int) -> list[str]:
         """Describe the changes from the current step on."""
         unit = "updates" if setup.offline else "steps"
         was, now = (100 * min(1, steps / total) for total in (self.before, setup.steps))
@@ -33,7 +33,7 @@ class Extension:
             lines.append(f"its memory keeps the newest {self.capacity:,} transitions, as many as the shorter run had")
         return lines
 
-    def record(self, setup: Setup, steps: int) -> None:
+    def record(self, setup: RunConfig, steps: int) -> None:
         """Write the new total into the run's configuration, and both totals into its history."""
         now: dict[str, Any] = {"steps": setup.steps}
         if self.capacity is not None:
@@ -41,7 +41,7 @@ class Extension:
         record(self.run, "extended", steps, {"from": self.before, "to": setup.steps}, now)
 
 
-def extend_setup(run: Run, setup: Setup, steps: int | None) -> tuple[Setup, Extension | None]:
+def extend_setup(run: Run, setup: RunConfig, steps: int | None) -> tuple[RunConfig, Extension | None]:
     """Return the setup with `steps` as its new total, and the extension; `None` if the total is unchanged.
 
     A memory counts its places from the start of a run, so it keeps the size that the shorter run gave it.

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from forage.config.registry import short_name
-from forage.config.setup import Setup
+from forage.config.run_config import RunConfig
 from forage.core.types import ForageError
 from forage.loop import soundness
 from forage.loop.learner import Report
@@ -31,7 +30,7 @@ class FailedIteration(NamedTuple):
 class Finite:
     """A check of the reports of each iteration of the loop."""
 
-    def __init__(self, setup: Setup, runner: Runner, checkpoints: Checkpoints, display: Progress):
+    def __init__(self, setup: RunConfig, runner: Runner, checkpoints: Checkpoints, display: Progress):
         self.setup, self.runner, self.checkpoints, self.display = setup, runner, checkpoints, display
 
     def check(self, report: Report, before: int, seconds: float) -> None:
@@ -89,7 +88,7 @@ class Finite:
         if found is None:
             return FailedIteration(start, environment, learned)
         step = start + (found.time + 1) * self.setup.agent.num_envs
-        who = f"{short_name(self.setup.agent)} chose" if found.ours else f"{self.setup.name} returned"
+        who = f"{self.setup.names['agent']} chose" if found.ours else f"{self.setup.name} returned"
         advice = "a smaller learning rate often helps" if found.ours else "mend the environment"
         return (
             f"{who} {found.bad.value} as {found.bad.entry} at step {step:,} in environment {found.env} with seed "

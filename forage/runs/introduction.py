@@ -6,8 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from forage.config.registry import short_name
-from forage.config.setup import Setup
+from forage.config.run_config import RunConfig
 from forage.core.ports import Evolver
 from forage.core.schedule import is_schedule
 from forage.core.spaces import reading
@@ -18,15 +17,15 @@ from forage.rewards.environment import EnvironmentReward
 from forage.runs.curve import NEWEST
 
 
-def title(setup: Setup) -> str:
+def title(setup: RunConfig) -> str:
     """Return the title of a run: agent, environment, and the number of settings and seeds."""
     seeds, settings = len(setup.seeds), setup.settings
     each = f"{seeds} seed{'s' if seeds > 1 else ''}"
     many = f"{settings} settings with {each} each" if settings > 1 else each
-    return f"{short_name(setup.agent)} on {setup.name}, {many}"
+    return f"{setup.names['agent']} on {setup.name}, {many}"
 
 
-def introduction(setup: Setup, directory: Path, steps: int, spread: str = "") -> list[str]:
+def introduction(setup: RunConfig, directory: Path, steps: int, spread: str = "") -> list[str]:
     """Describe the decisive settings at the start of a run of `steps`. `spread`: the division of members among
     devices.
     """
@@ -34,7 +33,7 @@ def introduction(setup: Setup, directory: Path, steps: int, spread: str = "") ->
     if wrapped := setup.environment_config.get("wrap"):
         lines.append(f"{setup.name} in {', '.join(wrapped)}")
     if setup.why:
-        lines.append(f"{short_name(setup.agent)} because {setup.why}")
+        lines.append(f"{setup.names['agent']} because {setup.why}")
     if setup.settings_from:
         lines.append(f"{setup.settings_from}: {sizes(setup)}")
     if setup.left_out:
@@ -64,7 +63,7 @@ def describe_share(share: Any) -> str:
     return f"a share that follows {share}" if is_schedule(share) else f"{share:.0%}"
 
 
-def sizes(setup: Setup) -> str:
+def sizes(setup: RunConfig) -> str:
     """Return the settings that decide most, in a line."""
     agent = setup.agent
     names = ("learning_rate", "epochs", "minibatches", "entropy_coefficient", "normalise_observation", "batch_size")
@@ -73,6 +72,6 @@ def sizes(setup: Setup) -> str:
     said = [f"{n.replace('_', ' ')} {own[n]}" for n in names if own.get(n, False) is not False]
     said = [text.removesuffix(" True") for text in said]
     if not isinstance(setup.rewards, EnvironmentReward):
-        said.append(f"rewards {short_name(setup.rewards)}")
+        said.append(f"rewards {setup.names['rewards']}")
     each = f"{agent.num_envs} environment{'s' if agent.num_envs > 1 else ''} x {agent.rollout_length} steps"
     return ", ".join(said if setup.offline else [each, *said])

@@ -9,7 +9,8 @@ from typing import cast
 
 import jax
 
-from forage.config.setup import Setup, from_config
+from forage.config.resolve import from_config
+from forage.config.run_config import RunConfig
 from forage.core.mesh import Devices, Shape
 from forage.core.types import ForageError
 from forage.loop.cluster.hosts import Channel, Hosts, LeadingRunner, connect, follow, plain
@@ -33,7 +34,7 @@ def lead(count: int, address: str, note: Callable[[str], None] = lambda text: No
     return Channel()
 
 
-def runner_on(channel: Channel | None, setup: Setup, devices: Devices, workers: Workers = NO_WORKERS) -> Runner:
+def runner_on(channel: Channel | None, setup: RunConfig, devices: Devices, workers: Workers = NO_WORKERS) -> Runner:
     """Build the runner: here alone, or on all hosts."""
     if channel is None:
         return setup.runner(devices, workers=workers)

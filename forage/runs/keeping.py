@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from forage.config.run_config import RunConfig
 from forage.config.saved import KEPT, agent_states
-from forage.config.setup import Setup
 from forage.core import checkpoint
 from forage.core.types import ForageError
 from forage.loop.runner import Runner
@@ -16,8 +16,8 @@ from forage.runs.run import Run, by_setting
 
 def check_keeping(
     stop_at: float | None, keep: str | None, keep_every: int | None, evaluation_every: int | None
-) -> dict[str, Any]:
-    """Return these options as entries of a run's configuration. Raise `ForageError` if they are invalid."""
+) -> None:
+    """Raise `ForageError` for options that no run can follow."""
     if keep not in (None, "best"):
         raise ForageError(f"A run can keep the best of its evaluations (best), not {keep!r}.")
     if keep_every is not None and keep_every < 1:
@@ -30,17 +30,15 @@ def check_keeping(
                 f"--{option.replace('_', '-')} goes by evaluations during training; say how often with "
                 f"--evaluation-every N."
             )
-    asked = {"stop_at": stop_at, "keep": keep, "keep_every": keep_every}
-    return {name: value for name, value in asked.items() if value is not None}
 
 
 class Keeping:
     """The writer of the agents to keep. It also ends training after a sufficient evaluation."""
 
-    def __init__(self, directory: Path, setup: Setup, runner: Runner, settings: dict[str, Any], display: Progress):
+    def __init__(self, directory: Path, setup: RunConfig, runner: Runner, display: Progress):
         self.folder, self.setup, self.runner, self.display = directory / KEPT, setup, runner, display
-        self.stop_at, self.keeps_best = settings.get("stop_at"), settings.get("keep") == "best"
-        every = settings.get("keep_every")
+        self.stop_at, self.keeps_best = setup.stop_at, setup.keep == "best"
+        every = setup.keep_every
         self.every = every and -(-every // runner.steps_per_iteration)  # iterations
         self.best = self.read_best() if (self.folder / "best.npz").exists() else None
 
@@ -86,7 +84,7 @@ class Keeping:
             self.display.note(f"{error} Training goes on without this checkpoint.")
 
 
-def take_kept(run: Run, setup: Setup, runner: Runner, kept: str | int) -> int:
+def take_kept(run: Run, setup: RunConfig, runner: Runner, kept: str | int) -> int:
     """Load the kept agents of a run into a runner, to evaluate them. Return the step that they are of."""
     states, header = agent_states(run.directory, setup.agent, setup.spec, len(setup.members), kept)
     runner.use_agents(states)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import hashlib
 import importlib.metadata
 import inspect
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -19,7 +21,7 @@ import jax
 
 from forage.config import packages
 from forage.config.options import PORTS
-from forage.config.setup import Setup
+from forage.config.run_config import RunConfig
 from forage.core.loading import FILE
 from forage.core.ports import Environment
 
@@ -40,6 +42,13 @@ def versions() -> dict[str, Any]:
             "backend": jax.default_backend(),
         },
     }
+
+
+def version_record(setup: RunConfig) -> dict[str, Any]:
+    """Return the record of a new run: versions, the day, the number of cores, and the user's own code."""
+    made: dict[str, Any] = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count()}
+    own = own_code(setup)
+    return versions() | made | ({"own": own} if own else {})
 
 
 def own_version() -> str:
@@ -105,7 +114,7 @@ INSTALLED = (
 """Folders of code that has a version and is not the user's own."""
 
 
-def own_code(setup: Setup) -> dict[str, str]:
+def own_code(setup: RunConfig) -> dict[str, str]:
     """Return a fingerprint of each file of the user's code, and of each package of parts, that a run uses, by its name.
 
     These are the files of environments, parts and functions, and the modules imported from their folders. Of a script
@@ -139,7 +148,7 @@ def own_code(setup: Setup) -> dict[str, str]:
     return found
 
 
-def changed_code(then: Mapping[str, Any], setup: Setup) -> str:
+def changed_code(then: Mapping[str, Any], setup: RunConfig) -> str:
     """Describe the differences of the user's code from that in `versions.json`, such as `another my_env.py`."""
     stored = then.get("own") or {}
     now = own_code(setup) if stored else {}
@@ -148,13 +157,13 @@ def changed_code(then: Mapping[str, Any], setup: Setup) -> str:
     return " and ".join(f"another {name}" for name in differing)
 
 
-def folder_lacks(name: str, setup: Setup) -> bool:
+def folder_lacks(name: str, setup: RunConfig) -> bool:
     """Return whether a file that was not imported this time is missing from the folders of the user's code."""
     folders = {Path(file).resolve().parent for file in named_files(parts_of(setup))}
     return bool(folders) and not any((folder / name).is_file() for folder in folders)
 
 
-def said_of_code(directory: Path, setup: Setup) -> str:
+def said_of_code(directory: Path, setup: RunConfig) -> str:
     """Return a note if a run was made with other code of the user, else an empty text."""
     try:
         then = json.loads((directory / "versions.json").read_text())
@@ -170,7 +179,7 @@ def fingerprint(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:12]
 
 
-def parts_of(setup: Setup) -> dict[str, Any]:
+def parts_of(setup: RunConfig) -> dict[str, Any]:
     """Return the environment and parts of a run's configuration, without descriptions such as a name."""
     return {name: value for name, value in setup.config().items() if name in ("environment", "agent", *PORTS)}
 
@@ -207,7 +216,7 @@ def file_of(module: Any) -> Path | None:
     return None if installed else path
 
 
-def python_objects(setup: Setup) -> Iterator[Any]:
+def python_objects(setup: RunConfig) -> Iterator[Any]:
     """Return the classes and functions that were given as Python objects: of the environment and of parts."""
     if isinstance(setup.environment, Environment):
         yield from types_in(setup.environment)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from forage.config.setup import Setup
+from forage.config.run_config import RunConfig
 from forage.core.ports import Environment, range_of_returns
 from forage.environments.adapters.gymnasium.make import OURS
 from forage.tasks.same import Same
@@ -27,7 +27,7 @@ HARMLESS = ("frame-stack", "time-limit", "sticky-actions", "delay")
 """Wrappers around Gymnasium's environments that keep the rewards unchanged."""
 
 
-def return_range(setup: Setup, limit: int) -> tuple[float, float] | None:
+def return_range(setup: RunConfig, limit: int) -> tuple[float, float] | None:
     """Return the range of an episode's return in evaluation, with episodes cut after `limit` steps."""
     if setup.spec.reward_names or not isinstance(setup.tasks, Same):
         return None

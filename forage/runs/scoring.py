@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from forage.config.setup import Setup
+from forage.config.run_config import RunConfig
 from forage.core import checkpoint, prng
 from forage.core.sweep import members_of
 from forage.core.types import ForageError
@@ -35,7 +35,7 @@ def check_episodes(episodes: int) -> None:
         raise ForageError(f"A score takes at most {MOST_EPISODES:,} evaluation episodes, not {episodes:,}.")
 
 
-def step_limit(setup: Setup) -> int:
+def step_limit(setup: RunConfig) -> int:
     """Return the step after which an evaluation episode is cut: Atari's if the environment has no limit."""
     return 27_000 if setup.spec.horizon is None else int(setup.spec.horizon)
 
@@ -45,7 +45,7 @@ LONG = 5.0
 
 
 @contextlib.contextmanager
-def said_if_long(note: Callable[[str], None], setup: Setup, episodes: int, scored: bool = True) -> Iterator[None]:
+def said_if_long(note: Callable[[str], None], setup: RunConfig, episodes: int, scored: bool = True) -> Iterator[None]:
     """Note the episodes of an evaluation once it takes longer than `LONG`. `scored`: the run's score is computed from
     it.
     """
@@ -58,7 +58,7 @@ def said_if_long(note: Callable[[str], None], setup: Setup, episodes: int, score
         timer.cancel()
 
 
-def what_is_played(setup: Setup, episodes: int, scored: bool = True) -> str:
+def what_is_played(setup: RunConfig, episodes: int, scored: bool = True) -> str:
     """Describe the number and maximal length of an evaluation's episodes, and an option to shorten them."""
     twice = scored and setup.evaluation_actions == AUTO and setup.agent.stochastic
     before = ", and as many before with each kind of action, to choose how to play" if twice else ""
@@ -112,7 +112,7 @@ def has_later_agents(run: Run) -> bool:
 
 
 def score_agents(
-    runner: Runner, setup: Setup, episodes: int, seed: int = prng.EVALUATION, choice: dict[str, Any] | None = None
+    runner: Runner, setup: RunConfig, episodes: int, seed: int = prng.EVALUATION, choice: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Play the episodes of a score and return the data of evaluation.json. `choice`: an earlier one; see `acting`."""
     actions, choice = acting(runner, setup, episodes, choice)
@@ -121,7 +121,7 @@ def score_agents(
 
 
 def acting(
-    runner: Runner, setup: Setup, episodes: int, choice: dict[str, Any] | None = None
+    runner: Runner, setup: RunConfig, episodes: int, choice: dict[str, Any] | None = None
 ) -> tuple[str, dict[str, Any] | None]:
     """Return whether a score uses `greedy` or `sampled` actions, and the choice behind it.
 
@@ -137,7 +137,7 @@ def acting(
     return choice["actions"], choice
 
 
-def choose(runner: Runner, setup: Setup, episodes: int) -> dict[str, Any]:
+def choose(runner: Runner, setup: RunConfig, episodes: int) -> dict[str, Any]:
     """Play episodes greedily and with sampled actions. Return the better of the two, and both means.
 
     The choice is one for all seeds and settings; a tie is greedy. Both play the same starts, in episodes that no score
@@ -158,7 +158,7 @@ def choose(runner: Runner, setup: Setup, episodes: int) -> dict[str, Any]:
     }
 
 
-def means_of(setup: Setup, evaluation: dict[str, Any]) -> dict[str, Score]:
+def means_of(setup: RunConfig, evaluation: dict[str, Any]) -> dict[str, Score]:
     """Return each setting's mean return over seeds, with its interval; with one seed, the interval over episodes."""
     within = range_in(evaluation)
     found = by_setting(setup.members, evaluation["return"], mean, within)
@@ -213,7 +213,7 @@ def normalised_words(score: Score, ends: dict[str, float] | None) -> list[str]:
 
 
 def evaluate_agents(
-    runner: Runner, setup: Setup, episodes: int, seed: int = prng.EVALUATION, actions: str = "greedy"
+    runner: Runner, setup: RunConfig, episodes: int, seed: int = prng.EVALUATION, actions: str = "greedy"
 ) -> dict[str, Any]:
     """Play evaluation episodes, greedily or with sampled actions. Return their returns, lengths and other measures.
 

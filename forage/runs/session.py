@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from forage.config.setup import Setup
+from forage.config.run_config import RunConfig
 from forage.core import compiling, prng, streams
 from forage.core.errors import Interrupted, InterruptedCompiling
 from forage.core.records import printable
@@ -47,18 +47,18 @@ class Session:
     def __init__(
         self,
         directory: Path,
-        setup: Setup,
+        setup: RunConfig,
         runner: Runner,
-        settings: dict[str, Any],
         display: progress.Progress,
         trackers: Sequence[Any] = (),
         callbacks: Sequence[Callback] = (),
     ):
-        self.directory, self.setup, self.runner, self.settings = directory, setup, runner, settings
+        self.directory, self.setup, self.runner = directory, setup, runner
         self.display, self.trackers, self.callbacks = display, trackers, callbacks
+        self.episodes = setup.evaluation_episodes or runner.usual_episodes  # of each seed, for a score
         self.iterations = -(-setup.steps // runner.steps_per_iteration)
         self.every = max(1, self.iterations // POINTS)  # iterations between points of the curve
-        every = settings.get("evaluation_every")
+        every = setup.evaluation_every
         self.evaluate_every = every and -(-every // runner.steps_per_iteration)  # iterations between evaluations
         self.rows, self.evaluations = Rows(directory / "metrics.jsonl"), Rows(directory / "evaluations.jsonl")
         self.texts = Rows(directory / FILE)  # texts of the policy in evaluations, in a run on text
@@ -79,13 +79,13 @@ class Session:
         self.watch = Watch()  # of the time outside training
         self.before: dict[str, float] = {}  # seconds of the runner at the end of compiling
         self.missed: set[str] = set()  # names of the environment's info that do not occur
-        self.interval = Interval(settings["checkpoint_seconds"], self.sat_down)  # between checkpoints
+        self.interval = Interval(setup.checkpoint_seconds, self.sat_down)  # between checkpoints
         self.evaluating = float("inf")  # seconds of the newest evaluation; unknown before the first
         self.calling = 0.0  # longest time of the callbacks in seconds
         self.checkpoints = Checkpoints(directory, runner, display)
         self.finite = Finite(setup, runner, self.checkpoints, display)
         self.bounds = Bounds(setup, runner, display)
-        self.keeping = Keeping(directory, setup, runner, settings, display)
+        self.keeping = Keeping(directory, setup, runner, display)
 
     @property
     def seconds(self) -> float:
@@ -105,7 +105,7 @@ class Session:
         if found is None or found.get("steps") != self.runner.steps:
             return None
         alike = self.setup.evaluation_actions in ("auto", found["actions"])
-        return found if alike and found["episodes"] >= self.settings["evaluation_episodes"] else None
+        return found if alike and found["episodes"] >= self.episodes else None
 
     def run(self) -> Run:
         """Train to the end, from the start unless a checkpoint was restored."""
@@ -125,7 +125,7 @@ class Session:
                 what = "it is only evaluated" if kept is None else "nothing is left to do"
                 self.display.note(f"This run had finished all of its {steps:,} steps; {what}.")
             if kept is None:
-                self.runner.prepare(self.settings["evaluation_episodes"], step_limit(self.setup))
+                self.runner.prepare(self.episodes, step_limit(self.setup))
             if not self.runner.exact:
                 self.display.note(
                     f"Note: {self.setup.name}'s state cannot be checkpointed; on resume, unfinished episodes restart."
@@ -173,7 +173,7 @@ class Session:
 
     def score_agents(self) -> dict[str, Any]:
         """Play the episodes of the score, and measure the seconds that they take."""
-        began, episodes = time.monotonic(), self.settings["evaluation_episodes"]
+        began, episodes = time.monotonic(), self.episodes
         with said_if_long(self.display.note, self.setup, episodes):
             found = score_agents(self.runner, self.setup, episodes)
         self.scoring_took = time.monotonic() - began
@@ -276,7 +276,7 @@ class Session:
         began = time.monotonic()
         self.watch.start()
         actions = "sampled" if self.setup.evaluation_actions == "sampled" else "greedy"
-        episodes, seed = self.settings["evaluation_episodes"], prng.EVALUATION_AT_POINTS + number
+        episodes, seed = self.episodes, prng.EVALUATION_AT_POINTS + number
         with said_if_long(self.display.note, self.setup, episodes, scored=False):
             found = evaluate_agents(self.runner, self.setup, episodes, seed, actions)
         self.newest = found
@@ -286,7 +286,7 @@ class Session:
         shown = progress.shown_return(found["return"], self.setup.settings, range_in(found))
         cut = f" ({cut_sentence(found)})" if found["cut"] else ""
         self.display.note(f"  {self.runner.steps:>12,} steps   evaluated: {shown}{cut}")
-        if self.settings.get("parent", {}).get("offline"):
+        if (self.setup.parent or {}).get("offline"):
             self.compare_with_handover()
         self.watch.lap("evaluate")
         self.evaluating = time.monotonic() - began

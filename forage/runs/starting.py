@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -12,12 +13,12 @@ import jax.numpy as jnp
 
 from forage.behaviours.policy import AgentPolicy
 from forage.config import registry, trusting
-from forage.config.files import arguments_of, upon
+from forage.config.files import arguments_of
 from forage.config.options import OPTIONS
-from forage.config.setup import Setup, shortened
+from forage.config.registry import PartChoice
+from forage.config.run_config import RunConfig, shortened
 from forage.core import checkpoint, spaces
 from forage.core.checkpoint import Leaf
-from forage.core.ports import Memory
 from forage.core.sweep import best, member_words, members_of
 from forage.core.types import ForageError
 from forage.loop.runner import Runner
@@ -29,32 +30,31 @@ NETWORKS += ("torso", "normalise_observation", "squash_deviation")
 """Fields of an agent that decide the shape and the meaning of its networks."""
 
 
-def as_parent_unless_said(parent: Run, given: dict[str, Any], with_memory: bool = False) -> dict[str, Any]:
-    """Return the arguments of a run that starts from another's weights: those not given are the parent's.
+def from_parent(parent: Run, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that a run takes over from the one whose weights it starts with: those not `given`.
 
-    A memory taken over keeps its size, as its places are counted from the start. An agent of another kind has its own
-    usual memory and behaviour, and only the parent's options that decide the networks.
+    An agent of another kind has its own usual memory and behaviour, and only the parent's options that decide the
+    networks. An agent that has learned takes no random steps at the start.
     """
     decisive = {option.name for option in OPTIONS if option.decides}
     said = {name for name, value in given.items() if value is not None}
-    if isinstance(given.get("agent"), str):  # its options are still the parent's
+    agent = given.get("agent")
+    if isinstance(agent, str | PartChoice):  # its options are still the parent's
         said -= {"agent"}
     kept = {name: value for name, value in parent.config.items() if name in decisive - said}
-    if isinstance(other := given.get("agent"), str) and other != parent.config["agent"]["part"]:
+    other = agent.name if isinstance(agent, PartChoice) else agent
+    own: dict[str, Any] = {}
+    if isinstance(other, str) and other != parent.config["agent"]["part"]:
         for name in ("agent", "memory", "behaviour"):
             kept.pop(name, None)
-        given = given | {"agent_options": networks(parent, other) | dict(given.get("agent_options") or {})}
-    if given.get("data") is not None:
+        own = {"agent_options": networks(parent, other)}
+    if "data" in said:
         kept.pop("memory", None)
     where = str(parent.directory)
     trusting.check(where, kept)
-    found = upon(where, arguments_of(where, kept), given)
-    if "behaviour" in kept and isinstance(own := found.get("behaviour"), AgentPolicy):
-        found["behaviour"] = from_first_on(own)
-    if with_memory and isinstance(memory := found.get("memory"), Memory):
-        agent, agents = parent.part("agent"), parent.config["spec"]["num_agents"]
-        rows = 1 if agent.joint else agents
-        found["memory"] = shortened(memory, agent, agent.num_envs * rows, parent.config["steps"] * rows)
+    found = arguments_of(where, kept) | own
+    if (behaviour := found.get("behaviour")) and issubclass(behaviour.cls, AgentPolicy):
+        found["behaviour"] = behaviour.with_options({"random_steps": 0})
     return found
 
 
@@ -65,16 +65,21 @@ def networks(parent: Run, agent: str) -> dict[str, Any]:
     return {name: getattr(of_parent, name) for name in NETWORKS if name in theirs and hasattr(of_parent, name)}
 
 
-def without_random_start(setup: Setup) -> Setup:
-    """Return a setup without random steps at the start, as its agent has learned already."""
-    if not isinstance(setup.behaviour, AgentPolicy):
-        return setup
-    return dataclasses.replace(setup, behaviour=from_first_on(setup.behaviour))
+def continue_parent(config: RunConfig, parent: Run, with_memory: bool, own_behaviour: bool) -> RunConfig:
+    """Return the configuration of a run whose agent has learned already in its parent.
 
-
-def from_first_on(behaviour: AgentPolicy) -> AgentPolicy:
-    """Return the same behaviour without random steps at the start."""
-    return dataclasses.replace(behaviour, random_steps=0)
+    It takes no random steps at the start, unless somebody named its behaviour. A memory that is taken over keeps its
+    size, as its places are counted from the start.
+    """
+    changed: dict[str, Any] = {}
+    if isinstance(config.behaviour, AgentPolicy) and not own_behaviour:
+        changed["behaviour"] = dataclasses.replace(config.behaviour, random_steps=0)
+    if with_memory:
+        agent = parent.part("agent")
+        rows = 1 if agent.joint else parent.config["spec"]["num_agents"]
+        steps = parent.config["steps"] * rows
+        changed["memory"] = shortened(config.memory, agent, agent.num_envs * rows, steps)
+    return dataclasses.replace(config, **changed)
 
 
 @dataclasses.dataclass
@@ -129,7 +134,7 @@ def members(run: Run) -> list[dict[str, Any]]:
     return members_of(run.config["sweep"], run.config["seeds"])
 
 
-def make_inheritance(parent: Run, setup: Setup, runner: Runner, with_memory: bool) -> Inheritance:
+def make_inheritance(parent: Run, setup: RunConfig, runner: Runner, with_memory: bool) -> Inheritance:
     """Return the inheritance of a run. Raise `ForageError` if it does not fit, naming the first leaf.
 
     Each seed continues the same seed of the parent, with its best setting in a sweep; if the parent lacks one of the
@@ -171,7 +176,7 @@ def field(name: str) -> str:
     return re.split(r"[.\[]", name.lstrip("."))[0]
 
 
-def check_scales(parent: Run, setup: Setup) -> None:
+def check_scales(parent: Run, setup: RunConfig) -> None:
     """Raise `ForageError` if a run would scale whole numbers differently from its parent."""
     there, here = parent.config["spec"], setup.config()["spec"]
     if there["observation_space"] == here["observation_space"] and there.get("scales") != here.get("scales"):
@@ -181,7 +186,7 @@ def check_scales(parent: Run, setup: Setup) -> None:
         )
 
 
-def check_spaces(parent: Run, setup: Setup) -> None:
+def check_spaces(parent: Run, setup: RunConfig) -> None:
     """Raise `ForageError` if a run has other observations or actions than its parent."""
     there, here = parent.config["spec"], setup.config()["spec"]
     for space, verb in (("observation_space", "shows"), ("action_space", "takes")):
@@ -193,7 +198,7 @@ def check_spaces(parent: Run, setup: Setup) -> None:
             )
 
 
-def take_over_memory(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, Leaf], int]:
+def take_over_memory(parent: Run, setup: RunConfig, rows: list[int]) -> tuple[dict[str, Leaf], int]:
     """Return the memory of these members in a run's newest checkpoint, by leaf, and its steps. Check that it fits."""
     if setup.memory.on_policy or setup.memory.offline:
         raise ForageError("with_memory takes a replay memory over, and this run keeps none; leave it out.")
@@ -209,7 +214,7 @@ def take_over_memory(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[s
     return stored_memory(parent, setup, rows)
 
 
-def stored_memory(parent: Run, setup: Setup, rows: list[int]) -> tuple[dict[str, Leaf], int]:
+def stored_memory(parent: Run, setup: RunConfig, rows: list[int]) -> tuple[dict[str, Leaf], int]:
     """Return the memory of these members in the newest checkpoint, by leaf, and the steps it holds."""
     path = parent.checkpoints[-1]
     saved, steps = checkpoint.leaves(path), checkpoint.read_header(path)["steps"]

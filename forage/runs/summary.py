@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from forage.config.registry import short_name
-from forage.config.setup import Setup
+from forage.config.run_config import RunConfig
 from forage.core.ports import Environment
 from forage.core.records import printable
 from forage.evaluation.maps import heat_map
@@ -22,7 +21,7 @@ from forage.runs.scoring import normalised_words, score_lines
 
 def conclude(
     directory: Path,
-    setup: Setup,
+    setup: RunConfig,
     runner: Runner,
     evaluation: dict[str, Any],
     took: tuple[float, float],
@@ -46,7 +45,7 @@ def conclude(
     lines, ends = [], Run(directory).config.get("ends")
     for label, found in scores.items():
         what = f" with {label}" if label else ""
-        lines.append(f"{short_name(setup.agent)} on {setup.name}{what}: return {found}")
+        lines.append(f"{setup.names['agent']} on {setup.name}{what}: return {found}")
         lines += [f"  {line}" for line in normalised_words(found, ends)]
     seconds, evaluating = took
     unit = "updates" if setup.offline else "steps"
@@ -64,7 +63,7 @@ def conclude(
     ]
     result = {
         "directory": str(directory),
-        "agent": short_name(setup.agent),
+        "agent": setup.names["agent"],
         "environment": setup.name,
         "steps": runner.steps,
         "seconds": round(seconds, 3),
@@ -76,7 +75,7 @@ def conclude(
     return result, lines
 
 
-def write_visits(directory: Path, setup: Setup, runner: Runner) -> Path | None:
+def write_visits(directory: Path, setup: RunConfig, runner: Runner) -> Path | None:
     """Write the steps into each cell of the map and the episodes started there, and draw both in one picture.
 
     They are `visits.npy` and `begun.npy`, `[member, ...]`; return `None` if the run does not count them.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import dataclasses
 import datetime
+import inspect
 import itertools
 import os
 import stat
@@ -14,19 +16,21 @@ from typing import Any, Literal
 
 import jax
 
+from forage.config import former
+from forage.config.files import merge_over
 from forage.config.kinds import check_call
-from forage.config.options import PORTS, whole
-from forage.config.registry import short_name
-from forage.config.setup import Setup, from_config, make_setup, prepare_devices
+from forage.config.options import ARGUMENTS, PORTS, whole
+from forage.config.resolve import STORED, from_config, resolve
+from forage.config.run_config import RunConfig
 from forage.config.trusting import keep_own, stored
 from forage.core import prng
 from forage.core.loading import check_not_importing
-from forage.core.mesh import Shape
+from forage.core.mesh import Shape, prepare_devices
 from forage.core.ports import Agent, Behaviour, Memory, Rewards, Starts, Tasks
 from forage.core.types import ForageError
 from forage.evaluation.statistics import Score
-from forage.loop.cluster.workers import Workers
 from forage.loop.policy import AUTO
+from forage.loop.runner import Runner
 from forage.memory.around import innermost
 from forage.memory.dataset import DataSet
 from forage.runs import display as progress
@@ -37,11 +41,11 @@ from forage.runs.extending import extend_setup
 from forage.runs.joining import lead, runner_on
 from forage.runs.keeping import check_keeping, take_kept
 from forage.runs.locking import lock_directory, removed_if_failed
-from forage.runs.provenance import changed_code, differences, own_code, said_of_code, versions
+from forage.runs.provenance import changed_code, differences, said_of_code, version_record
 from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, range_in, read_json, write_json
 from forage.runs.scoring import MOST_EPISODE_SEED, check_episodes, load_agents, said_if_long, score_agents
 from forage.runs.session import Session
-from forage.runs.starting import as_parent_unless_said, make_inheritance, without_random_start
+from forage.runs.starting import Inheritance, continue_parent, from_parent, make_inheritance
 from forage.runs.trackers import Names, open_trackers, tracker_names
 
 CHECKED_APART = ("environment", "steps", "seeds", "evaluation_every", "callbacks", "options")
@@ -83,7 +87,6 @@ def train(
     checkpoint_seconds: float = 30.0,
     display: Literal["auto", "live", "plain", "json", "notes", "notebook", "quiet"] | progress.Progress = "auto",
     track: Names = (),
-    extras: Names = (),
     callbacks: Sequence[Callback] = (),
     stop_at: float | None = None,
     keep: str | None = None,
@@ -122,10 +125,10 @@ def train(
 
     `display`: `auto`, `live`, `notebook`, `plain`, `json`, `notes`, `quiet` or a `Progress`.
 
-    `track`: trackers that also receive the numbers, such as `"wandb"` or `["csv", MyTracker]` (`extras` is its old
-    name). `callbacks` are called at each report, about every second, with a `forage.runs.callbacks.View` of the run;
-    they may stop it. `stop_at`: train until an evaluation reaches this score. `keep="best"` and `keep_every=N` keep the
-    agents of the best evaluation and of every N steps, for `forage.load(run, checkpoint="best")`.
+    `track`: trackers that also receive the numbers, such as `"wandb"` or `["csv", MyTracker]`. `callbacks` are called
+    at each report, about every second, with a `forage.runs.callbacks.View` of the run; they may stop it. `stop_at`:
+    train until an evaluation reaches this score. `keep="best"` and `keep_every=N` keep the agents of the best
+    evaluation and of every N steps, for `forage.load(run, checkpoint="best")`.
 
     `start_from`: a run whose weights this one starts with, seed by seed if it has the seeds, else every seed with those
     of its best; `with_memory`: take over its memory too, and count steps on from there. Agent, environment, parts,
@@ -137,104 +140,109 @@ def train(
         >>> import forage
         >>> run = forage.train("ppo", "CartPole-v1", steps=500_000, seeds=5, learning_rate=1e-3)  # doctest: +SKIP
     """
+    arguments = locals()
     check_not_importing()
-    check_call(train, {name: value for name, value in locals().items() if name not in CHECKED_APART})
-    shown = progress.steady(progress.make(display))
-    if evaluation_episodes is not None:
-        check_episodes(evaluation_episodes)
-    if evaluation_every is not None:
-        evaluation_every = whole("evaluation_every", evaluation_every)
-    if evaluation_every is not None and evaluation_every < 1:
-        raise ForageError(f"Steps from one evaluation to the next are 1 or more, not {evaluation_every:,}.")
-    if devices is not None and devices < 1:
-        raise ForageError(f"A run is on 1 device or more, not {devices}.")
-    around = Workers.of(workers, worker_threads, first_come, ahead, step_timeout)._replace(note=shown.note)
-    leading = lead(hosts, coordinator, shown.note)
-    if not checkpoint_seconds >= 0:
-        raise ForageError(f"Seconds between checkpoints are 0 or more, not {checkpoint_seconds:g}.")
-    trackers = tracker_names([*tracker_names(track), *tracker_names(extras)])
-    called = check_callbacks(callbacks)
-    given = options | {
-        "agent": agent,
-        "environment": environment,
-        "steps": steps,
-        "seeds": seeds,
-        "behaviour": behaviour,
-        "rewards": rewards,
-        "memory": memory,
-        "tasks": tasks,
-        "starts": starts,
-        "agent_options": agent_options,
-        "environment_options": environment_options,
-        "wrap": wrap,
-        "sweep": sweep,
-        "data": data,
-        "opponent": opponent,
-        "visits": visits,
-        "evaluation_actions": evaluation_actions,
-    }
-    usual = {"wrap": (), "visits": False, "evaluation_actions": "auto"}
-    said: dict[str, Any] = {}
-    parent = None if start_from is None else start_from if isinstance(start_from, Run) else Run(start_from)
-    if parent is not None:
-        said = {name: value for name, value in given.items() if name not in usual or value != usual[name]}
-        given = as_parent_unless_said(parent, said, with_memory)
-    elif with_memory:
+    check_call(train, {name: value for name, value in arguments.items() if name not in CHECKED_APART})
+    said = {name: value for name, value in arguments.items() if value is not DEFAULTS.get(name, MISSING)}
+    said |= former.with_today(said.pop("options"), ARGUMENTS)
+    if start_from is None:
+        return start_run(said)
+    said["start_from"] = parent = start_from if isinstance(start_from, Run) else Run(start_from)
+    return start_run(merge_over(str(parent.directory), from_parent(parent, said), said))
+
+
+MISSING = object()
+DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(train).parameters.items()}
+"""The default values of the arguments of `train`."""
+SETTINGS = tuple(name for name in STORED if name in DEFAULTS)
+"""The arguments of `train` that do not affect learning, and that are stored with a run."""
+
+
+def start_run(said: Mapping[str, Any]) -> Run:
+    """Train a new run. `said`: arguments of `train`, those of a file and of a parent run among them."""
+    given = dict(said)
+    shown = progress.steady(progress.make(given.pop("display", "auto")))
+    called = check_callbacks(given.pop("callbacks", ()))
+    settings = check_settings({name: given.pop(name) for name in SETTINGS if name in given})
+    directory, parent, with_memory = (given.pop(name, None) for name in ("directory", "start_from", "with_memory"))
+    if with_memory and parent is None:
         raise ForageError("with_memory takes over what another run has collected; name that run in start_from.")
-    setup = make_setup(**given)
-    if parent is not None and said.get("behaviour") is None:
-        setup = without_random_start(setup)
+    leading = lead(given.pop("hosts", 1), given.pop("coordinator", ""), shown.note)
+
+    # Configuration and runner
+    setup = dataclasses.replace(resolve(**given), **settings)
+    if parent is not None:
+        setup = continue_parent(setup, parent, with_memory, own_behaviour=given.get("behaviour") is not None)
     if directory is not None:
         Run.check_free(Path(directory))
-    if devices and not setup.native:
+    if setup.devices and not setup.native:
         raise ForageError(f"{setup.name} runs on the host, where one device learns; leave out devices.")
-    runner = runner_on(leading, setup, devices, around)
+    runner = runner_on(leading, setup, setup.devices, setup.host_workers._replace(note=shown.note))
+    check_resources(setup, runner)
+    inheritance = None if parent is None else make_inheritance(parent, setup, runner, with_memory)
+    setup = complete_settings(setup, runner, inheritance)
+
+    # Files and training
+    path = Path(directory) if directory is not None else new_directory(setup)
+    session: Session | None = None
+    with lock_directory(path), removed_if_failed(path, lambda: session is None or session.learned_nothing):
+        if directory is not None:  # once more: another process may have trained there meanwhile
+            Run.check_free(path)
+        config = setup.full_config()
+        keep_own(config, None if parent is None else parent.config)
+        write_json(path / "versions.json", version_record(setup))  # first, as it marks the directory as ours
+        tracking = open_trackers(setup.track, path, config, note=shown.note)
+        write_json(path / "config.json", config)  # last, as it makes the directory a run
+        session = Session(path, setup, runner, shown, tracking, called)
+        if inheritance is not None:
+            session.inherit(inheritance)
+        return session.run()
+
+
+def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run with whole numbers and names of trackers. Raise `ForageError` for invalid ones."""
+    if (episodes := settings.get("evaluation_episodes")) is not None:
+        check_episodes(episodes)
+    if (every := settings.get("evaluation_every")) is not None:
+        settings["evaluation_every"] = every = whole("evaluation_every", every)
+        if every < 1:
+            raise ForageError(f"Steps from one evaluation to the next are 1 or more, not {every:,}.")
+    if (devices := settings.get("devices")) is not None and devices < 1:
+        raise ForageError(f"A run is on 1 device or more, not {devices}.")
+    if not (seconds := settings.get("checkpoint_seconds", 0.0)) >= 0:
+        raise ForageError(f"Seconds between checkpoints are 0 or more, not {seconds:g}.")
+    return settings | {"track": tracker_names(settings["track"])} if settings.get("track") else settings
+
+
+def check_resources(setup: RunConfig, runner: Runner) -> None:
+    """Raise `ForageError` if there are fewer devices than a run asks for, or too little memory."""
+    devices = setup.devices
     if devices and devices > (here := len(jax.devices())):
         raise ForageError(
             f"A run on {devices} devices needs as many, and JAX has {here} here; ask for {here} or fewer, or, on the "
             f"CPU, before JAX is in use."
         )
     check_memory(runner)
-    inheritance = None if parent is None else make_inheritance(parent, setup, runner, with_memory)
-    handed_over = inheritance is not None and inheritance.offline
+
+
+def complete_settings(setup: RunConfig, runner: Runner, inheritance: Inheritance | None) -> RunConfig:
+    """Return a configuration with the settings that depend on its runner and on the run that it starts from."""
+    every, memory = setup.evaluation_every, innermost(setup.memory)
     # Offline, no training episodes make a curve; after a hand-over, a fall has to be noticed.
-    if (setup.offline or handed_over) and evaluation_every is None:
-        evaluation_every = -(-setup.steps // 10)
-    if runner.in_words and evaluation_every is None:  # so that people can read how answers change
-        evaluation_every = -(-setup.steps // 4)
-    settings = check_keeping(stop_at, keep, keep_every, evaluation_every) | {
-        "evaluation_episodes": evaluation_episodes or runner.usual_episodes,
-        "evaluation_every": evaluation_every,
-        "checkpoint_seconds": checkpoint_seconds,
-        "track": trackers,
-        "devices": len(runner.devices),
-        "devices_per_seed": runner.shape.env,
-    }
-    if around.count:
-        settings |= {"workers": workers, "worker_threads": worker_threads, "first_come": first_come, "ahead": ahead}
-        settings |= {} if step_timeout is None else {"step_timeout": step_timeout}
-    if inheritance is not None:
-        settings["parent"] = inheritance.record()
-    memory = innermost(setup.memory)
-    if isinstance(memory, DataSet) and (ends := memory.ends(setup.environment_config)):
-        settings["ends"] = ends
-    path = Path(directory) if directory is not None else new_directory(setup)
-    session: Session | None = None
-    with lock_directory(path), removed_if_failed(path, lambda: session is None or session.learned_nothing):
-        if directory is not None:  # once more: another process may have trained there meanwhile
-            Run.check_free(path)
-        config = setup.config() | settings
-        keep_own(config, None if parent is None else parent.config)
-        made: dict[str, Any] = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count()}
-        if own := own_code(setup):
-            made["own"] = own
-        write_json(path / "versions.json", versions() | made)  # first, as it marks the directory as ours
-        tracking = open_trackers(trackers, path, config, note=shown.note)
-        write_json(path / "config.json", config)  # last, as it makes the directory a run
-        session = Session(path, setup, runner, settings, shown, tracking, called)
-        if inheritance is not None:
-            session.inherit(inheritance)
-        return session.run()
+    if every is None and (setup.offline or (inheritance is not None and inheritance.offline)):
+        every = -(-setup.steps // 10)
+    if every is None and runner.in_words:  # so that people can read how answers change
+        every = -(-setup.steps // 4)
+    check_keeping(setup.stop_at, setup.keep, setup.keep_every, every)
+    return dataclasses.replace(
+        setup,
+        evaluation_every=every,
+        evaluation_episodes=setup.evaluation_episodes or runner.usual_episodes,
+        devices=len(runner.devices),
+        devices_per_seed=runner.shape.env,
+        parent=None if inheritance is None else inheritance.record(),
+        ends=(memory.ends(setup.environment_config) or None) if isinstance(memory, DataSet) else None,
+    )
 
 
 def resume(
@@ -289,9 +297,7 @@ def resume(
     if own := changed_code(read_json(run.directory / "versions.json"), setup):
         differs(own)
         other = f"{other} and {own}" if other else own
-    usual = {"workers": 0, "worker_threads": 1, "first_come": False, "ahead": None, "step_timeout": None}
-    spread = Workers.of(*(run.config.get(name, value) for name, value in usual.items()))._replace(note=shown.note)
-    runner = runner_on(leading, setup, shape, spread)
+    runner = runner_on(leading, setup, shape, setup.host_workers._replace(note=shown.note))
     moved = ""
     if then and then != (here := len(runner.devices)):
         moved = f"begun on {then} device{'s' * (then > 1)}, and goes on with {here} here: sums may round otherwise"
@@ -299,9 +305,9 @@ def resume(
         other = f"{other} and {devices}" if other else devices
     check_memory(runner)
     with lock_directory(run.directory):
-        session = Session(run.directory, setup, runner, run.config, shown, callbacks=called)
+        session = Session(run.directory, setup, runner, shown, callbacks=called)
         session.restore(run)
-        if (parent := run.config.get("parent")) and session.checkpoints.steps is None:  # stopped before it began
+        if (parent := setup.parent) and session.checkpoints.steps is None:  # stopped before it began
             inheritance = make_inheritance(Run(parent["run"]), setup, runner, parent["with_memory"])
             if inheritance.record() != parent:
                 raise ForageError(f"{parent['run']} has changed since {directory} began with it; train anew from it.")
@@ -311,9 +317,8 @@ def resume(
         if extension:
             session.said += extension.lines(setup, runner.steps)
             extension.record(setup, runner.steps)
-        tracked = run.config.get("track", run.config.get("extras", ()))  # the option's former name
         with stored(run.directory, run.config):
-            session.trackers = open_trackers(tracked, run.directory, run.config, again=True, note=shown.note)
+            session.trackers = open_trackers(setup.track, run.directory, run.config, again=True, note=shown.note)
         session.track_again(run)
         record_changes(run, setup.config(), session.checkpoints.steps or 0, other)
         return session.run()
@@ -400,11 +405,11 @@ def evaluate(
     return score
 
 
-def new_directory(setup: Setup, suffix: str = "") -> Path:
+def new_directory(setup: RunConfig, suffix: str = "") -> Path:
     """Make a new directory `runs/AGENT-ENVIRONMENT-TIME`, unique even for runs that start in the same second."""
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     safe = setup.name.replace(":", "-").replace("/", "-")[:100]  # file systems take 255 bytes
-    base = Path("runs") / f"{short_name(setup.agent)}-{safe}-{stamp}".replace(":", "-")
+    base = Path("runs") / f"{setup.names['agent']}-{safe}-{stamp}".replace(":", "-")
     for number in itertools.count():
         path = base.with_name(f"{base.name}{f'-{number}' if number else ''}{suffix}")
         try:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool
 from forage.agents.language.base import LanguageAgent
 from forage.config.environment import resolve_environment
 from forage.config.kinds import check_call
-from forage.config.models import read
+from forage.config.references import read_model
 from forage.config.saved import load
 from forage.config.setup import from_config
 from forage.core import prng
@@ -216,7 +216,7 @@ def of_run(run: Run, seed: int | None, checkpoint: str | int | None) -> Talk:
 
 def of_model(source: str) -> Talk:
     """Return a dialogue with a model that is of no run."""
-    network, tokenizer = read(source), named.tokenizer(source)
+    network, tokenizer = read_model(source), named.tokenizer(source)
     stop = tuple(dict.fromkeys((*tokenizer.ends, *ends(network))))
     if not stop:
         raise ForageError(f"The model {source} has no token that ends a text, so that no answer would end.")

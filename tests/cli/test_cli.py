@@ -235,7 +235,7 @@ def test_words_become_the_arguments_of_forage_train():
     found = {"seeds": (3,), "sweep": {"clip": (0.1, 0.2)}, "track": ("csv", "wandb"), "evaluation_every": 1000}
     found |= {"workers": "ray:2", "wrap": ["frame-stack:4"], "first_come": True}
     options_of_words = [one for one in options.OPTIONS if one.in_words and one.name not in options.PORTS]
-    words = {one.cli_name: True if one.flag else texts.get(one.name, "7") for one in options_of_words}
+    words = {one.word or one.name: True if one.flag else texts.get(one.name, "7") for one in options_of_words}
     words["wrap"] = ["frame-stack:4"]
     taken = arguments.take_options(words)
     assert not words and set(taken) == {one.name for one in options_of_words}

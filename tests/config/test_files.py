@@ -5,7 +5,7 @@ import json
 import pytest
 import small
 
-from forage.config.files import arguments_of, read_arguments, upon
+from forage.config.files import arguments_of, merge_over, read_arguments
 from forage.config.setup import make_setup
 from forage.core.types import ForageError
 from forage.runs import training
@@ -40,8 +40,8 @@ def test_what_a_run_writes_makes_the_same_run(tmp_path):
 def test_toml_and_yaml_say_the_same(tmp_path):
     (tmp_path / "run.toml").write_text(TOML)
     found = read_arguments(tmp_path / "run.toml")
-    assert found["agent_options"] == {"learning_rate": 1.0, "hidden_sizes": (8,)}
-    assert isinstance(found["agent_options"]["learning_rate"], float)
+    assert found["agent"].options == {"learning_rate": 1.0, "hidden_sizes": (8,)}
+    assert isinstance(found["agent"].options["learning_rate"], float) and not found["agent"].is_complete
     assert found["evaluation_episodes"] == 2 and found["environment_options"] == {"length": 0.7}
     yaml = pytest.importorskip("yaml")
     import tomllib
@@ -53,11 +53,7 @@ def test_toml_and_yaml_say_the_same(tmp_path):
 def test_options_go_over_a_file(tmp_path, capsys, monkeypatch):
     (tmp_path / "run.toml").write_text(TOML)
     asked = {}
-    monkeypatch.setattr(
-        training,
-        "train",
-        lambda agent, environment, **more: asked.update(more | {"agent": agent, "environment": environment}),
-    )
+    monkeypatch.setattr(training, "start_run", asked.update)
     words = ["train", "--config", tmp_path / "run.toml", "--quiet"]
     words += ["--learning-rate", "0.5", "--memory.capacity", "48", "--env.gravity", "3", "--seeds", "3,"]
     assert small.here(capsys, *words, *small.words(small.REPLAY)) == (0, "", "")
@@ -69,8 +65,10 @@ def test_options_go_over_a_file(tmp_path, capsys, monkeypatch):
     assert config["seeds"] == [3] and config["steps"] == 96
     # What a run writes names every field, and they give way to options too.
     whole = arguments_of("it", json.loads(json.dumps(config)))
-    changed = upon("it", whole, {"agent": "dqn", "agent_options": {"learning_rate": 0.25}, "environment": "Acrobot-v1"})
-    assert changed["agent"].learning_rate == 0.25 and changed["agent"].hidden_sizes == (8,)
+    given = {"agent": "dqn", "agent_options": {"learning_rate": 0.25}, "environment": "Acrobot-v1"}
+    changed = merge_over("it", whole, given)
+    assert changed["agent"].is_complete and changed["agent"].options["learning_rate"] == 0.25
+    assert changed["agent"].build_part().hidden_sizes == (8,)
     assert changed["environment"] == "Acrobot-v1" and "environment_options" not in changed and "wrap" not in changed
 
 

@@ -61,5 +61,5 @@ def test_experiments_are_the_same_by_both_names():
 def test_todays_names_are_names_of_parts():
     classes = [registry.part_class(port, name) for port in registry.PORTS for name in registry.parts(port)]
     options = {field.name for cls in classes for field in registry.fields(cls)}
-    assert {name for names in former.OPTIONS.values() for name in names} <= options
+    assert {name for names in former.OPTIONS.values() for name in names} <= options | {"track"}
     assert set(former.PARTS.values()) <= {name for port in registry.PORTS for name in registry.parts(port)}

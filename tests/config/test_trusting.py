@@ -14,7 +14,7 @@ from forage.config.setup import from_config, make_setup
 from forage.core import trust
 from forage.core.errors import ForageError
 from forage.runs.run import Run
-from forage.runs.starting import as_parent_unless_said
+from forage.runs.starting import from_parent
 from forage.runs.trackers import tracker_class
 
 CODE = """
@@ -232,12 +232,12 @@ def test_a_run_that_begins_with_anothers_weights_asks_for_its_code(config, evil)
         value = json.loads(json.dumps(value).replace("{evil}", str(evil)))
         (run / "config.json").write_text(json.dumps(changed(config, at, value)))
         with pytest.raises(ForageError, match="add --trust once"):
-            as_parent_unless_said(Run(run), {})
+            from_parent(Run(run), {})
     assert not (evil.parent / "RAN").exists()
     (run / "config.json").write_text(json.dumps(changed(config, ("environment", "id"), f"{evil}:Env")))
-    assert as_parent_unless_said(Run(run), {"environment": "evil:Env"})["environment"] == "evil:Env"  # said by a person
+    assert "environment" not in from_parent(Run(run), {"environment": "evil:Env"})  # said by a person
     with trust.granting():
-        assert as_parent_unless_said(Run(run), {})["environment"] == f"{evil}:Env"
+        assert from_parent(Run(run), {})["environment"] == f"{evil}:Env"
 
 
 def test_a_file_of_settings_that_a_person_names_is_theirs(config, evil):

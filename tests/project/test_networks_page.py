@@ -25,10 +25,10 @@ def test_command(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made = []
 
-    def keep(agent, environment, display=None, **given):
-        made.append(make_setup(agent, environment, **given))
+    def keep(said):
+        made.append(make_setup(**{name: value for name, value in said.items() if name != "display"}))
 
-    monkeypatch.setattr(training, "train", keep)
+    monkeypatch.setattr(training, "start_run", keep)
     monkeypatch.setattr(training, "use_compilation_cache", lambda: None)
     train.run(*options.split([word.strip('"') for word in command.split()], FLAGS, LISTS))
     learner = made[0].learner()

@@ -99,4 +99,4 @@ def test_what_checkers_see_is_what_there_is():
 
 def test_hints_know_what_train_takes():
     taken = inspect.signature(forage.train).parameters
-    assert sorted(ARGUMENTS) == sorted(taken.keys() - {"extras", "options"})
+    assert sorted(ARGUMENTS) == sorted(taken.keys() - {"options"})

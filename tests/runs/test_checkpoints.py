@@ -1,5 +1,6 @@
 """The times of a run's checkpoints, and its behaviour on a full disk and with a closed terminal."""
 
+import dataclasses
 import errno
 import os
 import pty
@@ -148,20 +149,19 @@ def test_nothing_goes_where_that_makes_no_room(kept, monkeypatch):
 
 
 def test_a_damaged_best_blocks_nothing(tmp_path):
-    setup = make_setup("ppo", "CartPole-v1", steps=64, seeds=1)
+    setup = dataclasses.replace(make_setup("ppo", "CartPole-v1", steps=64, seeds=1), keep="best", evaluation_every=16)
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "best.npz").write_bytes(b"PK\x03\x04 half a file")
     notes: list[str] = []
     runner = SimpleNamespace(steps_per_iteration=16, steps=32, agent_states=lambda: {"weight": np.ones(3)})
     shown = SimpleNamespace(note=notes.append)
-    settings = {"keep": "best", "evaluation_every": 16}
-    keeping = Keeping(tmp_path, setup, runner, settings, shown)  # type: ignore[arg-type]
+    keeping = Keeping(tmp_path, setup, runner, shown)  # type: ignore[arg-type]
     (said,) = notes
     assert "best.npz is not a whole Forage checkpoint" in said and "takes its place." in said
     assert keeping.keep_if_best({"return": [[5.0]]}) == ""
     header = checkpoint.read_header(tmp_path / "kept" / "best.npz")
     assert header["score"] == 5.0 and header["steps"] == 32
-    assert Keeping(tmp_path, setup, runner, settings, shown).best == 5.0  # type: ignore[arg-type]
+    assert Keeping(tmp_path, setup, runner, shown).best == 5.0  # type: ignore[arg-type]
     assert len(notes) == 1
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import small
 
-from forage.config import saved, teachers
+from forage.config import references, saved
 from forage.core.ports import RolloutReport, RolloutStates
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
@@ -95,7 +95,7 @@ def test_episodes_begin_in_snapshots_until_the_early_phase_is_over():
 @pytest.mark.thorough
 def test_a_solver_teaches_the_way_through_many_levels():
     environment = MultiRoom(rooms=2, largest=4)
-    starts = teachers.taught(Snapshot("solver", episodes=5, every=1), environment)
+    starts = references.taught(Snapshot("solver", episodes=5, every=1), environment)
     found: Any = starts.teacher
     assert isinstance(found, Snapshots) and len({bytes(np.asarray(grid)) for grid in found.env_state.grid}) > 5
     # What a way is worth rises towards the goal, and 1 step before it is what the step pays.
@@ -137,8 +137,8 @@ def test_a_run_is_a_teacher(tmp_path):
         (lambda: Snapshot(right, clusters=0), "clusters"),
         (lambda: Snapshot(right, share=2.0), "share is 2.0"),
         (lambda: Snapshot(3).check(CartPole(), Same()), "not int"),
-        (lambda: teachers.taught(Snapshot("solver"), MountainCar()), "none for MountainCar"),
-        (lambda: teachers.taught(Snapshot("/nowhere/at/all"), MountainCar()), "no trained agent"),
+        (lambda: references.taught(Snapshot("solver"), MountainCar()), "none for MountainCar"),
+        (lambda: references.taught(Snapshot("/nowhere/at/all"), MountainCar()), "no trained agent"),
         (lambda: Snapshot(right).check(DeepSeaTreasure(), Same()), "gives several"),
         (lambda: Snapshot(right).check(Together(CartPole(), 2), Same()), "work where there is one agent"),
     ],

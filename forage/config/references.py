@@ -1,9 +1,16 @@
-"""Teachers by name: the directory of a run, or a solver, in place of a policy."""
+"""References of parts by name: runs whose policies or models they use, files of demonstrations, a solver.
+
+A reference is taken once, when a run is configured: the part knows the hash of its content from then on. The content is
+loaded when the run is about to learn.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,13 +21,49 @@ from forage.config.saved import load_policy
 from forage.core import frozen, prng, spaces
 from forage.core.frozen import Frozen, Tree
 from forage.core.ports import Behaviour, Environment, Starts
+from forage.core.text.named import FORAGE
 from forage.core.types import ForageError, Spec
+from forage.data import demonstrations
+from forage.data.demonstrations import Demonstrations
 from forage.data.files import fingerprint
 from forage.environments.grid.core import GridWorld
 from forage.environments.grid.solve import solve
 from forage.environments.wrappers.base import Wrapper
+from forage.nn.language import base, pretrained
+from forage.nn.language.pretrained import Pretrained
+from forage.nn.transformer import Transformer
 from forage.starts.cell_archive import flattened
 from forage.starts.snapshot import Snapshot, Snapshots, play
+
+REFERENCES = (Frozen, Demonstrations, Pretrained, DAgger)
+"""The parts, and parts within parts, that may name other runs or files."""
+
+
+def has_references(parts: Any) -> bool:
+    """Return whether parts hold a reference."""
+
+    def refers(node: Any) -> bool:
+        return isinstance(node, REFERENCES)
+
+    return any(map(refers, jax.tree.leaves(parts, is_leaf=refers)))
+
+
+def take_references(parts: dict[str, Any]) -> dict[str, Any]:
+    """Return parts, by port, with the hash of each file and each run that they name, unless they have it already."""
+    parts = parts | {"memory": parts["memory"].with_hashes()}
+    if not has_references(parts):
+        return parts
+    found = take_models(take_policies(demonstrations.with_hashes(parts)))
+    return found | {"behaviour": with_expert_hash(found["behaviour"])}
+
+
+def load_references(parts: Sequence[Any], spec: Spec, learns: bool = True) -> Sequence[Any]:
+    """Return parts with the content of their references, for a run that `learns`; to act alone a run needs none."""
+    if not has_references(parts):
+        return parts
+    parts = [with_expert(part, spec, learns) if isinstance(part, Behaviour) else part for part in parts]
+    return load_models(load_policies(demonstrations.opened(parts, spec), spec)) if learns else parts
+
 
 SOLVER = "solver"
 
@@ -36,7 +79,7 @@ def taught(starts: Starts, environment: Environment) -> Starts:
     return dataclasses.replace(starts, teacher=solved(environment, starts))
 
 
-def with_hashes(behaviour: Behaviour) -> Behaviour:
+def with_expert_hash(behaviour: Behaviour) -> Behaviour:
     """Return the behaviour with the hash of its expert's agents, if that is a run and has none yet."""
     if not isinstance(behaviour, DAgger) or not isinstance(behaviour.expert, str) or behaviour.sha256:
         return behaviour  # what was sealed before may be gone where a run is only evaluated
@@ -45,7 +88,7 @@ def with_hashes(behaviour: Behaviour) -> Behaviour:
     return dataclasses.replace(behaviour, expert=str(path), sha256=fingerprint(path / "agent.npz"))
 
 
-def taken(part: Tree) -> Tree:
+def take_policies(part: Tree) -> Tree:
     """Return a part with the agent, and its hash, of each run whose policy it, or a part within it, acts with.
 
     Agents taken earlier stay, as their run may be gone when this one is only evaluated.
@@ -61,7 +104,7 @@ def taken(part: Tree) -> Tree:
     return frozen.map_frozen_policies(part, one)
 
 
-def with_weights(part: Tree, spec: Spec) -> Tree:
+def load_policies(part: Tree, spec: Spec) -> Tree:
     """Return a part with the weights of each run that it, or a part within it, takes its policy from.
 
     Raise `ForageError` if such a run is gone, has learned more since, or is of another environment.
@@ -142,3 +185,71 @@ def solved(environment: Environment, starts: Snapshot) -> Snapshots:
 
     start = jax.tree.map(lambda x: x[found], (states, observations))
     return replay(start, jnp.asarray(actions), keys[found])
+
+
+HELD: dict[str, Transformer] = {}
+"""Models read by `take_models`, by hash, until a run starts with them: large models are not read twice."""
+
+
+def take_models(part: Tree) -> Tree:
+    """Return a part with the sizes of each pretrained transformer in it, and the hash of its weights.
+
+    What was taken before stays, as the files may be gone where a run is only evaluated.
+    """
+
+    def one(model: Pretrained) -> Pretrained:
+        if model.sizes:
+            return model
+        source = model.source if model.source == FORAGE else str(Path(model.source).expanduser().absolute())
+        network = read_model(source)
+        found = digest(network)
+        HELD[found] = network
+        return dataclasses.replace(model, source=source, sha256=found, sizes=pretrained.sizes_of(network))
+
+    return pretrained.map_pretrained(part, one)
+
+
+def load_models(part: Tree) -> Tree:
+    """Return a part with the weights of each pretrained transformer in it. Raise `ForageError` for changed ones."""
+
+    def one(model: Pretrained) -> Pretrained:
+        if model.weights is not None:
+            return model
+        if model.sha256 in HELD:  # taken out, as no two parts may give away one array
+            return dataclasses.replace(model, weights=HELD.pop(model.sha256))
+        network = read_model(model.source)
+        if digest(network) != model.sha256:
+            raise ForageError(
+                f"The weights of the model {model.source} have changed since this run began from them; put them back, "
+                f"or train again."
+            )
+        return dataclasses.replace(model, weights=network)
+
+    whole = pretrained.map_pretrained(part, one)
+    HELD.clear()
+    return whole
+
+
+def read_model(source: str) -> Transformer:
+    """Return the transformer of a source. Raise `ForageError` if there is none."""
+    if source == FORAGE:
+        return base.load()
+    path = Path(source)
+    if (path / "agent.npz").exists():
+        network = getattr(load_policy(path).state, "network", None)
+        if not isinstance(network, Transformer):
+            raise ForageError(f"The agent of {source} is no language model; name a run of one, such as of grpo.")
+        return network
+    if not path.is_dir():
+        raise ForageError(
+            f"A model is {FORAGE}, a directory with a transformer, or a run of one, and {source} is none."
+        )
+    return Transformer.load(path)
+
+
+def digest(network: Transformer) -> str:
+    """Return a hash of the weights."""
+    found = hashlib.sha256()
+    for leaf in jax.tree.leaves(network):
+        found.update(np.ascontiguousarray(leaf).tobytes())
+    return found.hexdigest()

@@ -4,7 +4,7 @@ import jax
 import pytest
 
 from forage.agents.language.grpo import GRPO
-from forage.config import models
+from forage.config import references
 from forage.core.types import ForageError
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
@@ -13,14 +13,14 @@ SMALL = Architecture(vocabulary=12, width=4, layers=1, heads=1, inner=4, length=
 
 
 def test_a_model_is_read_once_and_not_where_it_has_changed(tmp_path, monkeypatch):
-    asked, read = [], models.read
-    monkeypatch.setattr(models, "read", lambda source: asked.append(source) or read(source))
+    asked, read = [], references.read_model
+    monkeypatch.setattr(references, "read_model", lambda source: asked.append(source) or read(source))
     network = Transformer(jax.random.key(0), SMALL)
-    known = models.taken(GRPO(model=str(network.save(tmp_path / "model"))))
+    known = references.take_models(GRPO(model=str(network.save(tmp_path / "model"))))
     assert known.pretrained.weights is None
     for reads in (1, 2):  # a second run reads the files again: weights are held for one alone
-        found = models.with_weights(known).pretrained.weights
+        found = references.load_models(known).pretrained.weights
         assert len(asked) == reads and (found.table == network.table).all()
     Transformer(jax.random.key(1), SMALL).save(tmp_path / "model")
     with pytest.raises(ForageError, match="have changed since this run began"):
-        models.with_weights(known)
+        references.load_models(known)

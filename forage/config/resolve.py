@@ -1,0 +1,340 @@
+"""The one pass from the arguments of a run to its configuration: names become parts, and gaps get defaults.
+
+The arguments come from the command line, from Python, from a file of settings or from a stored run. After this pass no
+part is looked up by its name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from forage.config import former, registry
+from forage.config.checks import check_config, check_sizes, seed_numbers
+from forage.config.defaults import (
+    NO_DEFAULTS,
+    chosen,
+    default_behaviour,
+    default_memory,
+    default_steps,
+    left_out,
+    suggest,
+    upon,
+    usual_parts,
+)
+from forage.config.environment import environment_spec, resolve_environment
+from forage.config.opponents import default_opponent
+from forage.config.options import ARGUMENTS, PORTS, whole
+from forage.config.references import take_references
+from forage.config.registry import PartChoice
+from forage.config.run_config import ALWAYS_STORED, SELDOM_STORED, RunConfig
+from forage.config.saved import as_trained
+from forage.config.trusting import of_environment, stored
+from forage.config.values import understood_part, with_one_schedule
+from forage.core import ports
+from forage.core.elsewhere import ABSENT_IN_TRAINING
+from forage.core.errors import ForageError, nearest
+from forage.core.fields import layers, numeric_fields
+from forage.core.mesh import forced_devices, prepare_devices
+from forage.core.ports import Agent, Environment, Evolver
+from forage.core.schedule import has_function
+from forage.core.types import Spec
+from forage.environments.adapters.on_host import OnHost
+from forage.environments.plain import from_plain
+from forage.memory.dataset import DataSet
+
+STORED = (*ALWAYS_STORED, *SELDOM_STORED, "workers", "worker_threads", "first_come", "ahead")
+UPDATES = 50_000  # of a run from a data set where nobody says how many: minutes of a laptop
+
+
+def resolve(
+    agent: Agent | PartChoice | str | None = None,
+    environment: Any = None,
+    *,
+    steps: int | str | None = None,
+    seeds: int | Sequence[int] | None = None,
+    agent_options: Mapping[str, Any] | Callable[[PartChoice], Mapping[str, Any]] | None = None,
+    environment_options: Mapping[str, Any] | None = None,
+    sweep: Mapping[str, Sequence[float]] | None = None,
+    wrap: Sequence[str] = (),
+    evaluation_actions: str = "auto",
+    visits: bool = False,
+    opponent: str | os.PathLike[str] | None = None,
+    data: str | os.PathLike[str] | None = None,
+    is_stored: bool = False,
+    **parts: Any,
+) -> RunConfig:
+    """Return the configuration of a run, with defaults for all unset options. Raise `ForageError` for invalid ones.
+
+    The arguments are those of `forage.train`. `parts` are by port, each a part, its name or a `PartChoice`; other
+    entries are options of the agent, such as `learning_rate`, as in `agent_options`, which may be a function that gets
+    them once the agent is known. `is_stored`: the parts are those
+    of a run that was trained, to which defaults add nothing.
+    """
+    loose = {name: parts.pop(name) for name in list(parts) if name not in PORTS}
+    if environment is None and loose:
+        raise unknown_option(next(iter(loose)), agent, ())
+    given = build_parts(parts, data)
+    world = find_world(environment, environment_options, wrap)
+    choice = choose_agent(agent, agent_options or {}, loose, world, given, is_stored)
+    made = complete_parts(take_references(choose_parts(choice)))
+    check_sizes(made["agent"], world.spec, choice.options)
+    around, offline = world.environment_for(made), made["memory"].offline
+    numbers = seed_numbers((5 if world.native else 3) if seeds is None else seeds)
+    if has_function(made):  # checks look at it next, before the runner would ask for devices
+        prepare_devices(forced_devices() or len(numbers) * math.prod(map(len, (sweep or {}).values())))
+    total, steps_from = choose_steps(steps, made["agent"], offline, world, suggested=bool(choice.why))
+    config = RunConfig(
+        name=world.name,
+        environment=around,
+        environment_config=world.config,
+        spec=world.spec,
+        **made,
+        steps=total,
+        seeds=numbers,
+        sweep={key: [float(v) for v in values] for key, values in (sweep or {}).items()},
+        evaluation_actions=evaluation_actions,
+        visits=visits,
+        opponent=default_opponent(around, made["behaviour"]) if opponent is None else os.fspath(opponent),
+        why=choice.why,
+        settings_from=choice.settings_from,
+        left_out=choice.left_out,
+        steps_from=steps_from,
+    )
+    check_config(config)
+    return config
+
+
+def build_parts(parts: Mapping[str, Any], data: str | os.PathLike[str] | None) -> dict[str, Any]:
+    """Build the parts that were given, by port, from names and choices. `data` stands for a memory."""
+    if data is not None:
+        if parts.get("memory") is not None:
+            raise ForageError(
+                "A data set takes the place of a memory; name one of them, or learn from both with --memory mixed "
+                "--memory.data FILE."
+            )
+        parts = {**parts, "memory": DataSet(os.fspath(data))}
+    built = {}
+    for port, part in parts.items():
+        if isinstance(part, str):
+            part = registry.choose_part(port, part)
+        built[port] = part.build_part() if isinstance(part, PartChoice) else part
+        if part is not None and not isinstance(built[port], contract := getattr(ports, port.capitalize())):
+            raise ForageError(
+                f"{port} takes a forage.core.ports.{contract.__name__} or its name, not a {type(part).__name__}. "
+                f"Available: {', '.join(registry.parts(port))}."
+            )
+    return {port: part for port, part in built.items() if part is not None}
+
+
+class World(NamedTuple):
+    """The environment of a run."""
+
+    name: str
+    environment: Any  # or a function that builds a batch of it on the host
+    config: dict[str, Any]  # plain data that makes it again, or a description
+    spec: Spec
+
+    @property
+    def native(self) -> bool:
+        return isinstance(self.environment, Environment)
+
+    def environment_for(self, parts: Mapping[str, Any]) -> Any:
+        """Return the environment that these parts act in: on the host, if the behaviour is."""
+        if not parts["behaviour"].on_host or not self.native or isinstance(parts["agent"], Evolver):
+            return self.environment
+        return functools.partial(OnHost, self.environment, name=self.name)
+
+
+def find_world(environment: Any, options: Mapping[str, Any] | None, wrap: Sequence[str]) -> World:
+    """Return the environment that an id, an object or a function stands for, and its spec."""
+    name, made, config = resolve_environment(environment, dict(options or {}), wrap)
+    return World(name, made, config, environment_spec(name, made))
+
+
+class AgentChoice(NamedTuple):
+    """An agent with the parts that were given or that its preset names, and the reasons for them."""
+
+    agent: Agent
+    options: dict[str, Any]  # that were given beside its name
+    parts: dict[str, Any]  # by port
+    why: str = ""  # this agent, where nobody named one
+    settings_from: str = ""  # the preset or rule behind its settings
+    left_out: str = ""  # what of that an agent lacks that was given as an object
+
+
+def choose_agent(
+    agent: Any,
+    options: Mapping[str, Any] | Callable[[PartChoice], Mapping[str, Any]],
+    loose: Mapping[str, Any],
+    world: World,
+    parts: dict[str, Any],
+    is_stored: bool,
+) -> AgentChoice:
+    """Build the agent from its name and its options, over its preset; without a name, a suitable agent."""
+    why = ""
+    if agent is None:
+        agent, why = suggest(world.spec, world.native)
+    if isinstance(agent, str):
+        agent = registry.choose_part("agent", agent)
+    options = options(agent) if callable(options) else options
+    if loose and isinstance(agent, PartChoice | Agent):
+        options = join_options(agent, options, loose, world, parts)
+    if isinstance(agent, PartChoice):
+        agent = agent.with_options(options)
+        given, defaults = agent.checked_options(), NO_DEFAULTS
+        if not agent.is_complete:
+            defaults = chosen(agent.name, world.name, world.spec, world.native, given)
+        made = registry.made(agent.cls, {**defaults.settings, **given})
+        made = with_one_schedule(understood_part(made), agent.options)
+        return AgentChoice(made, agent.options, upon(defaults.parts, parts), why, defaults.why)
+    if options:
+        raise ForageError("agent_options go with an agent's name; an agent that is an object already has its own.")
+    if not isinstance(agent, Agent):
+        raise ForageError(
+            f"An agent is a forage.core.ports.Agent or its name, such as 'ppo'; not a {type(agent).__name__}."
+        )
+    made = with_one_schedule(understood_part(agent), {})
+    lacks = "" if is_stored else left_out(made, world.name, world.spec, world.native, parts)
+    return AgentChoice(made, {}, parts, left_out=lacks)
+
+
+def join_options(
+    choice: PartChoice | Agent,
+    options: Mapping[str, Any],
+    loose: Mapping[str, Any],
+    world: World,
+    parts: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the agent's options together with those in `loose`, among the arguments of `forage.train`.
+
+    Raise `ForageError` for an option that the agent lacks, or that the environment or one of the `parts` has too.
+    """
+    shown = choice.name if isinstance(choice, PartChoice) else registry.short_name(choice)
+    known = {one.name for one in registry.fields(choice.cls if isinstance(choice, PartChoice) else type(choice))}
+    inside = layers(world.environment) if isinstance(world.environment, Environment) else []
+    numbers = {word for layer in inside for word in numeric_fields(layer)}
+    for word in loose:
+        elsewhere = [f"environment_options={{{word!r}: ...}}"] if word in numbers else []
+        for port, part in parts.items():
+            if word in {field.name for field in registry.fields(type(part))}:
+                elsewhere.append(f"{port}={type(part).__name__}({word}=...)")
+        if word not in known and not elsewhere:
+            raise unknown_option(word, shown, known)
+        if elsewhere:
+            both = f"{shown} has an option {word!r}, and so has something else; say" if word in known else None
+            others = ["agent_options={" + repr(word) + ": ...}"] if both else []
+            raise ForageError(f"{both or f'{word!r} is no option of {shown}; say'} {' or '.join(others + elsewhere)}.")
+        if word in options:
+            raise ForageError(f"{word} is given twice, in agent_options and beside it; give it once.")
+        if isinstance(choice, Agent):
+            made = type(choice).__name__
+            raise ForageError(f"An agent that is an object has its own {word}; say it there: {made}({word}=...).")
+    return dict(options) | dict(loose)
+
+
+def unknown_option(word: str, agent: Any, known: Iterable[str]) -> ForageError:
+    """Return the error for a word that neither `forage.train` nor the agent knows."""
+    if word in ABSENT_IN_TRAINING:
+        return ForageError(f"forage.train has no option {word!r}: {ABSENT_IN_TRAINING[word]}")
+    hint = nearest(word, [*known, *ARGUMENTS])
+    if agent is None:
+        return ForageError(f"forage.train has no option {word!r}{hint}")
+    name = agent if isinstance(agent, str) else registry.short_name(agent)
+    former.check_option(word, [*known, *ARGUMENTS], name)
+    return ForageError(f"Neither forage.train nor {name} has an option {word!r}{hint}")
+
+
+def choose_parts(choice: AgentChoice) -> dict[str, Any]:
+    """Return the agent and all parts by port: those that were given, and the agent's usual ones in their place."""
+    parts = {port: understood_part(choice.parts.get(port) or part) for port, part in usual_parts(choice.agent).items()}
+    return {"agent": choice.agent, **parts}
+
+
+def complete_parts(parts: dict[str, Any]) -> dict[str, Any]:
+    """Return parts with the default parts within them, and with the agent's options that the behaviour sets."""
+    agent, memory, behaviour = parts["agent"], parts["memory"], parts["behaviour"]
+    if getattr(memory, "inner", memory) is None:
+        within: dict[str, Any] = {"inner": default_memory(agent)}
+        memory = dataclasses.replace(memory, **within)
+    if getattr(behaviour, "inner", behaviour) is None:
+        within = {"inner": default_behaviour(agent)}
+        behaviour = dataclasses.replace(behaviour, **within)
+    told = {name: value for name, value in behaviour.completes(agent).items() if getattr(agent, name) is None}
+    agent = dataclasses.replace(agent, **told) if told else agent
+    return parts | {"agent": agent, "memory": memory, "behaviour": behaviour}
+
+
+def choose_steps(
+    steps: int | str | None, agent: Agent, offline: bool, world: World, suggested: bool
+) -> tuple[int, str]:
+    """Return the steps of each seed, and the reason for a default number of them."""
+    if steps is not None:
+        return whole("steps", steps), ""
+    if offline:
+        return UPDATES, "each an update from the data set"
+    return default_steps(agent, world.name, world.spec, world.native, suggested=suggested)
+
+
+def from_config(
+    config: dict[str, Any],
+    environment: Any = None,
+    data: str | os.PathLike[str] | None = None,
+    where: str | os.PathLike[str] | None = "This configuration",
+    **given: Any,
+) -> RunConfig:
+    """Return the configuration that `RunConfig.full_config` wrote. Python objects must be given again.
+
+    `given` are parts by port, `evaluation_actions` and `opponent`, if they are to replace the run's own (or `None`).
+    `data`: the present path of the run's data set. `where`: the run's directory. Raise `ForageError` if it names code
+    that is not known here; `where=None` does not check.
+    """
+    if where is not None:
+        named = list(of_environment(environment)) if isinstance(environment, str) else []
+        with stored(where, config, *named):
+            return from_config(config, environment, data, None, **given)
+    world = config["environment"]
+    if environment is None and "id" not in world:
+        raise ForageError(
+            f"This run's environment was a Python object, {world['object']}; continue it from Python with "
+            f"forage.resume(directory, environment=...)."
+        )
+    given = {name: value for name, value in given.items() if value is not None}
+    parts: dict[str, Any] = {
+        "evaluation_actions": config.get("evaluation_actions", "greedy"),
+        "visits": config.get("visits", False),
+        "opponent": config.get("opponent"),
+        **given,
+    }
+    if data is not None:
+        given["memory"] = parts["memory"] = registry.from_config(config["memory"]).moved(data)
+    for port in ("agent", *PORTS):
+        if port in given:
+            continue
+        try:
+            parts[port] = registry.from_config(config[port])
+        except registry.PythonObject as error:
+            raise ForageError(
+                f"In this run {str(error).rstrip('.')}; continue it from Python with "
+                f"forage.resume(directory, {port}=...)."
+            ) from None
+    resolved = resolve(
+        parts.pop("agent"),
+        world["id"] if environment is None else environment,
+        steps=config["steps"],
+        seeds=config["seeds"],
+        environment_options=from_plain(world.get("options")) if environment is None else None,
+        sweep=config["sweep"],
+        wrap=world.get("wrap", ()),
+        is_stored=True,
+        **parts,
+    )
+    seen = as_trained(config, resolved.spec.observation_space)
+    spec = resolved.spec
+    spec = spec if seen is spec.observation_space else dataclasses.replace(spec, observation_space=seen)
+    settings = {name: value for name, value in former.with_today(config, STORED).items() if name in STORED}
+    return dataclasses.replace(resolved, spec=spec, **settings)

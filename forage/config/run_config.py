@@ -1,0 +1,385 @@
+"""The configuration of a run, and the runner of its loop that is built from it; and back, to plain data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox
+import jax
+import numpy as np
+from gymnasium.spaces import Box
+
+from forage.config import registry
+from forage.config.checks import (
+    check_learning,
+)
+from forage.config.defaults import (
+    usual_parts,
+)
+from forage.config.environment import environment_spec
+from forage.config.opponents import opponent_of
+from forage.config.options import PORTS
+from forage.config.references import load_references, taught
+from forage.config.saved import BY_ENTRY
+from forage.core import prng, spaces
+from forage.core.arrays import meaning
+from forage.core.host import HostEnvironment
+from forage.core.mesh import Devices, forced_devices, prepare_devices, size_of
+from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Rewards, Starts, Tasks
+from forage.core.schedule import is_scheduled, moments, with_plain_numbers
+from forage.core.sweep import members_of, settings_of
+from forage.core.types import ForageError, Spec
+from forage.environments import make
+from forage.environments.catalogue import NATIVE
+from forage.environments.checking import check_environment
+from forage.loop.cluster.workers import NO_WORKERS, Workers
+from forage.loop.compatible import check_names, check_signatures
+from forage.loop.device.evolution import EvolutionLoop
+from forage.loop.device.loop import DeviceLoop
+from forage.loop.device.programs import as_arrays, batch_seeds
+from forage.loop.device.runner import DeviceRunner
+from forage.loop.host.loop import HostOptions
+from forage.loop.host.runner import HostRunner
+from forage.loop.host.runner import vary as vary_learner
+from forage.loop.host.starts import HostedEnvironment
+from forage.loop.learner import Learner
+from forage.loop.offline.loop import OfflineLoop
+from forage.loop.runner import Numbers, Runner
+from forage.memory.around import Around
+from forage.memory.dataset import Opened
+from forage.memory.mixed import OpenedMixed
+from forage.starts.reset import Reset
+from forage.tasks.same import Same
+
+ONLINE = ", or go on online from such a run with --memory mixed --memory.data FILE"
+ALWAYS_STORED = (
+    *("evaluation_episodes", "evaluation_every", "checkpoint_seconds", "track", "devices", "devices_per_seed"),
+)
+SELDOM_STORED = ("step_timeout", "stop_at", "keep", "keep_every", "parent", "ends")
+"""Settings that a run's config.json has always, and those that it has where they are set."""
+
+
+@dataclasses.dataclass
+class RunConfig:
+    """The configuration of a run: its environment, its agent, all parts and settings.
+
+    The agent and the parts are complete: with presets, defaults, and the hashes of their references.
+    """
+
+    name: str  # of the environment
+    environment: Environment | Callable[[int], HostEnvironment]  # or a function that builds a batch of it on the host
+    environment_config: dict[str, Any]  # plain data that makes it again, or a description
+    spec: Spec
+    agent: Agent
+    behaviour: Behaviour
+    rewards: Rewards
+    memory: Memory
+    tasks: Tasks
+    starts: Starts
+    steps: int  # of each seed; updates, in a run from a data set
+    seeds: list[int]
+    sweep: dict[str, list[float]]
+    evaluation_actions: str = "auto"  # or greedy, or sampled
+    visits: bool = False  # visits are counted on the environment's map
+    opponent: str | None = None  # who plays the other seats in evaluation: random, perfect or a run's directory
+
+    # Reasons, shown at the start
+    why: str = ""  # this agent, when nobody named one
+    settings_from: str = ""  # the preset or rule behind the agent's settings
+    left_out: str = ""  # what of it an agent that was given as an object lacks
+    steps_from: str = ""  # so many steps, when nobody said how many
+
+    # Settings that do not decide what is learned
+    evaluation_episodes: int | None = None  # of each seed, for a score
+    evaluation_every: int | None = None  # steps of each seed between evaluations during training
+    checkpoint_seconds: float = 30.0
+    track: Sequence[str] = ()
+    devices: int | None = None
+    devices_per_seed: int = 1
+    workers: int | str = 0
+    worker_threads: int = 1
+    first_come: bool = False
+    ahead: int | None = None
+    step_timeout: float | None = None
+    stop_at: float | None = None  # the score at which training stops
+    keep: str | None = None  # best
+    keep_every: int | None = None  # steps between agents that are kept
+    parent: dict[str, Any] | None = None  # the run that it started from; see `Inheritance.record`
+    ends: dict[str, Any] | None = None  # returns between which scores on a data set are normalised
+
+    def __post_init__(self) -> None:
+        self.names = {port: registry.short_name(getattr(self, port)) for port in ("agent", *PORTS)}
+        """The names of the agent and the parts, by port, as sentences say them."""
+
+    @property
+    def native(self) -> bool:
+        return isinstance(self.environment, Environment)
+
+    @property
+    def offline(self) -> bool:
+        """Return whether the run learns from a data set, and its steps are updates."""
+        return self.memory.offline
+
+    @property
+    def members(self) -> list[dict[str, Any]]:
+        """Return the seed of each member of the run, and its settings in a sweep."""
+        return members_of(self.sweep, self.seeds)
+
+    @property
+    def settings(self) -> int:
+        """Return the number of settings of a sweep; without one, 1."""
+        return len(settings_of(self.sweep))
+
+    @property
+    def scored(self) -> str | None:
+        """Return the reward of a score, if the environment has several: `1 treasure + 0.1 time`."""
+        names = self.spec.reward_names
+        if not names:
+            return None
+        weights, steps = self.rewards.score(np.eye(len(names)), self.spec), np.arange(1.0, len(names) + 1)
+        if not np.isclose(self.rewards.score(steps[None], self.spec)[0], steps @ weights):
+            return f"the score of {self.names['rewards']}"
+        return " + ".join(f"{weight:g} {name}" for weight, name in zip(weights, names, strict=True) if weight) or "0"
+
+    def learner(self, learns: bool = True) -> Learner:
+        """Build the learner with its memory. Raise `ForageError` if its parts do not fit.
+
+        Without `learns` it only acts, and neither data sets nor demonstrations are read.
+        """
+        if isinstance(self.agent, Evolver):
+            self.check_evolver()
+        rows = 1 if self.agent.joint else self.spec.num_agents  # that a memory has for a step of one environment
+        memory = shortened(self.memory, self.agent, self.agent.num_envs * rows, self.steps * rows)
+        if learns:
+            memory = self.prepared(memory.opened(self.spec))
+        parts = (self.agent, self.behaviour, self.rewards, memory)
+        agent, behaviour, rewards, memory = load_references(parts, self.spec, learns)
+        learner = Learner(agent, behaviour, rewards, memory, self.spec)
+        learner.check(self.environment if isinstance(self.environment, Environment) else None)
+        _ = self.scored  # where nothing says what several rewards are worth together, before anything begins
+        if not self.offline:
+            check_learning(learner, self.steps)
+        return learner
+
+    def prepared(self, memory: Memory) -> Memory:
+        """Return the memory with the agent's training data: the best episodes of a data set, or the rewards'
+        returns.
+        """
+        agent, rewards = with_plain_numbers(self.agent), self.rewards
+        told = agent.returns or agent.contexts
+        if not (told or agent.best_episodes < 1):
+            return memory
+        name = self.names["agent"]
+        tells = isinstance(memory, OpenedMixed) and agent.fine_tunes and not agent.contexts
+        if type(memory) is not Opened and not tells:
+            raise ForageError(
+                f"{name} learns from whole episodes of a data set, which {self.names['memory']} does not "
+                f"tell; give it one file with --data{ONLINE if agent.fine_tunes else ''}."
+            )
+        if told and ("discount" in self.sweep or is_scheduled((rewards, getattr(self.agent, "discount", 0)))):
+            raise ForageError(
+                f"{name} learns from returns that are computed once, so its discount and its rewards stay what they "
+                f"are; sweep another number, and leave schedules of these out."
+            )
+        state = rewards.init(prng.key(0), self.spec, 1)
+        if tells and jax.tree.leaves(state):
+            raise ForageError(
+                f"{name} learns from returns that are computed once, and {self.names['rewards']} changes its "
+                f"rewards as it learns; use --rewards environment, scale or shift."
+            )
+        if jax.tree.leaves(state):  # rewards with a state are refused
+            return memory
+        data = memory.stored if isinstance(memory, OpenedMixed) else memory.data
+        paid = rewards.relabel(state, jax.tree.map(lambda x: x[None], data)).reward[0]
+        paid = np.asarray(paid, np.float64)
+        if isinstance(memory, OpenedMixed):
+            return memory.prepared(agent, paid, self.spec.horizon)
+        return memory.prepared(agent, paid)
+
+    def loop(self, learns: bool = True) -> DeviceLoop:
+        """Build the loop on the device. Raise `ForageError` if its parts do not fit. `learns`: as in `learner`."""
+        assert isinstance(self.environment, Environment)
+        learner = self.learner(learns)
+        check_environment(self.environment, self.name)
+        starts = taught(self.starts, self.environment)
+        kind = OfflineLoop if self.offline else EvolutionLoop if isinstance(self.agent, Evolver) else DeviceLoop
+        opponent = opponent_of(self.opponent, self.environment, self.spec)
+        loop = kind(learner, self.environment, self.tasks, starts, self.visits, opponent)
+        loop.check()
+        return loop
+
+    def runner(
+        self, devices: Devices = None, learns: bool = True, workers: Workers = NO_WORKERS, hosts: int = 1
+    ) -> Runner:
+        """Build the runner for every member. Raise `ForageError` if the parts do not fit.
+
+        On the CPU, `devices` makes as many devices instead of one for each member; JAX must not be in use yet.
+        `XLA_FLAGS=--xla_force_host_platform_device_count=N` makes N. Without `learns` it only evaluates. `workers` step
+        environments on the host. With several connected `hosts`, `devices` are those of all.
+        """
+        members = self.members
+        numbers = {f"learner.agent.{name}": [member[name] for member in members] for name in self.sweep}
+        return self.runner_of([member["seed"] for member in members], numbers, devices, learns, workers, hosts)
+
+    def runner_of(
+        self,
+        seeds: Sequence[int],
+        numbers: Numbers,
+        devices: Devices = None,
+        learns: bool = True,
+        workers: Workers = NO_WORKERS,
+        hosts: int = 1,
+    ) -> Runner:
+        """Build the runner for these seeds, each with its own numbers; see `runner`."""
+        if isinstance(self.environment, Environment):
+            if workers.count:
+                raise ForageError(f"{self.name} is stepped on the device, where no workers are needed; leave them out.")
+            if hosts == 1:  # several have settled on theirs
+                prepare_devices(size_of(devices) if devices else forced_devices() or len(seeds))
+            varied = batch_seeds(self.loop(learns), as_arrays(numbers))
+            return DeviceRunner(varied, list(seeds), self.steps, devices, hosts > 1)
+        if hosts > 1:
+            raise ForageError(f"{self.name} runs on one host; several share native environments, such as CartPole-v1.")
+        if self.offline:
+            raise ForageError(self.only_data_on_host())
+        learners = vary_learner(self.learner(), numbers, len(seeds))
+        self.check_host()
+        for learner in learners:
+            learner.check()
+            learner.check_judge(self.starts)
+            learner.check_judge(self.tasks)
+        return HostRunner(learners, self.environment, list(seeds), self.steps, self.way, workers)
+
+    def only_data_on_host(self) -> str:
+        """Return a sentence on alternatives to learning from a data set alone on the host."""
+        name = self.name.rpartition(":")[2]
+        own = ""
+        if name in NATIVE:
+            like = environment_spec(name, make(name))
+            same = all(
+                meaning(kind, getattr(like, space)) == meaning(kind, getattr(self.spec, space))
+                for kind, space in (("observations", "observation_space"), ("actions", "action_space"))
+            )
+            own = f"the same data set with {name}, which is native; or " if same else ""
+        agent = "rlpd" if isinstance(self.spec.action_space, Box) else "dqn"
+        return (
+            f"{self.name} runs on the host, and a run that learns from a data set alone is evaluated in a native "
+            f"environment. What works: {own}an agent that acts in {self.name} and learns from both, as in forage train "
+            f"{agent} {self.name} --memory mixed --memory.data FILE."
+        )
+
+    @property
+    def way(self) -> HostOptions:
+        """Return the further options of a run on the host."""
+        tasks = None if isinstance(self.tasks, Same) else self.tasks
+        plain = isinstance(self.starts, Reset) and tasks is None
+        return HostOptions(None if plain else self.starts, self.visits, tasks)
+
+    def check_host(self) -> None:
+        """Raise `ForageError` if episodes cannot begin on the host as the parts say."""
+        check_names(self.tasks, self.starts)
+        same, reset = isinstance(self.tasks, Same), isinstance(self.starts, Reset)
+        if same and reset:
+            return
+        if not ((same or self.tasks.on_host) and (reset or self.starts.on_host)):
+            why = f" with {self.names['behaviour']}" if self.behaviour.on_host else ""
+            raise ForageError(
+                f"{self.name} runs on the host{why}, where episodes begin as it says or where they have been (--starts "
+                f"archive, go-explore), and tasks choose by number; other tasks and starts need a native environment "
+                f"such as CartPole-v1{' and a behaviour that does not intervene' if why else ''}."
+            )
+        if not (same or reset or self.starts.repeats):
+            raise ForageError(
+                f"{self.names['tasks']} chooses the problem of each episode, and "
+                f"{self.names['starts']} lets episodes go on where another has been; use --starts reset or "
+                f"groups."
+            )
+        for part in (self.tasks, self.starts):
+            check_signatures(part, report="state, rollout, review")
+        assert not isinstance(self.environment, Environment)
+        batch = self.environment(1)
+        try:
+            for tasks, starts in moments((self.tasks, self.starts)):
+                world = HostedEnvironment.of(batch, self.spec, starts.repeats, not same, starts.follows_steps)
+                tasks.check(world)
+                starts.check(world, tasks)
+            if self.starts.repeats and not batch.seeded:
+                raise ForageError(
+                    f"{self.name} does not begin alike for the same seed, as {self.names['starts']} would "
+                    f"have it; use --starts reset."
+                )
+            if not (batch.returns or reset):
+                raise ForageError(
+                    f"{self.name} cannot be put back to where it was, so its episodes begin with --starts reset."
+                )
+        finally:
+            batch.close()
+
+    def check_evolver(self) -> None:
+        """Raise `ForageError` for options without use for an agent that learns from whole returns."""
+        name = self.names["agent"]
+        if not self.native:
+            raise ForageError(
+                f"{name} plays whole populations in one program, and {self.name} runs on the host; use a native "
+                f"environment such as CartPole-v1."
+            )
+        for port, part in usual_parts(self.agent).items():
+            given = getattr(self, port)
+            if not equinox.tree_equal(given, part):
+                raise ForageError(
+                    f"{name} learns from the whole returns of episodes that it plays itself, so --{port} "
+                    f"{registry.part_name(given)} has no use there; leave it out."
+                )
+        if self.visits:
+            raise ForageError(f"{name} keeps returns alone, so its visits cannot be counted; leave visits out.")
+
+    def full_config(self) -> dict[str, Any]:
+        """Return all of it as plain data, as a run's config.json has it."""
+        settings: dict[str, Any] = {name: getattr(self, name) for name in ALWAYS_STORED}
+        if self.host_workers.count:
+            settings |= {name: getattr(self, name) for name in ("workers", "worker_threads", "first_come", "ahead")}
+        seldom = {name: getattr(self, name) for name in SELDOM_STORED}
+        return self.config() | settings | {name: value for name, value in seldom.items() if value is not None}
+
+    @property
+    def host_workers(self) -> Workers:
+        """Return the workers that step its environments."""
+        return Workers.of(self.workers, self.worker_threads, self.first_come, self.ahead, self.step_timeout)
+
+    def config(self) -> dict[str, Any]:
+        """Return the environment, the parts and the settings of learning as plain data; see `from_config`."""
+        return {
+            "environment": self.environment_config,
+            **{port: registry.to_config(getattr(self, port)) for port in ("agent", *PORTS)},
+            "steps": self.steps,
+            "seeds": self.seeds,
+            "sweep": self.sweep,
+            "evaluation_actions": self.evaluation_actions,
+            "visits": self.visits,
+            "opponent": self.opponent,
+            "spec": {
+                "name": self.spec.name,
+                "observation_space": spaces.to_json(self.spec.observation_space),
+                "action_space": spaces.to_json(self.spec.action_space),
+                "reward_names": list(self.spec.reward_names),
+                "num_agents": self.spec.num_agents,
+                "horizon": None if self.spec.horizon is None else int(self.spec.horizon),
+                "info_names": list(self.spec.info_names),
+                **({"scales": BY_ENTRY} if spaces.reads_by_entry(self.spec.observation_space) else {}),
+            },
+        }
+
+
+def shortened(memory: Memory, agent: Agent, streams: int, transitions: int) -> Memory:
+    """Return the same memory with no more places than a run of this many transitions can fill, in whole rollouts."""
+    if isinstance(memory, Around):
+        memory = memory.around(shortened(memory.inner, agent, streams, transitions))
+    capacity = getattr(memory, "capacity", None)
+    rollout = streams * agent.rollout_length
+    fills = -(-max(transitions, agent.segment * streams) // rollout) * rollout
+    if capacity is None or capacity <= fills:
+        return memory
+    shorter: dict[str, Any] = {"capacity": fills}
+    return dataclasses.replace(memory, **shorter)
