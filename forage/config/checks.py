@@ -54,9 +54,13 @@ def seed_numbers(asked: int | str | Iterable[int], first: int = 0) -> list[int]:
     return seeds
 
 
-def check_config(config: RunConfig) -> None:
-    """Raise `ForageError` for parts and numbers of a run that cannot go together, before its loop is built."""
+def check_config(config: RunConfig, options: dict[str, Any]) -> None:
+    """Raise `ForageError` for parts and numbers of a run that cannot go together, before its loop is built.
+
+    `options`: those that were given beside the agent's name.
+    """
     agent, spec = config.agent, config.spec
+    check_sizes(agent, spec, options)
     check_groups(agent, config.starts)
     check_behaviour(agent, config.behaviour)
     if config.offline:
@@ -67,10 +71,12 @@ def check_config(config: RunConfig) -> None:
     if is_scheduled(agent):
         for which in (0, -1):
             with_plain_numbers(agent, which).check(spec)
-    check_sweep(config)
+    if config.sweep:
+        check_sweep(config)
     check_steps(agent, spec, config.steps, config.offline)
     check_actions(config.evaluation_actions)
-    check_opponent(config.opponent, config.environment, spec)
+    if config.opponent is not None:
+        check_opponent(config.opponent, config.environment, spec)
 
 
 def check_sweep(config: RunConfig) -> None:
@@ -85,7 +91,7 @@ def check_sweep(config: RunConfig) -> None:
         if not values or len(set(values)) != len(values):
             raise ForageError(f"A sweep takes one or more different values, as in {key}=0.0003,0.001; not {values}.")
     # In plain numbers, which the agent looks at: in the program they are traced.
-    for setting in settings_of(config.sweep) if config.sweep else ():
+    for setting in settings_of(config.sweep):
         member = dataclasses.replace(agent, **setting)
         check_ranges(member, config.names["agent"])
         with_plain_numbers(member).check(config.spec)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from forage.config.presets import ATARI, SMALL_IMAGES, SMALL_PPO, Preset, normalised, presets_of
+from forage.config.presets import ATARI, NORMALISED, SMALL_IMAGES, SMALL_PPO, Preset, presets_of
 from forage.config.registry import fields, from_config, part_class, part_name, target_of
 from forage.core.ports import Agent, Behaviour, Memory, Rewards, Starts
 from forage.core.spaces import Tokens, describe, is_bounded_box, observation_part
@@ -65,7 +65,7 @@ RULES: tuple[Rule, ...] = (
         lambda spec, native: is_map(observation_part(spec.observation_space)),
         MAPS,
         STUDY,
-        normalised(),
+        NORMALISED,
     ),
     Rule(
         "ppo",
@@ -80,7 +80,7 @@ RULES: tuple[Rule, ...] = (
         lambda spec, native: is_picture(spec) and not is_large(observation_part(spec.observation_space)),
         SMALL | {"activation": "relu"},
         STUDY,
-        normalised(),
+        NORMALISED,
     ),
     Rule("ppo", "images", lambda spec, native: is_picture(spec), {}, ATARI),
     Rule(
@@ -96,9 +96,9 @@ RULES: tuple[Rule, ...] = (
         lambda spec, native: reaches(spec) > 1,
         GENERAL_PPO | {"initial_log_std": math.log(0.5)},
         STUDY,
-        normalised(),
+        NORMALISED,
     ),
-    Rule("ppo", "vectors", lambda spec, native: True, GENERAL_PPO, STUDY, normalised()),
+    Rule("ppo", "vectors", lambda spec, native: True, GENERAL_PPO, STUDY, NORMALISED),
 )
 """The first that fits counts."""
 

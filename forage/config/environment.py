@@ -20,11 +20,11 @@ from forage.core.plain import numbers
 from forage.core.ports import Environment
 from forage.core.ranges import check_all_declared
 from forage.core.types import ForageError, Spec
-from forage.environments import HostFactory, make, spec_of
 from forage.environments.adapters.gymnasium.atari import is_atari
 from forage.environments.adapters.gymnasium.make import OURS
 from forage.environments.batches import build_batch, parameter_names, takes_a_number
 from forage.environments.plain import to_plain
+from forage.environments.registry import HostFactory, make, spec_of
 
 
 def resolve_environment(

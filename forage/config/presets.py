@@ -60,9 +60,12 @@ GAMES = "gymnasium:ALE/* gymnasium:*NoFrameskip-v? ale:*"
 TOY_TEXT = "gymnasium:FrozenLake* gymnasium:Taxi-v? gymnasium:CliffWalking* gymnasium:Blackjack-v?"
 
 
-def normalised(discount: float = 0.99) -> dict[str, dict[str, Any]]:
+def normalised(discount: float) -> dict[str, dict[str, Any]]:
     """Rewards over the deviation of the return, as the `normalize` of the zoo and SB3's VecNormalize make them."""
     return {"rewards": {"part": "normalise-return", "discount": discount}}
+
+
+NORMALISED = normalised(0.99)
 
 
 def replay(capacity: int) -> dict[str, dict[str, Any]]:
@@ -133,7 +136,7 @@ PPO: tuple[Preset, ...] = (
         1_000_000,
         SB3_NORMALISED | rollouts(16, 16, 64) | {"epochs": 4, "gae_lambda": 0.98},
         ZOO,
-        normalised(),
+        NORMALISED,
     ),
     Preset(
         "ppo",
@@ -162,7 +165,7 @@ PPO: tuple[Preset, ...] = (
         | rollouts(16, 128, 64)
         | {"learning_rate": 2.5e-4, "final_learning_rate": 0.0, "entropy_coefficient": 0.001},
         ZOO + ", with rollouts of 2,048 steps in all instead of 32,768, a tenth of its steps and a constant clip",
-        normalised(),
+        NORMALISED,
     ),
     Preset(
         "ppo",
@@ -180,7 +183,7 @@ PPO: tuple[Preset, ...] = (
         | rollouts(8, 512, 128)
         | {"learning_rate": 1e-4, "final_learning_rate": 0.0, "state_dependent_noise": True, "initial_log_std": -2.0},
         ZOO + ", which sees two grey frames of 64 x 64 and skips one in two; not tried here",
-        normalised() | held(4),
+        NORMALISED | held(4),
     ),
     Preset("ppo", TOY_TEXT, 200_000, SMALL_PPO, "as for CartPole; 0.75 here in FrozenLake"),
     Preset(
@@ -201,7 +204,7 @@ PPO: tuple[Preset, ...] = (
         1_000_000,
         ONE_ROBOT,
         MUJOCO,
-        normalised(),
+        NORMALISED,
     ),
     Preset(
         "ppo",
@@ -224,7 +227,7 @@ PPO: tuple[Preset, ...] = (
         | {"learning_rate": 5.05041e-5, "epochs": 20, "clip": 0.1, "max_gradient_norm": 1.0}
         | {"entropy_coefficient": 0.000585045, "value_coefficient": 2 * 0.871923},
         ZOO,
-        normalised(),
+        NORMALISED,
     ),
     Preset(
         "ppo",
@@ -254,7 +257,7 @@ PPO: tuple[Preset, ...] = (
         | {"learning_rate": 2.55673e-5, "epochs": 20, "gae_lambda": 0.9, "clip": 0.3, "max_gradient_norm": 0.7}
         | {"entropy_coefficient": 3.62109e-6, "value_coefficient": 2 * 0.430793},
         ZOO + ", with orthogonal first weights",
-        normalised(),
+        NORMALISED,
     ),
     Preset(
         "ppo",
@@ -262,7 +265,7 @@ PPO: tuple[Preset, ...] = (
         100_000,
         GENERAL | rollouts(8, 256, 64) | {"initial_log_std": -0.6},
         "nearly SB3's defaults, returns normalised, less noise: 9,359 here after 50,000 steps; SB3 with the zoo's: 383",
-        normalised(),
+        NORMALISED,
     ),
     Preset(
         "ppo",
@@ -270,7 +273,7 @@ PPO: tuple[Preset, ...] = (
         100_000,
         GENERAL | rollouts(8, 256, 64) | {"initial_log_std": -1.1},
         "nearly SB3's defaults, returns normalised, less noise: 1,000 here after 30,000 steps, which is the most",
-        normalised(),
+        NORMALISED,
     ),
     Preset(
         "ppo",
@@ -294,8 +297,8 @@ PPO: tuple[Preset, ...] = (
     ),
     Preset("ppo", "grid:*", 500_000, SMALL_IMAGES, "as for MinAtar; the usual 16 environments times four"),
     Preset("ppo", "jumanji:*", 1_000_000, SMALL_IMAGES, "as for MinAtar"),
-    Preset("ppo", "brax:*", 1_000_000, MANY_ROBOTS, MUJOCO, normalised()),
-    Preset("ppo", "playground:*", 1_000_000, MANY_ROBOTS, MUJOCO, normalised()),
+    Preset("ppo", "brax:*", 1_000_000, MANY_ROBOTS, MUJOCO, NORMALISED),
+    Preset("ppo", "playground:*", 1_000_000, MANY_ROBOTS, MUJOCO, NORMALISED),
     Preset("ppo", "jaxmarl:SMAX*", 3_000_000, TEAM | {"num_envs": 64}, "Rutherford et al. (2024), baselines, smaller"),
     Preset("ppo", "jaxmarl:MPE*", 1_000_000, TEAM | {"num_envs": 16}, "Rutherford et al. (2024), baselines"),
 )

@@ -23,8 +23,7 @@ from forage.core.frozen import Frozen, Tree
 from forage.core.ports import Behaviour, Environment, Starts
 from forage.core.text.named import FORAGE
 from forage.core.types import ForageError, Spec
-from forage.data import demonstrations
-from forage.data.demonstrations import Demonstrations
+from forage.data.demonstrations import Demonstrations, opened, with_hashes
 from forage.data.files import fingerprint
 from forage.environments.grid.core import GridWorld
 from forage.environments.grid.solve import solve
@@ -53,7 +52,7 @@ def take_references(parts: dict[str, Any]) -> dict[str, Any]:
     parts = parts | {"memory": parts["memory"].with_hashes()}
     if not has_references(parts):
         return parts
-    found = take_models(take_policies(demonstrations.with_hashes(parts)))
+    found = take_models(take_policies(with_hashes(parts)))
     return found | {"behaviour": with_expert_hash(found["behaviour"])}
 
 
@@ -62,7 +61,7 @@ def load_references(parts: Sequence[Any], spec: Spec, learns: bool = True) -> Se
     if not has_references(parts):
         return parts
     parts = [with_expert(part, spec, learns) if isinstance(part, Behaviour) else part for part in parts]
-    return load_models(load_policies(demonstrations.opened(parts, spec), spec)) if learns else parts
+    return load_models(load_policies(opened(parts, spec), spec)) if learns else parts
 
 
 SOLVER = "solver"

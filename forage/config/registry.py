@@ -323,6 +323,8 @@ ORIGIN = "from"
 
 def origin_of(part: Any) -> dict[str, str]:
     """Return the package of a part by `ORIGIN`; an empty table for parts of Forage and of the user."""
+    if type(part).__module__.startswith("forage."):
+        return {}
     from forage.config import packages
 
     package = packages.package_of(type(part).__module__)
@@ -418,7 +420,8 @@ def made(cls: Any, options: dict[str, Any]) -> Any:
         raise ForageError(f"{cls.__name__} lacks {' and '.join(missing)}, which forage.core.ports says of its port.")
     part = cls(**options)
     reaches = {name: value for name in trust.REACHES if isinstance(value := getattr(part, name, None), str)}
-    trust.check_reach(part_name(part), reaches)
+    if reaches:
+        trust.check_reach(part_name(part), reaches)
     return part
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from forage.config import former, registry
-from forage.config.checks import check_config, check_sizes, seed_numbers
+from forage.config.checks import check_config, seed_numbers
 from forage.config.defaults import (
     NO_DEFAULTS,
     chosen,
@@ -34,14 +34,14 @@ from forage.config.registry import PartChoice
 from forage.config.run_config import ALWAYS_STORED, SELDOM_STORED, RunConfig
 from forage.config.saved import as_trained
 from forage.config.trusting import of_environment, stored
-from forage.config.values import understood_part, with_one_schedule
+from forage.config.values import understood_part
 from forage.core import ports
 from forage.core.elsewhere import ABSENT_IN_TRAINING
 from forage.core.errors import ForageError, nearest
 from forage.core.fields import layers, numeric_fields
 from forage.core.mesh import forced_devices, prepare_devices
 from forage.core.ports import Agent, Environment, Evolver
-from forage.core.schedule import has_function
+from forage.core.schedule import Schedule, has_function
 from forage.core.types import Spec
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.plain import from_plain
@@ -82,7 +82,6 @@ def resolve(
     world = find_world(environment, environment_options, wrap)
     choice = choose_agent(agent, agent_options or {}, loose, world, given, is_stored)
     made = complete_parts(take_references(choose_parts(choice)))
-    check_sizes(made["agent"], world.spec, choice.options)
     around, offline = world.environment_for(made), made["memory"].offline
     numbers = seed_numbers((5 if world.native else 3) if seeds is None else seeds)
     if has_function(made):  # checks look at it next, before the runner would ask for devices
@@ -105,7 +104,7 @@ def resolve(
         left_out=choice.left_out,
         steps_from=steps_from,
     )
-    check_config(config)
+    check_config(config, choice.options)
     return config
 
 
@@ -190,7 +189,7 @@ def choose_agent(
         if not agent.is_complete:
             defaults = chosen(agent.name, world.name, world.spec, world.native, given)
         made = registry.made(agent.cls, {**defaults.settings, **given})
-        made = with_one_schedule(understood_part(made), agent.options)
+        made = with_one_schedule(made, agent.options)
         return AgentChoice(made, agent.options, upon(defaults.parts, parts), why, defaults.why)
     if options:
         raise ForageError("agent_options go with an agent's name; an agent that is an object already has its own.")
@@ -201,6 +200,22 @@ def choose_agent(
     made = with_one_schedule(understood_part(agent), {})
     lacks = "" if is_stored else left_out(made, world.name, world.spec, world.native, parts)
     return AgentChoice(made, {}, parts, left_out=lacks)
+
+
+def with_one_schedule(agent: Any, given: dict[str, Any]) -> Any:
+    """Return an agent whose learning rate follows only its schedule, if it has one.
+
+    Raise `ForageError` if a final learning rate is `given` too.
+    """
+    own = getattr(agent, "final_learning_rate", None)
+    if own is None or not isinstance(getattr(agent, "learning_rate", None), Schedule) or own == 1:
+        return agent
+    usual = next(field.default for field in dataclasses.fields(agent) if field.name == "final_learning_rate")
+    if "final_learning_rate" in given or (not given and own != usual):
+        raise ForageError(
+            "A learning rate with a schedule ends where that ends, so final_learning_rate has no use; leave it out."
+        )
+    return dataclasses.replace(agent, final_learning_rate=1.0)
 
 
 def join_options(
@@ -251,8 +266,8 @@ def unknown_option(word: str, agent: Any, known: Iterable[str]) -> ForageError:
 
 def choose_parts(choice: AgentChoice) -> dict[str, Any]:
     """Return the agent and all parts by port: those that were given, and the agent's usual ones in their place."""
-    parts = {port: understood_part(choice.parts.get(port) or part) for port, part in usual_parts(choice.agent).items()}
-    return {"agent": choice.agent, **parts}
+    given = {port: understood_part(part) for port, part in choice.parts.items()}
+    return {"agent": choice.agent, **usual_parts(choice.agent), **given}
 
 
 def complete_parts(parts: dict[str, Any]) -> dict[str, Any]:

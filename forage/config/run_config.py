@@ -29,11 +29,11 @@ from forage.core.host import HostEnvironment
 from forage.core.mesh import Devices, forced_devices, prepare_devices, size_of
 from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Rewards, Starts, Tasks
 from forage.core.schedule import is_scheduled, moments, with_plain_numbers
-from forage.core.sweep import members_of, settings_of
+from forage.core.sweep import members_of
 from forage.core.types import ForageError, Spec
-from forage.environments import make
 from forage.environments.catalogue import NATIVE
 from forage.environments.checking import check_environment
+from forage.environments.registry import make
 from forage.loop.cluster.workers import NO_WORKERS, Workers
 from forage.loop.compatible import check_names, check_signatures
 from forage.loop.device.evolution import EvolutionLoop
@@ -110,27 +110,16 @@ class RunConfig:
     ends: dict[str, Any] | None = None  # returns between which scores on a data set are normalised
 
     def __post_init__(self) -> None:
+        self.native = isinstance(self.environment, Environment)
+        """Whether the environment is stepped in JAX."""
+        self.offline = self.memory.offline
+        """Whether the run learns from a data set, and its steps are updates."""
+        self.members = members_of(self.sweep, self.seeds)
+        """The seed of each member of the run, and its settings in a sweep."""
+        self.settings = len(self.members) // max(1, len(self.seeds))
+        """The number of settings of a sweep; without one, 1."""
         self.names = {port: registry.short_name(getattr(self, port)) for port in ("agent", *PORTS)}
         """The names of the agent and the parts, by port, as sentences say them."""
-
-    @property
-    def native(self) -> bool:
-        return isinstance(self.environment, Environment)
-
-    @property
-    def offline(self) -> bool:
-        """Return whether the run learns from a data set, and its steps are updates."""
-        return self.memory.offline
-
-    @property
-    def members(self) -> list[dict[str, Any]]:
-        """Return the seed of each member of the run, and its settings in a sweep."""
-        return members_of(self.sweep, self.seeds)
-
-    @property
-    def settings(self) -> int:
-        """Return the number of settings of a sweep; without one, 1."""
-        return len(settings_of(self.sweep))
 
     @property
     def scored(self) -> str | None:
@@ -205,7 +194,7 @@ class RunConfig:
         check_environment(self.environment, self.name)
         starts = taught(self.starts, self.environment)
         kind = OfflineLoop if self.offline else EvolutionLoop if isinstance(self.agent, Evolver) else DeviceLoop
-        opponent = opponent_of(self.opponent, self.environment, self.spec)
+        opponent = None if self.opponent is None else opponent_of(self.opponent, self.environment, self.spec)
         loop = kind(learner, self.environment, self.tasks, starts, self.visits, opponent)
         loop.check()
         return loop

@@ -48,7 +48,10 @@ def understood(cls: type, options: dict[str, Any]) -> dict[str, Any]:
 
     Raises `ForageError` for a schedule where there can be none.
     """
-    return {name: meant(cls, name, value) for name, value in options.items()}
+    return {
+        name: understood_part(value) if dataclasses.is_dataclass(value) else meant(cls, name, value)
+        for name, value in options.items()
+    }
 
 
 def meant(cls: type, name: str, value: Any) -> Any:
@@ -101,6 +104,8 @@ def understood_part(part: Any) -> Any:
     """Return a part that was made in Python with its schedules in place of functions, parts within it likewise."""
     from forage.config.registry import is_a
 
+    if not is_a(type(part), "Part"):
+        return part
     changed = {}
     for field in dataclasses.fields(part):
         value = getattr(part, field.name)
@@ -147,21 +152,3 @@ def plain_name(value: Any) -> str | None:
 
     name = getattr(value, "__name__", "")
     return name if name and value in (getattr(jax.nn, name, None), getattr(optax, name, None)) else None
-
-
-def with_one_schedule(agent: Any, given: dict[str, Any]) -> Any:
-    """Return an agent whose learning rate follows only its schedule, if it has one.
-
-    Raise `ForageError` if a final learning rate is `given` too.
-    """
-    from forage.core.schedule import is_schedule
-
-    own = getattr(agent, "final_learning_rate", None)
-    if own is None or not is_schedule(getattr(agent, "learning_rate", None)) or own == 1:
-        return agent
-    usual = next(field.default for field in dataclasses.fields(agent) if field.name == "final_learning_rate")
-    if "final_learning_rate" in given or (not given and own != usual):
-        raise ForageError(
-            "A learning rate with a schedule ends where that ends, so final_learning_rate has no use; leave it out."
-        )
-    return dataclasses.replace(agent, final_learning_rate=1.0)

@@ -18,7 +18,8 @@ from jaxtyping import Array, Key
 from forage.core import spaces
 from forage.core.ports import Part
 from forage.core.types import DATASET, Experience, ForageError, Spec
-from forage.data import files, formats
+from forage.data.files import check_fits
+from forage.data.formats import fingerprint, read
 from forage.data.logged import Transitions
 
 Tree = TypeVar("Tree")
@@ -34,18 +35,18 @@ class Demonstrations(Part):
     def with_hashes(self) -> Demonstrations:
         """Return the same with an absolute path and the file's hash, unless it has one already."""
         path = Path(self.file).expanduser().absolute()
-        return dataclasses.replace(self, file=str(path), sha256=self.sha256 or formats.fingerprint(path))
+        return dataclasses.replace(self, file=str(path), sha256=self.sha256 or fingerprint(path))
 
     def opened(self, spec: Spec) -> Demonstrations:
         """Read the file. Raise `ForageError` if it is missing, damaged, changed, or of another environment."""
         path = Path(self.file)
-        if self.sha256 and formats.fingerprint(path) != self.sha256:
+        if self.sha256 and fingerprint(path) != self.sha256:
             raise ForageError(
                 f"{path} does not hold the demonstrations that this run began with (its SHA-256 was "
                 f"{self.sha256[:12]}...); put that file back, or train again."
             )
-        found, header = formats.read(path, spec)
-        files.check_fits(path, header, found, spec)
+        found, header = read(path, spec)
+        check_fits(path, header, found, spec)
         return dataclasses.replace(self, data=experience_of(found, spec))
 
     @property

@@ -34,10 +34,8 @@ def lead(count: int, address: str, note: Callable[[str], None] = lambda text: No
     return Channel()
 
 
-def runner_on(channel: Channel | None, setup: RunConfig, devices: Devices, workers: Workers = NO_WORKERS) -> Runner:
-    """Build the runner: here alone, or on all hosts."""
-    if channel is None:
-        return setup.runner(devices, workers=workers)
+def runner_on(channel: Channel, setup: RunConfig, devices: Devices, workers: Workers = NO_WORKERS) -> Runner:
+    """Build the runner on all hosts."""
     config = setup.config()
     if setup.native and "id" not in config["environment"]:
         raise ForageError("Other hosts make the environment from its name, and this one is a Python object.")

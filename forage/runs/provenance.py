@@ -44,10 +44,13 @@ def versions() -> dict[str, Any]:
     }
 
 
-def version_record(setup: RunConfig) -> dict[str, Any]:
-    """Return the record of a new run: versions, the day, the number of cores, and the user's own code."""
+def version_record(setup: RunConfig, config: dict[str, Any]) -> dict[str, Any]:
+    """Return the record of a new run: versions, the day, the number of cores, and the user's own code.
+
+    `config`: the configuration as plain data.
+    """
     made: dict[str, Any] = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count()}
-    own = own_code(setup)
+    own = own_code(setup, config)
     return versions() | made | ({"own": own} if own else {})
 
 
@@ -114,7 +117,7 @@ INSTALLED = (
 """Folders of code that has a version and is not the user's own."""
 
 
-def own_code(setup: RunConfig) -> dict[str, str]:
+def own_code(setup: RunConfig, config: dict[str, Any] | None = None) -> dict[str, str]:
     """Return a fingerprint of each file of the user's code, and of each package of parts, that a run uses, by its name.
 
     These are the files of environments, parts and functions, and the modules imported from their folders. Of a script
@@ -122,8 +125,10 @@ def own_code(setup: RunConfig) -> dict[str, str]:
     package that adds parts, all files count together.
     """
     found: dict[str, str] = {}
-    files = {Path(file).resolve() for file in named_files(parts_of(setup))}
+    files = {Path(file).resolve() for file in named_files(parts_of(setup.config() if config is None else config))}
     for thing in python_objects(setup):
+        if getattr(thing, "__module__", "").startswith("forage."):
+            continue
         module = sys.modules.get(getattr(thing, "__module__", ""))
         if getattr(module, "__name__", "") == "__main__":
             try:
@@ -159,7 +164,7 @@ def changed_code(then: Mapping[str, Any], setup: RunConfig) -> str:
 
 def folder_lacks(name: str, setup: RunConfig) -> bool:
     """Return whether a file that was not imported this time is missing from the folders of the user's code."""
-    folders = {Path(file).resolve().parent for file in named_files(parts_of(setup))}
+    folders = {Path(file).resolve().parent for file in named_files(parts_of(setup.config()))}
     return bool(folders) and not any((folder / name).is_file() for folder in folders)
 
 
@@ -179,9 +184,9 @@ def fingerprint(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:12]
 
 
-def parts_of(setup: RunConfig) -> dict[str, Any]:
+def parts_of(config: dict[str, Any]) -> dict[str, Any]:
     """Return the environment and parts of a run's configuration, without descriptions such as a name."""
-    return {name: value for name, value in setup.config().items() if name in ("environment", "agent", *PORTS)}
+    return {name: value for name, value in config.items() if name in ("environment", "agent", *PORTS)}
 
 
 def named_files(config: Any) -> Iterator[str]:

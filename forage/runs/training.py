@@ -25,10 +25,11 @@ from forage.config.run_config import RunConfig
 from forage.config.trusting import keep_own, stored
 from forage.core import prng
 from forage.core.loading import check_not_importing
-from forage.core.mesh import Shape, prepare_devices
+from forage.core.mesh import Devices, Shape, prepare_devices
 from forage.core.ports import Agent, Behaviour, Memory, Rewards, Starts, Tasks
 from forage.core.types import ForageError
 from forage.evaluation.statistics import Score
+from forage.loop.cluster.hosts import Channel
 from forage.loop.policy import AUTO
 from forage.loop.runner import Runner
 from forage.memory.around import innermost
@@ -162,12 +163,13 @@ def start_run(said: Mapping[str, Any]) -> Run:
     """Train a new run. `said`: arguments of `train`, those of a file and of a parent run among them."""
     given = dict(said)
     shown = progress.steady(progress.make(given.pop("display", "auto")))
-    called = check_callbacks(given.pop("callbacks", ()))
+    called = check_callbacks(given.pop("callbacks")) if "callbacks" in given else []
     settings = check_settings({name: given.pop(name) for name in SETTINGS if name in given})
     directory, parent, with_memory = (given.pop(name, None) for name in ("directory", "start_from", "with_memory"))
     if with_memory and parent is None:
         raise ForageError("with_memory takes over what another run has collected; name that run in start_from.")
-    leading = lead(given.pop("hosts", 1), given.pop("coordinator", ""), shown.note)
+    hosts, coordinator = given.pop("hosts", 1), given.pop("coordinator", "")
+    leading = None if (hosts, coordinator) == (1, "") else lead(hosts, coordinator, shown.note)
 
     # Configuration and runner
     setup = dataclasses.replace(resolve(**given), **settings)
@@ -177,7 +179,7 @@ def start_run(said: Mapping[str, Any]) -> Run:
         Run.check_free(Path(directory))
     if setup.devices and not setup.native:
         raise ForageError(f"{setup.name} runs on the host, where one device learns; leave out devices.")
-    runner = runner_on(leading, setup, setup.devices, setup.host_workers._replace(note=shown.note))
+    runner = build_runner(setup, setup.devices, leading, shown.note)
     check_resources(setup, runner)
     inheritance = None if parent is None else make_inheritance(parent, setup, runner, with_memory)
     setup = complete_settings(setup, runner, inheritance)
@@ -190,8 +192,8 @@ def start_run(said: Mapping[str, Any]) -> Run:
             Run.check_free(path)
         config = setup.full_config()
         keep_own(config, None if parent is None else parent.config)
-        write_json(path / "versions.json", version_record(setup))  # first, as it marks the directory as ours
-        tracking = open_trackers(setup.track, path, config, note=shown.note)
+        write_json(path / "versions.json", version_record(setup, config))  # first, as it marks the directory as ours
+        tracking = open_trackers(setup.track, path, config, note=shown.note) if setup.track else []
         write_json(path / "config.json", config)  # last, as it makes the directory a run
         session = Session(path, setup, runner, shown, tracking, called)
         if inheritance is not None:
@@ -212,6 +214,12 @@ def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
     if not (seconds := settings.get("checkpoint_seconds", 0.0)) >= 0:
         raise ForageError(f"Seconds between checkpoints are 0 or more, not {seconds:g}.")
     return settings | {"track": tracker_names(settings["track"])} if settings.get("track") else settings
+
+
+def build_runner(setup: RunConfig, devices: Devices, channel: Channel | None, note: Callable[[str], None]) -> Runner:
+    """Build the runner of a run: here alone, or on all hosts that listen at a channel."""
+    workers = setup.host_workers._replace(note=note)
+    return setup.runner(devices, workers=workers) if channel is None else runner_on(channel, setup, devices, workers)
 
 
 def check_resources(setup: RunConfig, runner: Runner) -> None:
@@ -297,7 +305,7 @@ def resume(
     if own := changed_code(read_json(run.directory / "versions.json"), setup):
         differs(own)
         other = f"{other} and {own}" if other else own
-    runner = runner_on(leading, setup, shape, setup.host_workers._replace(note=shown.note))
+    runner = build_runner(setup, shape, leading, shown.note)
     moved = ""
     if then and then != (here := len(runner.devices)):
         moved = f"begun on {then} device{'s' * (then > 1)}, and goes on with {here} here: sums may round otherwise"

@@ -185,8 +185,8 @@ def test_an_evaluation_during_training_keeps_every_column(tmp_path, monkeypatch)
     tracked = []
     one = session.Session.__new__(session.Session)
     one.runner = SimpleNamespace(steps=64, conversations=[])
-    one.setup = SimpleNamespace(settings=1, members=found["members"], evaluation_actions="auto")
-    one.settings, one.display, one.watch = {"evaluation_episodes": 2}, progress.Progress(), Watch()
+    one.setup = SimpleNamespace(settings=1, members=found["members"], evaluation_actions="auto", parent=None)
+    one.episodes, one.display, one.watch = 2, progress.Progress(), Watch()
     one.evaluations, one.trackers = Rows(tmp_path / "evaluations.jsonl"), [SimpleNamespace(write=tracked.append)]
     one.evaluate(1)
     (row,) = read_rows(tmp_path / "evaluations.jsonl")
