@@ -30,7 +30,7 @@ from forage.evaluation.statistics import student_interval
 from forage.memory.mixed import Mixed
 from forage.memory.uniform import UniformReplay
 from forage.rewards.scaling import Scale
-from forage.runs.handover import handover_record
+from forage.runs.starting import handover_record
 
 RESULTS = Path(__file__).parent / "results" / "handover.json"
 STEPS, EVERY = 2500, 250

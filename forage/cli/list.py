@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from forage.cli.arguments import nothing_left
 from forage.config import declared, options, packages, registry
-from forage.config.terminal import filled
+from forage.config.options import fill_columns
 from forage.core.errors import ForageError, nearest
 
 HELP = """\
@@ -54,9 +54,9 @@ def list_names() -> None:
     groups["of libraries"] = [f"{prefix}:{suite.example or '<id>'}" for prefix, suite in SUITES.items()]
     for group, names in groups.items():
         more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
-        print(filled(f"{group:13}", ", ".join(names[:MOST]) + more))
+        print(fill_columns(f"{group:13}", ", ".join(names[:MOST]) + more))
     for package, counts in added.items():
-        print(filled(f"{package:13}", f"{counts}, listed with their kind"))
+        print(fill_columns(f"{package:13}", f"{counts}, listed with their kind"))
     print("forage list KIND says what each is, forage list --all of every kind; forage show NAME explains one.")
 
 
@@ -75,7 +75,7 @@ def list_parts(wanted: str | None) -> None:
         if wanted is None or KINDS[wanted] == port:
             print(port)
             for name, target in (registry.WRAPPERS if port == "wrappers" else registry.parts(port)).items():
-                print(filled(f"  {name:20}", declared.summary(target) + registry.package_words(target)))
+                print(fill_columns(f"  {name:20}", declared.summary(target) + registry.package_words(target)))
     if wanted in (None, "environments"):
         from forage.environments import list_environments
         from forage.environments.catalogue import SUITES
@@ -83,13 +83,13 @@ def list_parts(wanted: str | None) -> None:
 
         print("environments")
         for row in list_environments(libraries=wanted is not None):
-            print(filled(f"  {row.id:34}", row.description))
+            print(fill_columns(f"  {row.id:34}", row.description))
         for prefix, suite in SUITES.items():
             if not installed(suite):
                 need = f"needs pip install 'forage-rl[{suite.extra}]'."
-                print(filled(f"  {prefix + ':<id>':34}", f"{need} {suite.description}"))
+                print(fill_columns(f"  {prefix + ':<id>':34}", f"{need} {suite.description}"))
             elif wanted is None:
                 example = f"Such as {prefix}:{suite.example}."
-                print(filled(f"  {prefix + ':<id>':34}", f"{suite.description} {example}"))
+                print(fill_columns(f"  {prefix + ':<id>':34}", f"{suite.description} {example}"))
         if wanted is None:
             print("forage list environments shows each of those, too.")

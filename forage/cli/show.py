@@ -9,7 +9,7 @@ from typing import Any
 
 from forage.cli.arguments import nothing_left
 from forage.config import options, packages, registry
-from forage.config.terminal import filled
+from forage.config.options import fill_columns
 from forage.core.elsewhere import method_elsewhere
 from forage.core.errors import ForageError, nearest
 
@@ -66,7 +66,7 @@ def show(name: str) -> None:
     print(*option_lines(cls, "" if port == "agent" else f"{port}."), sep="\n")
     scheduled = [field.name.replace("_", "-") for field in registry.fields(cls) if takes_schedule(cls, field.name)]
     if scheduled:
-        print("", filled("schedules", f"(docs/networks.md) may stand for {', '.join(scheduled)}:"), sep="\n")
+        print("", fill_columns("schedules", f"(docs/networks.md) may stand for {', '.join(scheduled)}:"), sep="\n")
         print("  " + "; ".join(form.partition(" or ")[0] for form in FORMS.values()))
     example = f"\nexample {cls.example}" if "example" in vars(cls) else ""
     print(f"{example}\nsource {target.replace(':', ' ')}{registry.package_words(target)}")
@@ -78,7 +78,7 @@ def show(name: str) -> None:
 
     for preset in presets_of(name):
         said = f"{preset.environment}: {preset.words}; {preset.steps:,} steps ({preset.source})"
-        print(filled("preset", said))
+        print(fill_columns("preset", said))
 
 
 def show_claims(name: str) -> None:
@@ -86,7 +86,7 @@ def show_claims(name: str) -> None:
     from forage.studies.claims import of_part, statement
 
     for claim in of_part(name):
-        print(filled("claim ", statement(claim)), f"       forage claim {claim}", sep="\n")
+        print(fill_columns("claim ", statement(claim)), f"       forage claim {claim}", sep="\n")
 
 
 def own_part(name: str) -> list[tuple[str, str]]:

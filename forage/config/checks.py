@@ -11,10 +11,9 @@ import jax
 
 from forage.config import registry
 from forage.config.defaults import default_behaviour
-from forage.config.kinds import shown
 from forage.config.opponents import check_opponent
 from forage.config.options import PORTS, whole
-from forage.config.ranges import check_ranges
+from forage.config.ranges import check_ranges, shown
 from forage.core import prng, spaces
 from forage.core.errors import nearest
 from forage.core.ports import Agent, Behaviour, Starts

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from forage.config import options, registry
-from forage.config.options import hyphens
+from forage.config.options import columns, hyphens
 from forage.config.ranges import range_words
-from forage.config.terminal import columns
 from forage.core.ranges import declared_range
 from forage.core.settings import Setting
 

@@ -1,4 +1,4 @@
-"""The resolution of an environment's name or object to the environment and its spec."""
+"""The environment of a run: from its name or object, and named wrappers, to the environment and its spec."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import gymnasium
 
-from forage.config import registry
-from forage.config.wrapping import arguments
-from forage.config.wrapping import wrap as wrap_environment
+from forage.config import options, registry
+from forage.config.options import hyphens
 from forage.core.compiling import check_precision
+from forage.core.errors import nearest
 from forage.core.host import HostEnvironment
 from forage.core.loading import name_of, short, whole
 from forage.core.plain import numbers
@@ -81,7 +81,7 @@ def wrap_on_host(name: str, build: Any, wrap: Sequence[str]) -> Callable[[int], 
                 f"{words.partition(':')[0]} goes around native environments such as CartPole-v1; around {name}, which "
                 f"is stepped on the host, go {', '.join(BY_NAME)}."
             )
-    around = tuple((words.partition(":")[0], arguments(words)) for words in wrap)
+    around = tuple((words.partition(":")[0], wrapper_options(words)) for words in wrap)
     return dataclasses.replace(factory, around=around).build
 
 
@@ -195,3 +195,67 @@ def environment_spec(name: str, environment: Any) -> Spec:
     batch = environment(1)
     batch.close()
     return dataclasses.replace(batch.spec, name=name)
+
+
+def wrap_environment(environment: Environment, given: Sequence[str]) -> Environment:
+    """Put the named wrappers around an environment, the first innermost.
+
+    Each is `name`, `name:value:value` (its options in order) or `name:option=value`, in any mixture:
+    `time-limit:200`, `masked:0,2`, `delay:observation-delay=2`.
+    Raise `ForageError` for an unknown name or option, and for a wrapper that does not fit the environment.
+    """
+    for words in given:
+        name, _, _ = words.partition(":")
+        cls = registry.wrapper_class(name)
+        environment = cls(environment, **wrapper_options(words))
+    return environment
+
+
+def wrapper_options(words: str) -> dict[str, Any]:
+    """Return the options that `name:value:option=value` gives, typed by the wrapper's fields."""
+    name, *values = words.split(":")
+    fields = registry.wrapper_fields(registry.wrapper_class(name))
+    known = {field.name: field for field in fields}
+    result: dict[str, Any] = {}
+    for number, text in enumerate(values):
+        option, given, value = text.partition("=")
+        option = option.replace("-", "_")
+        if not given:
+            if number >= len(fields):
+                raise ForageError(
+                    f"{name} has {len(fields)} option{'' if len(fields) == 1 else 's'}, and {words} gives {len(values)}"
+                    f". Available: {', '.join(known)}."
+                )
+            option, value = fields[number].name, text
+        if option not in known:
+            raise ForageError(f"{name} has no option {hyphens(option)!r}{nearest(option, map(hyphens, known))}")
+        if option in result:
+            raise ForageError(f"{words} gives {hyphens(option)} twice; give it once.")
+        result[option] = options.parse(f"wrap {name}:{option}", value, known[option].type)
+    missing = [field for field in fields if field.required and field.name not in result]
+    if missing:
+        shown = missing[0].name.replace("_", "-")
+        raise ForageError(f"{name} needs {shown}, as in --wrap {name}:VALUE; forage show {name} explains it.")
+    return result
+
+
+def wrap_innermost(environment: Environment, given: Sequence[str]) -> Environment:
+    """Put wrappers directly around the environment, within all wrappers that it has, to change the world itself.
+
+    Observations and actions must keep their spaces. Raise `ForageError` if a wrapper changes them.
+    """
+    from forage.environments.wrappers.base import Wrapper
+
+    if isinstance(environment, Wrapper):
+        import equinox
+
+        inside = wrap_innermost(environment.environment, given)
+        return equinox.tree_at(lambda tree: tree.environment, environment, inside)
+    wrapped = wrap_environment(environment, given)
+    for space in ("observation_space", "action_space"):
+        if getattr(wrapped, space) != getattr(environment, space):
+            raise ForageError(
+                f"{given[-1]} changes what is seen or done, and a trained agent can only be played in what it knows; "
+                f"action-noise, observation-noise or delay, for example, leave both as they are."
+            )
+    return wrapped

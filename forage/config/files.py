@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from forage.config import former, registry
-from forage.config.kinds import check_kinds
 from forage.config.options import OPTIONS, PORTS
+from forage.config.ranges import check_kinds
 from forage.config.registry import PartChoice
 from forage.core import records
 from forage.core.elsewhere import ours

@@ -351,3 +351,17 @@ def fill(words: Words, fields: list[Field], prefix: str, owner: str) -> dict[str
             former.check_option(f"--{hyphens(word)}", {f"--{prefix}.{field}" for field in known}, owner)
             raise ForageError(f"{owner} has no option {hyphens(name)!r}{nearest(name, map(hyphens, known))}")
     return values
+
+
+def columns() -> int:
+    """Return the number of columns to fill: the terminal's, 120 at most."""
+    import shutil
+
+    return min(120, shutil.get_terminal_size((100, 24)).columns)
+
+
+def fill_columns(left: str, text: str) -> str:
+    """Return text in whole words, wrapped to the terminal, with `left` before its first line."""
+    return textwrap.fill(
+        text, columns(), initial_indent=left + " ", subsequent_indent=" " * (len(left) + 1), break_on_hyphens=False
+    )

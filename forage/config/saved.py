@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from forage.config.kinds import check_kinds
+from forage.config.ranges import check_kinds
 from forage.config.registry import from_config
 from forage.config.trusting import stored
 from forage.config.values import at_last

@@ -1,4 +1,4 @@
-"""The learning curve: totals between its points, and the file of its points."""
+"""The points of a run: the learning curve, the totals between its points, and texts of its evaluations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forage.core import checkpoint, records
+from forage.core.host import Conversation
 from forage.core.plain import dumps
+from forage.core.records import wrong_texts
 from forage.core.types import ForageError
 from forage.evaluation.plots import sparkline
 
@@ -213,3 +215,38 @@ def read_rows(path: Path, wrong: Callable[[dict[str, Any]], str] = records.wrong
 def to_float(values: Any) -> list[float | None]:
     """Return numbers for JSON, one for each member, with `None` for those that are not finite."""
     return [float(v) if np.isfinite(v) else None for v in np.asarray(values, float).reshape(-1)]
+
+
+TEXTS_KEPT = 5  # episodes of each member that are kept of an evaluation
+TEXTS_FILE = "texts.jsonl"
+
+
+class Texts(NamedTuple):
+    """The conversations of one evaluation, so that people can read the policy's texts as it learns.
+
+    Each evaluation leaves a line in texts.jsonl: its `steps`, and the first few episodes of each member.
+    """
+
+    steps: int  # of each member at that time
+    members: list[list[Conversation]]  # each member's episodes
+
+
+def texts_row(steps: int, conversations: list[list[Conversation]]) -> dict[str, Any]:
+    """Return the line of an evaluation."""
+    return {"steps": steps, "members": [[one._asdict() for one in each[:TEXTS_KEPT]] for each in conversations]}
+
+
+def read_texts(directory: Path) -> list[Texts]:
+    """Return the stored texts, oldest first; only the newest of several evaluations at one step."""
+
+    def told(one: dict[str, Any]) -> Conversation:
+        said = tuple((who, what) for who, what in one["said"])
+        return Conversation(said, one["reward"], one["verdict"], one["reference"])
+
+    rows = {row["steps"]: row for row in read_rows(directory / TEXTS_FILE, wrong_texts)}
+    return [Texts(steps, [[told(one) for one in each] for each in row["members"]]) for steps, row in rows.items()]
+
+
+def first_middle_last(texts: list[Texts]) -> list[Texts]:
+    """Return the first, the middle and the last of them; all if there are no more than three."""
+    return texts if len(texts) < 4 else [texts[0], texts[(len(texts) - 1) // 2], texts[-1]]

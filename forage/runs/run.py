@@ -40,8 +40,7 @@ from forage.evaluation.plots import curve
 from forage.evaluation.statistics import Ends, Score, Statistic, interquartile_mean, score
 from forage.evaluation.sweep_plot import draw_sweep_scores
 from forage.loop.policy import AUTO, Policy, actions_of
-from forage.runs.curve import Curve, read_rows
-from forage.runs.texts import Texts, read_texts
+from forage.runs.curve import Curve, Texts, read_rows, read_texts
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -23,20 +23,14 @@ from forage.loop.soundness import NotFinite, Unsound
 from forage.loop.watch import Watch, sum_counts
 from forage.runs import capacity
 from forage.runs import display as progress
-from forage.runs.bounds import Bounds
 from forage.runs.callbacks import Callback, CallbackFailed, View
-from forage.runs.checkpoints import Checkpoints, Interval, is_full
-from forage.runs.curve import Rows, Totals, columns, newest, quiet_since, read_rows
-from forage.runs.finite import Finite
-from forage.runs.handover import handover_record
-from forage.runs.introduction import introduction, title
-from forage.runs.keeping import Keeping
-from forage.runs.returns import return_range
+from forage.runs.checkpoints import Checkpoints, Interval, Keeping, is_full
+from forage.runs.curve import TEXTS_FILE, Rows, Totals, columns, newest, quiet_since, read_rows, texts_row
+from forage.runs.faults import Bounds, Finite
 from forage.runs.run import Run, range_in, write_json
-from forage.runs.scoring import cut_sentence, evaluate_agents, said_if_long, score_agents, step_limit
-from forage.runs.starting import Inheritance
-from forage.runs.summary import conclude, device_failure
-from forage.runs.texts import FILE, row_of
+from forage.runs.scoring import cut_sentence, evaluate_agents, return_range, said_if_long, score_agents, step_limit
+from forage.runs.starting import Inheritance, handover_record
+from forage.runs.summary import conclude, device_failure, introduction, title
 
 POINTS = 100  # on the curve
 
@@ -61,7 +55,7 @@ class Session:
         every = setup.evaluation_every
         self.evaluate_every = every and -(-every // runner.steps_per_iteration)  # iterations between evaluations
         self.rows, self.evaluations = Rows(directory / "metrics.jsonl"), Rows(directory / "evaluations.jsonl")
-        self.texts = Rows(directory / FILE)  # texts of the policy in evaluations, in a run on text
+        self.texts = Rows(directory / TEXTS_FILE)  # texts of the policy in evaluations, in a run on text
         self.totals = Totals()  # since the last point
         self.points: list[dict[str, Any]] = []  # of the curve, so far
         self.earlier = 0.0  # seconds of earlier sessions
@@ -295,7 +289,7 @@ class Session:
     def keep_texts(self) -> None:
         """Write the texts of the newest evaluation, if there are any."""
         if self.runner.conversations:
-            self.append(self.texts, row_of(self.runner.steps, self.runner.conversations))
+            self.append(self.texts, texts_row(self.runner.steps, self.runner.conversations))
 
     def compare_with_handover(self) -> None:
         """Record the evaluations against the first one, of the offline run's policy, and note a fall."""

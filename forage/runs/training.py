@@ -18,8 +18,8 @@ import jax
 
 from forage.config import former
 from forage.config.files import merge_over
-from forage.config.kinds import check_call
 from forage.config.options import ARGUMENTS, PORTS, whole
+from forage.config.ranges import check_call
 from forage.config.resolve import STORED, from_config, resolve
 from forage.config.run_config import RunConfig
 from forage.config.trusting import keep_own, stored
@@ -37,10 +37,9 @@ from forage.memory.dataset import DataSet
 from forage.runs import display as progress
 from forage.runs.callbacks import Callback, check_callbacks
 from forage.runs.capacity import check_memory
-from forage.runs.changes import record_changes
-from forage.runs.extending import extend_setup
+from forage.runs.changes import extend_setup, record_changes
+from forage.runs.checkpoints import check_keeping, take_kept
 from forage.runs.joining import lead, runner_on
-from forage.runs.keeping import check_keeping, take_kept
 from forage.runs.locking import lock_directory, removed_if_failed
 from forage.runs.provenance import changed_code, differences, said_of_code, version_record
 from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, range_in, read_json, write_json

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool
 
 from forage.agents.language.base import LanguageAgent
 from forage.config.environment import resolve_environment
-from forage.config.kinds import check_call
+from forage.config.ranges import check_call
 from forage.config.references import read_model
 from forage.config.saved import load
 from forage.config.setup import from_config

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from forage.agents.language.base import LanguageAgent
-from forage.config.kinds import check_call
+from forage.config.ranges import check_call
 from forage.config.saved import load
 from forage.core.errors import ForageError
 from forage.nn.language.export import write

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from forage.config.kinds import check_call
+from forage.config.ranges import check_call
 from forage.core import prng
 from forage.core.types import ForageError
 from forage.evaluation import habits

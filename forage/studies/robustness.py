@@ -19,10 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from forage.config.kinds import check_call
+from forage.config.environment import wrap_innermost
+from forage.config.ranges import check_call
 from forage.config.registry import to_config
 from forage.config.setup import Setup, from_config
-from forage.config.wrapping import innermost
 from forage.core import prng
 from forage.core.fields import check_value, replace, value_of
 from forage.core.ports import Environment, Tasks
@@ -151,9 +151,9 @@ def evaluate_under(
         )
     if setup.sweep:
         raise ForageError(f"{directory} is a sweep, whose settings are different agents; play those of one setting.")
-    combinations = check_grid(innermost(setup.environment, wrap), grid or {})
-    conditions = {words: innermost(setup.environment, [*wrap, words]) for words in under}
-    conditions = {"": innermost(setup.environment, wrap), **conditions}
+    combinations = check_grid(wrap_innermost(setup.environment, wrap), grid or {})
+    conditions = {words: wrap_innermost(setup.environment, [*wrap, words]) for words in under}
+    conditions = {"": wrap_innermost(setup.environment, wrap), **conditions}
     for name, other in (instead or {}).items():
         kept = [(e.observation_space, e.action_space) for e in (other, setup.environment)]
         if kept[0] != kept[1]:

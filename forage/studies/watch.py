@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from forage.config.kinds import check_call
+from forage.config.ranges import check_call
 from forage.config.saved import load
 from forage.config.setup import from_config
 from forage.core import checkpoint as checkpoints

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from forage.config.kinds import check_call
+from forage.config.ranges import check_call
 from forage.core import prng
 from forage.core.spaces import Tokens
 from forage.evaluation.passing import Passing, passing

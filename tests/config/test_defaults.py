@@ -22,7 +22,7 @@ from forage.rewards.bonuses.icm import ICM
 from forage.rewards.bonuses.rnd import RND
 from forage.rewards.environment import EnvironmentReward
 from forage.rewards.scaling import NormaliseReturn, Scale
-from forage.runs.introduction import introduction
+from forage.runs.summary import introduction
 
 USUAL = {  # agent: environment, behaviour, memory
     "ppo": ("CartPole-v1", "AgentPolicy", "LastRollout"),

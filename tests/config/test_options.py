@@ -6,8 +6,8 @@ import pytest
 from tiers import gated
 
 from forage.config import registry
-from forage.config.hyperparameters import MEANINGS
 from forage.config.ranges import RANGES, check_ranges, range_of
+from forage.config.registry import MEANINGS
 from forage.core.ranges import Range
 from forage.core.types import ForageError
 

@@ -12,7 +12,7 @@ from forage.data import files
 from forage.data.formats import flat
 from forage.data.logged import Transitions
 from forage.memory.dataset import DataSet
-from forage.runs.bounds import Bounds
+from forage.runs.faults import Bounds
 
 SPEC = Spec("Room", spaces.Box(np.array([-1, -9], np.float32), np.array([1, 9], np.float32)), spaces.Discrete(2))
 

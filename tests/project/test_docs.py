@@ -8,7 +8,7 @@ import pytest
 from forage.cli.arguments import FLAGS, LISTS
 from forage.cli.entry import COMMANDS
 from forage.config import options, registry
-from forage.config.wrapping import wrap
+from forage.config.environment import wrap_environment
 from forage.core.fields import value_of
 from forage.environments import make
 from forage.environments.catalogue import NATIVE
@@ -34,7 +34,7 @@ def test_wrappers_of_the_pages_fit(tmp_path, monkeypatch):
     for command in commands:
         environment, around, _ = words_of(command)
         if environment in NATIVE:
-            wrap(make(environment), around)
+            wrap_environment(make(environment), around)
 
 
 def test_commands_of_robustness_fit():
@@ -42,7 +42,7 @@ def test_commands_of_robustness_fit():
     assert len(commands) > 3
     for command in commands:
         _, around, under = words_of(command)
-        environment = wrap(make("CartPole-v1"), [*around, *under])
+        environment = wrap_environment(make("CartPole-v1"), [*around, *under])
         _, words = options.split(command.split()[2:], FLAGS, LISTS)
         for name, _ in map(axis, options.many(words, "grid")):
             value_of(environment, name)

@@ -14,7 +14,7 @@ import forage
 from forage.core.bounds import bounded_leaves
 from forage.core.ports import Environment
 from forage.core.types import Step
-from forage.runs.bounds import Bounds
+from forage.runs.faults import Bounds
 
 small.keep_compiled()
 TINY = {"agent_options": small.PPO, "seeds": 1, "evaluation_episodes": 1, "display": "plain"}

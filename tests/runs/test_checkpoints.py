@@ -19,8 +19,7 @@ from forage.config.setup import make_setup
 from forage.core import checkpoint, streams
 from forage.core.types import ForageError
 from forage.runs import training
-from forage.runs.checkpoints import Checkpoints, Interval, is_full
-from forage.runs.keeping import Keeping
+from forage.runs.checkpoints import Checkpoints, Interval, Keeping, is_full
 from forage.runs.session import Session
 
 

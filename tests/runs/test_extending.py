@@ -10,7 +10,7 @@ import forage
 from forage.config.setup import from_config
 from forage.core import checkpoint
 from forage.core.types import ForageError
-from forage.runs.extending import extend_setup
+from forage.runs.changes import extend_setup
 from forage.runs.run import Run
 
 small.keep_compiled()

@@ -11,9 +11,8 @@ from forage.core import checkpoint
 from forage.core.types import ForageError
 from forage.memory.mixed import Mixed
 from forage.memory.uniform import UniformReplay
-from forage.runs.handover import fall, handover_record
 from forage.runs.run import Run
-from forage.runs.starting import networks
+from forage.runs.starting import fall, handover_record, networks
 from forage.studies.record import record
 
 small.keep_compiled()

@@ -6,15 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from forage.config.wrapping import wrap
+from forage.config.environment import wrap_environment
 from forage.core.ports import range_of_returns
 from forage.environments import make
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers.base import Wrapper
 from forage.evaluation.curves import aggregate_curve
 from forage.evaluation.statistics import inside, score
-from forage.runs.returns import holding, return_range
 from forage.runs.run import range_in
+from forage.runs.scoring import holding, return_range
 from forage.tasks.same import Same
 
 PENDULUM = -200 * (math.pi**2 + 0.1 * 64 + 0.001 * 4)
@@ -64,9 +64,9 @@ def setup(environment, tasks=None, **spec):
         (make("MountainCar-v0"), 200, (-200, -1)),
         (make("Pendulum-v1"), 200, (PENDULUM, 0)),
         (make("minatar:Breakout"), 27_000, (0, math.inf)),
-        (wrap(CartPole(), ["time-limit:100"]), 100, (1, 100)),
-        (wrap(CartPole(), ["frame-stack:2"]), 500, (1, 500)),
-        (wrap(CartPole(), ["action-repeat:2"]), 250, None),
+        (wrap_environment(CartPole(), ["time-limit:100"]), 100, (1, 100)),
+        (wrap_environment(CartPole(), ["frame-stack:2"]), 500, (1, 500)),
+        (wrap_environment(CartPole(), ["action-repeat:2"]), 250, None),
         (Said(), 500, (2, 1000)),
         (Doubled(), 500, None),
         (Own(CartPole()), 500, None),

@@ -29,9 +29,9 @@ from forage.loop.learner import Episodes, Report
 from forage.runs import curve, session, training
 from forage.runs import display as progress
 from forage.runs.curve import Rows, Totals, quiet_since, read_rows
-from forage.runs.introduction import sizes
 from forage.runs.locking import lock_directory
 from forage.runs.run import Run
+from forage.runs.summary import sizes
 from forage.studies.compare import compare, verdict
 from forage.studies.watch import watch
 

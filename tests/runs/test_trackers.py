@@ -260,7 +260,7 @@ def test_mlflow(tmp_path, stand_in, monkeypatch):
     then = [("open", "file:here"), ("one", "RUNNING"), ("one", "return", 30.0, 30)]
     then += [("one", "score", 2.0, 30), ("one", "score/low", 1.0, 30), ("one", "score/high", 3.0, 30)]
     assert calls == [*first, *then, ("one", "FINISHED")]
-    assert trackers.tracker_class("mlflow").__module__ == "forage.runs.trackers.mlflow"
+    assert trackers.tracker_class("mlflow").__module__ == "forage.runs.trackers.services"
 
 
 def test_trackio(tmp_path, stand_in):

@@ -13,8 +13,8 @@ from forage.core.text import named
 from forage.nn.language.architecture import Architecture
 from forage.nn.language.directory import with_tokens
 from forage.nn.transformer import Transformer
+from forage.runs.curve import first_middle_last
 from forage.runs.run import Run
-from forage.runs.texts import first_middle_last
 
 pytest.importorskip("safetensors", reason="safetensors is not installed")
 small.keep_compiled()

@@ -13,9 +13,9 @@ import forage
 from forage.cli import pull as pull_command
 from forage.cli import push as push_command
 from forage.core.types import ForageError
+from forage.runs.curve import Texts
 from forage.runs.run import Run, draw_curve
 from forage.runs.summary import describe_run
-from forage.runs.texts import Texts
 from forage.studies import hub
 from forage.studies.card import card
 from forage.studies.hub import FILES, check_names_no_code, pull, push

@@ -7,8 +7,8 @@ import pytest
 import small
 
 import forage
+from forage.config.environment import wrap_environment, wrap_innermost
 from forage.config.setup import from_config
-from forage.config.wrapping import innermost, wrap
 from forage.core.types import ForageError
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.pendulum import Pendulum
@@ -51,19 +51,19 @@ def test_episodes_are_as_long_as_the_other_environments(wrapped):
 
 
 def test_words_make_wrappers():
-    assert wrap(CartPole(), ["time-limit:200", "frame-stack"]) == FrameStack(TimeLimit(CartPole(), 200), 4)
-    delay = wrap(CartPole(), ["delay:observation-delay=2:most=3"])
+    assert wrap_environment(CartPole(), ["time-limit:200", "frame-stack"]) == FrameStack(TimeLimit(CartPole(), 200), 4)
+    delay = wrap_environment(CartPole(), ["delay:observation-delay=2:most=3"])
     assert (delay.action_delay, delay.observation_delay, delay.most) == (0, 2, 3)
-    masked = wrap(CartPole(), ["context-visible:length,gravity:0,5:1,15", "masked:0,2,4"])
+    masked = wrap_environment(CartPole(), ["context-visible:length,gravity:0,5:1,15", "masked:0,2,4"])
     assert masked.indices == (0, 2, 4) and masked.environment.fields == ("length", "gravity")
 
 
 def test_randomness_goes_within_all_wrappers():
     stacked = FrameStack(TimeLimit(CartPole(), 200), 4)
-    assert innermost(stacked, ["action-noise:0.1"]) == FrameStack(TimeLimit(ActionNoise(CartPole(), 0.1), 200), 4)
-    assert innermost(stacked, []) == stacked
+    assert wrap_innermost(stacked, ["action-noise:0.1"]) == FrameStack(TimeLimit(ActionNoise(CartPole(), 0.1), 200), 4)
+    assert wrap_innermost(stacked, []) == stacked
     with pytest.raises(ForageError, match="frame-stack:2 changes what is seen or done"):
-        innermost(stacked, ["frame-stack:2"])
+        wrap_innermost(stacked, ["frame-stack:2"])
 
 
 @pytest.mark.thorough

@@ -14,11 +14,11 @@ from forage.runs.run import read_json, write_json
 from forage.runs.trackers.base import Tracker, final, flat
 
 TRACKERS = {
-    "tensorboard": "forage.runs.trackers.tensorboard:TensorBoard",
-    "wandb": "forage.runs.trackers.wandb:WandB",
-    "mlflow": "forage.runs.trackers.mlflow:MLflow",
-    "trackio": "forage.runs.trackers.trackio:Trackio",
-    "csv": "forage.runs.trackers.csv:Csv",
+    "tensorboard": "forage.runs.trackers.services:TensorBoard",
+    "wandb": "forage.runs.trackers.services:WandB",
+    "mlflow": "forage.runs.trackers.services:MLflow",
+    "trackio": "forage.runs.trackers.services:Trackio",
+    "csv": "forage.runs.trackers.services:Csv",
 }
 """`module:Class` of every tracker, by name."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from forage.config.kinds import check_call
+from forage.config.ranges import check_call
 from forage.core import checkpoint
 from forage.core.errors import ForageError
 from forage.core.records import is_number

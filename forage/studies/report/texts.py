@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from forage.core.host import Conversation
 from forage.core.sweep import member_words, members_of
+from forage.runs.curve import first_middle_last
 from forage.runs.run import Run
-from forage.runs.texts import first_middle_last
 
 HEAD = ["seed", "prompt", "answer", "reference", "reward"]
 MOST = 5  # conversations of one evaluation

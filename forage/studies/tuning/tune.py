@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from forage.config.checks import seed_numbers
-from forage.config.kinds import check_call
 from forage.config.options import PORTS
+from forage.config.ranges import check_call
 from forage.config.registry import fields, to_config
 from forage.config.setup import Setup, make_setup
 from forage.core.errors import Interrupted
