@@ -38,8 +38,12 @@ def take_options(words: options.Words, *names: str) -> dict[str, Any]:
     """Take options of a training out of the words, all or those of these names. Return their values by name."""
     found: dict[str, Any] = {}
     readers = {"seeds": seeds, "sweep": sweep, "wrap": wrappers}
-    for word in [word for word in words if former.today(word, options.WORDS)]:
+    for word in words.keys() & former.OPTIONS.keys():
         words[former.today(word, options.WORDS) or word] = words.pop(word)
+    if not names or "display" in names:
+        found["display"] = display(words)
+    if not names or "environment_options" in names:
+        found["environment_options"] = environment_options(words)
     for option in OPTIONS:
         word = option.word or option.name
         if word in words and option.in_words and option.name not in PORTS and (not names or option.name in names):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from forage.cli.arguments import display, environment_options, port_choice, take_options
+from forage.cli.arguments import port_choice, take_options
 from forage.config import former, options, registry
 from forage.config.options import PORTS
 from forage.core.elsewhere import ABSENT_IN_TRAINING
@@ -43,8 +43,7 @@ def explain(positional: list[str], words: options.Words) -> str:
 def run(positional: list[str], words: options.Words) -> None:
     """Run `forage train`."""
     agent, environment = [None, None, *positional][-2:]
-    given = {"display": display(words), **take_options(words), "environment_options": environment_options(words)}
-    given |= {"agent": agent, "environment": environment}
+    given = {**take_options(words), "agent": agent, "environment": environment}
     where, base = base_arguments(given, words)
     if not positional and where and "environment" not in base:
         raise ForageError(f"{where} names no environment; add one there, or after forage train.")

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from forage.cli.arguments import (
-    display,
-    environment_options,
     nothing_left,
     port_choice,
     say,
@@ -55,11 +51,9 @@ def run(positional: list[str], words: options.Words) -> None:
         )
     agent, environment = positional
     part = registry.part_class("agent", agent)
-    kind = display(words)
-    arguments: dict[str, Any] = {
-        "display": kind,
-        **take_options(words, "wrap", "steps", "directory", "evaluation_actions", "seeds"),
-    }
+    common = ("display", "environment_options", "wrap", "steps", "directory", "evaluation_actions", "seeds")
+    arguments = take_options(words, *common)
+    kind = arguments["display"]
     space = options.many(words, "over")
     words.pop("over", None)
     kinds = {"method": str, "trials": int, "batch": int}
@@ -68,7 +62,6 @@ def run(positional: list[str], words: options.Words) -> None:
             arguments[name] = options.parse(name, words.pop(name), wanted)
     if "tuning_seeds" in words:
         arguments["tuning_seeds"] = seeds(words, "tuning_seeds")
-    arguments["environment_options"] = environment_options(words)
     for port in PORTS:
         if (chosen := port_choice(port, words)) is not None:
             arguments[port] = chosen.build_part()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import gymnasium
 
@@ -17,14 +17,40 @@ from forage.core.errors import nearest
 from forage.core.host import HostEnvironment
 from forage.core.loading import name_of, short, whole
 from forage.core.plain import numbers
-from forage.core.ports import Environment
+from forage.core.ports import Environment, Evolver
 from forage.core.ranges import check_all_declared
 from forage.core.types import ForageError, Spec
 from forage.environments.adapters.gymnasium.atari import is_atari
 from forage.environments.adapters.gymnasium.make import OURS
+from forage.environments.adapters.on_host import OnHost
 from forage.environments.batches import build_batch, parameter_names, takes_a_number
 from forage.environments.plain import to_plain
 from forage.environments.registry import HostFactory, make, spec_of
+
+
+class World(NamedTuple):
+    """The environment of a run."""
+
+    name: str
+    environment: Any  # or a function that builds a batch of it on the host
+    config: dict[str, Any]  # plain data that makes it again, or a description
+    spec: Spec
+
+    @property
+    def native(self) -> bool:
+        return isinstance(self.environment, Environment)
+
+    def environment_for(self, parts: Mapping[str, Any]) -> Any:
+        """Return the environment that these parts act in: on the host, if the behaviour is."""
+        if not parts["behaviour"].on_host or not self.native or isinstance(parts["agent"], Evolver):
+            return self.environment
+        return functools.partial(OnHost, self.environment, name=self.name)
+
+
+def find_world(environment: Any, options: Mapping[str, Any] | None, wrap: Sequence[str]) -> World:
+    """Return the environment that an id, an object or a function stands for, and its spec."""
+    name, made, config = resolve_environment(environment, dict(options or {}), wrap)
+    return World(name, made, config, environment_spec(name, made))
 
 
 def resolve_environment(
@@ -35,7 +61,7 @@ def resolve_environment(
     `wrap` names what is put around it, the first innermost.
     """
     check_precision()  # or the environment would be blamed for numbers that are not what its spaces say
-    options = numbers(options)
+    options = numbers(options) if options else {}
     if wrap:
         name, environment, config = resolve_environment(given, options)
         for words in wrap:
@@ -52,10 +78,11 @@ def resolve_environment(
         return short(found), environment, {"id": whole(found), "options": to_plain(found, options)}
     if isinstance(given, str):
         given = bare(given)
-        kept = to_plain(given, options)
+        config = {"id": whole(given) if ":" in given else given, "options": to_plain(given, options) if options else {}}
         made = make(given, **options)
-        name = short(made.id if isinstance(made, HostFactory) else given)
-        return name, made.build if isinstance(made, HostFactory) else made, {"id": whole(given), "options": kept}
+        if isinstance(made, HostFactory):
+            return short(made.id), made.build, config
+        return short(given) if ":" in given else given, made, config
     return resolve_object(given, options)
 
 

@@ -423,7 +423,7 @@ class PartChoice(NamedTuple):
         check_options(self.name, self.options, known)
         for key, value in self.options.items():
             former.check_value(key, value, self.name)
-        found = values.understood(self.cls, numbers(self.options))
+        found = values.understood(self.cls, numbers(self.options)) if self.options else {}
         check_kinds(found, {key: field.type for key, field in known.items()}, self.name)
         missing = [key for key, field in known.items() if field.required and key not in found]
         if missing:

@@ -7,7 +7,6 @@ part is looked up by its name.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +25,7 @@ from forage.config.defaults import (
     upon,
     usual_parts,
 )
-from forage.config.environment import environment_spec, resolve_environment
+from forage.config.environment import World, find_world
 from forage.config.opponents import default_opponent
 from forage.config.options import ARGUMENTS, PORTS, whole
 from forage.config.references import take_references
@@ -40,10 +39,8 @@ from forage.core.elsewhere import ABSENT_IN_TRAINING
 from forage.core.errors import ForageError, nearest
 from forage.core.fields import layers, numeric_fields
 from forage.core.mesh import forced_devices, prepare_devices
-from forage.core.ports import Agent, Environment, Evolver
+from forage.core.ports import Agent, Environment
 from forage.core.schedule import Schedule, has_function
-from forage.core.types import Spec
-from forage.environments.adapters.on_host import OnHost
 from forage.environments.plain import from_plain
 from forage.memory.dataset import DataSet
 
@@ -130,31 +127,6 @@ def build_parts(parts: Mapping[str, Any], data: str | os.PathLike[str] | None) -
     return {port: part for port, part in built.items() if part is not None}
 
 
-class World(NamedTuple):
-    """The environment of a run."""
-
-    name: str
-    environment: Any  # or a function that builds a batch of it on the host
-    config: dict[str, Any]  # plain data that makes it again, or a description
-    spec: Spec
-
-    @property
-    def native(self) -> bool:
-        return isinstance(self.environment, Environment)
-
-    def environment_for(self, parts: Mapping[str, Any]) -> Any:
-        """Return the environment that these parts act in: on the host, if the behaviour is."""
-        if not parts["behaviour"].on_host or not self.native or isinstance(parts["agent"], Evolver):
-            return self.environment
-        return functools.partial(OnHost, self.environment, name=self.name)
-
-
-def find_world(environment: Any, options: Mapping[str, Any] | None, wrap: Sequence[str]) -> World:
-    """Return the environment that an id, an object or a function stands for, and its spec."""
-    name, made, config = resolve_environment(environment, dict(options or {}), wrap)
-    return World(name, made, config, environment_spec(name, made))
-
-
 class AgentChoice(NamedTuple):
     """An agent with the parts that were given or that its preset names, and the reasons for them."""
 
@@ -184,13 +156,14 @@ def choose_agent(
     if loose and isinstance(agent, PartChoice | Agent):
         options = join_options(agent, options, loose, world, parts)
     if isinstance(agent, PartChoice):
-        agent = agent.with_options(options)
+        agent = agent._replace(options={**agent.options, **options})
         given, defaults = agent.checked_options(), NO_DEFAULTS
         if not agent.is_complete:
             defaults = chosen(agent.name, world.name, world.spec, world.native, given)
         made = registry.made(agent.cls, {**defaults.settings, **given})
         made = with_one_schedule(made, agent.options)
-        return AgentChoice(made, agent.options, upon(defaults.parts, parts), why, defaults.why)
+        parts = upon(defaults.parts, parts) if defaults.parts else parts
+        return AgentChoice(made, agent.options, parts, why, defaults.why)
     if options:
         raise ForageError("agent_options go with an agent's name; an agent that is an object already has its own.")
     if not isinstance(agent, Agent):

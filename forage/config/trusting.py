@@ -35,7 +35,8 @@ def code_in(config: dict[str, Any]) -> list[str]:
 def addresses_in(config: Any) -> list[core.Entry]:
     """Return the parts of a configuration that send to an address."""
     if isinstance(config, dict):
-        own = core.reach_of(config["part"], config) if isinstance(config.get("part"), str) else None
+        reaches = any(name in config for name in core.REACHES)
+        own = core.reach_of(config["part"], config) if isinstance(config.get("part"), str) and reaches else None
         return [*([own] if own else []), *(entry for value in config.values() for entry in addresses_in(value))]
     return [entry for item in config for entry in addresses_in(item)] if isinstance(config, list) else []
 

@@ -30,7 +30,7 @@ from forage.runs.faults import Bounds, Finite
 from forage.runs.run import Run, range_in, write_json
 from forage.runs.scoring import cut_sentence, evaluate_agents, return_range, said_if_long, score_agents, step_limit
 from forage.runs.starting import Inheritance, handover_record
-from forage.runs.summary import conclude, device_failure, introduction, title
+from forage.runs.summary import conclude, device_failure, introduction
 
 POINTS = 100  # on the curve
 
@@ -105,8 +105,8 @@ class Session:
         """Train to the end, from the start unless a checkpoint was restored."""
         self.display.settings = self.setup.settings
         steps = self.iterations * self.runner.steps_per_iteration
-        said = introduction(self.setup, self.directory, steps, self.runner.spread)
-        self.display.start(title(self.setup), [*said, *capacity.memory_lines(self.runner), *self.said], steps)
+        title, *said = introduction(self.setup, self.directory, steps, self.runner.spread)
+        self.display.start(title, [*said, *capacity.memory_lines(self.runner), *self.said], steps)
         previous, kept = self.catch_signals(), None
         try:
             if self.checkpoints.steps is None:

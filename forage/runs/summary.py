@@ -138,10 +138,11 @@ def title(setup: RunConfig) -> str:
 
 
 def introduction(setup: RunConfig, directory: Path, steps: int, spread: str = "") -> list[str]:
-    """Describe the decisive settings at the start of a run of `steps`. `spread`: the division of members among
-    devices.
+    """Return the title of a run of `steps` and lines about its decisive settings.
+
+    `spread`: the division of members among devices.
     """
-    lines = [f"in {directory}"]
+    lines = [title(setup), f"in {directory}"]
     if wrapped := setup.environment_config.get("wrap"):
         lines.append(f"{setup.name} in {', '.join(wrapped)}")
     if setup.why:

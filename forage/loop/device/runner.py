@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from forage.core.host import Conversation
 from forage.core.ports import Evolver
 from forage.core.types import Clock, Experience
 from forage.loop import soundness, visits
-from forage.loop.device.layout import shape_of, shared_batch
+from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.programs import (
     SeedBatch,
     advance,
@@ -69,6 +70,8 @@ class DeviceRunner:
         shape = shape_of(len(seeds), shared_batch(varied.common)[0], here, self.asked)
         self.places = np.arange(-(-len(seeds) // shape.seed) * shape.seed) % len(seeds)  # the seed that runs in each
         self.mesh = mesh.make(shape, here)
+        self.shape = mesh.Shape(*self.mesh.devices.shape)  # devices that share the seeds, and each seed's environments
+        self.devices = list(self.mesh.devices.flat)  # how many each has decides the last bits of its numbers
         self._placement = NamedSharding(self.mesh, P(mesh.SEED))
         self.varied = self.placed(varied)
         self.steps = 0
@@ -201,16 +204,6 @@ class DeviceRunner:
     @property
     def learner(self) -> Learner:
         return self.varied.common.learner
-
-    @property
-    def devices(self) -> list[jax.Device]:
-        """Return the devices that share the members. How many each has decides the last bits of its numbers."""
-        return list(self.mesh.devices.flat)
-
-    @property
-    def shape(self) -> mesh.Shape:
-        """Return the number of devices that share the seeds, and the number that share each seed's environments."""
-        return mesh.Shape(*self.mesh.devices.shape)
 
     @property
     def spread(self) -> str:
@@ -412,3 +405,31 @@ class DeviceRunner:
             learner = jax.tree.map(lambda leaf: leaf[rows], mesh.fetch(state.learner))
             self.restore(state._replace(learner=learner), self.steps)
         return [""] * len(self.seeds)
+
+
+def shape_of(seeds: int, units: int, here: list[jax.Device], asked: mesh.Devices) -> mesh.Shape:
+    """Return the shape of the mesh, of all local devices unless others were requested.
+
+    On the CPU, whose devices take from each other what they take, no seed runs twice, and environments are split only
+    where devices were asked for.
+    """
+    on_cpu = here[0].platform == "cpu"
+    if on_cpu and asked is None:
+        asked = mesh.forced_devices()
+    if isinstance(asked, mesh.Shape) and mesh.size_of(asked) <= len(here) and asked.seed <= seeds:
+        return asked
+    count = min(asked, len(here)) if isinstance(asked, int) else len(here)
+    return mesh.shape_for(seeds, 1 if on_cpu and asked is None else units, count, doubles=not on_cpu)
+
+
+def shared_batch(loop: DeviceLoop) -> tuple[int, str]:
+    """Return the batch size that the devices of one seed must divide, and its name."""
+    agent, memory = loop.agent, loop.learner.memory
+    if isinstance(agent, Evolver):
+        return agent.population, f"populations of {agent.population}"
+    if memory.offline:
+        return agent.batch_size, f"batches of {agent.batch_size}"
+    if memory.on_policy:
+        return agent.num_envs, f"num_envs {agent.num_envs}"
+    both = f"num_envs {agent.num_envs} and batches of {agent.batch_size}"
+    return math.gcd(agent.num_envs, agent.batch_size), both
