@@ -23,10 +23,10 @@ RENAMES = {
 
 
 HINTS = {
-    "state, inputs": "inputs.observation, inputs.hidden, inputs.key, inputs.explore, inputs.noise and inputs.world are "
-    "the fields of forage.core.ports.ActInputs."
+    "act": "inputs.observation, inputs.hidden, inputs.key, inputs.explore, inputs.noise and inputs.world are fields of "
+    "forage.core.ports.ActInputs."
 }
-"""The end of the sentence about a method that does not accept its arguments, by the arguments."""
+"""The end of the sentence about an agent's method that does not accept the loop's arguments."""
 
 
 def check_names(*parts: Part) -> None:
@@ -45,10 +45,11 @@ def check_signatures(part: Part, **methods: str) -> None:
         try:
             signature.bind(*given.split(", "))
         except TypeError:
-            more = HINTS.get(given, "see forage/core/ports.")
+            first = next(cls for cls in reversed(type(part).__mro__) if name in vars(cls))
+            more = HINTS.get(name) if isinstance(part, Agent) else None
             raise ForageError(
-                f"{type(part).__name__}.{name} takes ({', '.join(signature.parameters)}), and the loop calls it with "
-                f"({given}); {more}"
+                f"{type(part).__name__}.{name} takes ({', '.join(signature.parameters)}), and is called with "
+                f"({given}); {more or f'see {first.__module__}.{first.__name__}.'}"
             ) from None
 
 

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from critic_helpers import inputs_of
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage.agents.actor_critic.base import CriticKeys
 from forage.agents.actor_critic.bro import BRO, adjusted
 from forage.core.ports import ActInputs
 from forage.core.types import Batch, Experience, ForageError, Spec
@@ -40,9 +40,10 @@ def test_target_and_explorer_are_their_formulas():
         policy, later = state.actor(SEEN), state.actor(AFTER).from_noise(NOISE)
         optimistic = AGENT.explorers(far, policy, SEEN)
         drawn = optimistic.from_noise(NOISE)[0]
-        target = AGENT.target(state, REWARD, AFTER, ENDS, NOISE, CriticKeys())
+        inputs = inputs_of(SEEN, reward=REWARD, next_observation=AFTER, terminated=ENDS, noise=NOISE, next_noise=NOISE)
+        target = AGENT.target(state, inputs)
         first, action = (
-            AGENT.explorer_loss(far, state, SEEN, NOISE),
+            AGENT.explorer_loss(far, state, inputs),
             AGENT.act(state, ActInputs((), SEEN[0], None, True, NOISE[0])),
         )
         exploring = state._replace(explorer=far)

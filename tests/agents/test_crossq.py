@@ -7,11 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from critic_helpers import inputs_of
 from gymnasium import spaces
 from small import at_once, compute
 from tiers import gated
 
-from forage.agents.actor_critic.base import CriticKeys
+from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.crossq import CrossQ
 from forage.core.ports import ActInputs
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
@@ -60,7 +61,7 @@ def test_the_loss_is_of_one_pass_through_both_halves():
     target = REWARD + 0.9 * np.where(ENDS, 0, values[:, 6:].min(0) - 0.5 * log_probability)
     differentiated = jax.value_and_grad(AGENT.joint_loss, has_aux=True)
     (loss, (report, taught)), gradient = compute(
-        differentiated, state.critics, state, transitions(), ACTION, np.ones(6), NOISE, CriticKeys()
+        differentiated, state.critics, state, UpdateInputs(transitions(), ACTION, np.ones(6), next_noise=NOISE)
     )
     # If the target got a gradient, the share of it that does not end would be missing here.
     np.testing.assert_allclose(gradient.body.layers[-1].bias[:, 0], (values[:, :6] - target).mean(1), rtol=1e-3)
@@ -81,14 +82,14 @@ def test_the_actor_climbs_the_least_critic_and_its_entropy():
 
     def step(by):
         actor = equinox.tree_at(lambda a: a.head.bias, state.actor, state.actor.head.bias.at[0].add(by))
-        return agent.improve_actor(state._replace(actor=actor), SEEN, NOISE, counts, CriticKeys())
+        return agent.improve_actor(state._replace(actor=actor), inputs_of(SEEN, noise=NOISE, counts=counts))
 
     def found():
         policy, _ = state.actor.taught(SEEN, counts)
         action, density = policy.from_noise(NOISE)
         each = jnp.stack([jax.tree.map(lambda x, i=i: x[i], critics)(SEEN, action) for i in (0, 1)])
-        after, _, loss = step(0.0)
-        higher, lower = (step(by)[2] for by in (1e-2, -1e-2))
+        after, (_, loss) = step(0.0)
+        higher, lower = (step(by)[1].loss for by in (1e-2, -1e-2))
         return each, density, loss, after.actor.head.bias[0] - state.actor.head.bias[0], (higher - lower) / 2e-2
 
     each, density, loss, moved, slope = compute(found)

@@ -6,6 +6,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+from critic_helpers import inputs_of
 from gymnasium import spaces
 from small import at_once, compute
 
@@ -31,7 +32,7 @@ def test_the_loss_by_hand():
     """Gradients by differences: the critics are piecewise linear."""
     observation, action, target, _ = batch()
     weight = np.array([1.0, 2.0, 1.0, 0.0, 1.0])
-    loss, report = compute(AGENT.critic_loss, critics(), observation, action, target, weight)
+    loss, report = compute(AGENT.critic_loss, critics(), inputs_of(observation, action, weight=weight), target)
     values = lambda action: np.asarray(each_value(critics(), jnp.asarray(observation), jnp.asarray(action)))  # noqa: E731
     step = 1e-2
     slopes = np.stack([values(action + step * axis) - values(action - step * axis) for axis in np.eye(2)], axis=-1)
@@ -44,19 +45,20 @@ def test_the_loss_by_hand():
 
 def test_without_diversity_it_is_sac_n():
     n = SACN(hidden_sizes=(8,), critics=3)
-    plain = compute(n.critic_loss, critics(), *batch())[0]
-    assert plain == compute(dataclasses.replace(AGENT, diversity=0.0).critic_loss, critics(), *batch())[0]
-    assert plain != compute(AGENT.critic_loss, critics(), *batch())[0]
+    observation, action, target, _ = batch()
+    inputs = inputs_of(observation, action)
+    plain = compute(n.critic_loss, critics(), inputs, target)[0]
+    assert plain == compute(dataclasses.replace(AGENT, diversity=0.0).critic_loss, critics(), inputs, target)[0]
+    assert plain != compute(AGENT.critic_loss, critics(), inputs, target)[0]
 
 
 def test_diversity_parts_the_critics():
-    observation, action, target, weight = (jnp.asarray(x) for x in batch())
+    observation, action, target, _ = (jnp.asarray(x) for x in batch())
+    inputs = inputs_of(observation, action)
 
     def learned(agent):
         slope = jax.grad(agent.critic_loss, has_aux=True)
-        step = lambda _, c: jax.tree.map(  # noqa: E731
-            lambda x, g: x - 0.05 * g, c, slope(c, observation, action, target, weight)[0]
-        )
+        step = lambda _, c: jax.tree.map(lambda x, g: x - 0.05 * g, c, slope(c, inputs, target)[0])  # noqa: E731
         return alignment(jax.lax.fori_loop(0, 200, step, critics()), observation, action).mean()
 
     alike, parted = compute(lambda: (learned(SACN(hidden_sizes=(8,), critics=3)), learned(AGENT)))

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from critic_helpers import inputs_of
 from gymnasium import spaces
 
-from forage.agents.actor_critic.base import CriticKeys
+from forage.agents.actor_critic.base import CriticKeys, UpdateInputs
 from forage.agents.actor_critic.offline.cal_ql import CalQL
 from forage.agents.actor_critic.offline.cql import CQL, Sampled
 from forage.agents.actor_critic.offline.rebrac import ReBRAC
@@ -61,7 +62,7 @@ def state_of(agent, output=0.5):
 def test_td3_bc_climbs_relative_to_the_values_size_and_imitates():
     state, action = state_of(TD3_BC), np.array([[0.1], [-0.5]], np.float32)
     loss, gradient = small.compute(
-        lambda actor: jax.value_and_grad(TD3_BC.actor_loss)(actor, state.critics, jnp.zeros((2, 3)), None, action),
+        lambda actor: jax.value_and_grad(TD3_BC.actor_loss)(actor, state, inputs_of(jnp.zeros((2, 3)), action)),
         state.actor,
     )
     distance = (0.4**2 + 1.0**2) / 2
@@ -73,11 +74,12 @@ def test_td3_bc_climbs_relative_to_the_values_size_and_imitates():
 def test_rebracs_critics_pay_for_leaving_the_data():
     state = state_of(REBRAC)
     now = transitions([0.0, 0.0], [1.0, 2.0], terminated=[False, True])._replace(aux=np.array([[0.2], [0.2]]))
-    target = small.compute(lambda: REBRAC.backup(state, now, jnp.zeros((2, 1)), CriticKeys()))
+    inputs = UpdateInputs(now, now.action, np.ones(2), next_noise=jnp.zeros((2, 1)))
+    target = small.compute(lambda: REBRAC.target(state, inputs))
     value = q(0.5).min() - 0.5 * 0.3**2
     np.testing.assert_allclose(target, [1 + 0.9 * value, 2.0], rtol=1e-5)
     loss = small.compute(
-        lambda: REBRAC.actor_loss(state.actor, state.critics, jnp.zeros((2, 3)), None, jnp.array([[0.1], [0.1]]))
+        lambda: REBRAC.actor_loss(state.actor, state, inputs_of(jnp.zeros((2, 3)), jnp.array([[0.1], [0.1]])))
     )
     np.testing.assert_allclose(loss, 0.25 * 0.4**2 - 1.0, rtol=1e-5)  # the least critic over its own size
 
@@ -128,9 +130,8 @@ def test_the_gap_by_hand(kind):
     sampled = Sampled(DRAWN[..., None].astype(np.float32), DENSITY.astype(np.float32), own)
     target, weight = np.array([1.0, 2.0], np.float32), np.array([1.0, 0.5], np.float32)
     state, action = state_of(agent), np.array([[0.4], [-0.2]], np.float32)
-    loss, (_, gap) = small.compute(
-        lambda: agent.conservative_loss(state.critics, state, now, action, target, weight, sampled)
-    )
+    inputs = UpdateInputs(now, action, weight)
+    loss, (_, gap) = small.compute(lambda: agent.conservative_loss(state.critics, state, inputs, target, sampled))
     values = q(DRAWN)
     if kind is CalQL:
         values = np.where(own, np.maximum(values, told[:, None]), values)
@@ -155,8 +156,8 @@ def test_the_multiplier_grows_while_the_gap_is_above_its_target():
     for target_gap in (-50.0, 50.0):
         agent = CQL(**CONSERVATIVE, learn_conservatism=True, target_gap=target_gap)
         state = state_of(agent)
-        arguments = now, now.action, np.ones(2, np.float32), np.zeros((2, 1), np.float32), keys
-        after[target_gap] = small.compute(lambda a=agent, s=state, x=arguments: a.evaluate(s, *x)[0].log_weight)
+        inputs = UpdateInputs(now, now.action, np.ones(2, np.float32), (), np.zeros((2, 1), np.float32), keys)
+        after[target_gap] = small.compute(lambda a=agent, s=state, x=inputs: a.evaluate(s, x)[0].log_weight)
     assert after[-50.0] > 0 > after[50.0]
 
 
@@ -164,7 +165,8 @@ def test_sampled_actions_have_their_densities():
     agent = CQL(**CONSERVATIVE)
     now, keys = transitions([0.4, -0.2], [0.0, 0.0]), CriticKeys(sampled=KEY)
     state = state_of(agent)
-    sampled = small.compute(lambda: agent.sample(state, now, now.action, keys))
+    inputs = UpdateInputs(now, now.action, np.ones(2), keys=keys)
+    sampled = small.compute(lambda: agent.sample(state, inputs))
     assert sampled.action.shape == (2, 6, 1) and (np.abs(sampled.action) <= 1).all()
     np.testing.assert_allclose(sampled.log_density[:, :2], math.log(0.5), rtol=1e-6)
     u = np.arctanh(sampled.action[:, 2:, 0])  # normal about atanh(0.5), with deviation 1
@@ -197,7 +199,7 @@ def test_actions_are_drawn_uniformly_then_at_s_then_at_what_follows(kind):
     )
 
     def found():
-        sampled = agent.sample(state, now, now.action, CriticKeys(sampled=KEY))
+        sampled = agent.sample(state, UpdateInputs(now, now.action, np.ones(2), keys=CriticKeys(sampled=KEY)))
         return sampled, agent.bounded(jnp.zeros((2, 2, 6)), sampled, now)
 
     sampled, bounded = small.compute(found)
@@ -213,7 +215,7 @@ def test_the_target_takes_the_best_of_many_actions():
     noise, keys = np.full((2, 1), -9.0, np.float32), CriticKeys(sampled=KEY)
     one, many = (
         small.compute(
-            lambda state, a=agent: a.target(state, now.reward, now.observation, now.terminated, noise, keys),
+            lambda state, a=agent: a.target(state, UpdateInputs(now, now.action, np.ones(2), (), noise, keys)),
             state_of(agent),
         )
         for agent in (CQL(**CONSERVATIVE), CQL(**CONSERVATIVE, backup_samples=64))

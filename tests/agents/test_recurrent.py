@@ -14,6 +14,7 @@ from gymnasium import spaces
 from small import at_once, compute
 from tiers import first
 
+from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.recurrent.base import After, Before, rows
 from forage.agents.actor_critic.recurrent.sac import RecurrentSAC
 from forage.agents.actor_critic.recurrent.td3 import RecurrentTD3
@@ -124,7 +125,8 @@ def test_td3_target_by_hand():
     def make():
         batch = Batch(experience, jnp.array([1.0, 2.0]), jnp.arange(2))
         now, action, weight, counts = agent.histories(state.actor.actions, batch)
-        return agent.backup(state, now, jnp.zeros_like(action), agent.critic_keys(None)), weight, counts
+        inputs = UpdateInputs(now, action, weight, next_noise=jnp.zeros_like(action))
+        return agent.target(state, inputs), weight, counts
 
     target, weight, counts = compute(make)
     right = experience.reward + 0.99 * 2.0 * ~experience.terminated

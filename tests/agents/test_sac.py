@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from critic_helpers import inputs_of
 from gymnasium import spaces
 from small import at_once, compute
 from tiers import first
@@ -92,17 +93,16 @@ def test_value_goes_on_through_a_time_limit_and_not_through_an_end():
 def test_targets_without_entropy():
     """RLPD can and WSRL does leave entropy out of the target, the least of the drawn critics' values."""
     for agent in (RLPD(discount=0.9, backup_entropy=False, critics=2), WSRL(discount=0.9, critics=2)):
-        state, one = sac_state(agent), np.ones(1)
-        now = one, np.zeros((1, 3)), np.zeros(1, bool), np.ones((1, 2))
         keys = agent.critic_keys(jax.random.key(0))
-        np.testing.assert_allclose(compute(agent.target, state, *now, keys), 1 + 0.9 * 6, rtol=1e-6)
+        inputs = inputs_of(np.zeros((1, 3)), reward=1.0, next_noise=np.ones((1, 2)), keys=keys)
+        np.testing.assert_allclose(compute(agent.target, sac_state(agent), inputs), 1 + 0.9 * 6, rtol=1e-6)
 
 
 def test_wsrls_policy_climbs_the_least_of_all_critics_and_rlpds_their_mean():
     for agent, value in ((WSRL(critics=2), 3.0), (RLPD(critics=2), 4.0)):
         state = sac_state(agent)
-        arguments = (state.actor, state.critics, state, np.zeros((1, 3)), np.zeros((1, 2)))
-        loss, (log_probability, _) = compute(agent.actor_loss, *arguments)
+        inputs = inputs_of(np.zeros((1, 3)), noise=np.zeros((1, 2)))
+        loss, (log_probability, _) = compute(agent.actor_loss, state.actor, state, inputs)
         np.testing.assert_allclose(loss, log_probability[0] - value, rtol=1e-5)
 
 
@@ -119,11 +119,10 @@ def test_target_and_losses_count_entropy():
     u = np.array([0.2 + 0.5, -2.0])
     log_normal = -0.5 * np.array([0.5, -1.0]) ** 2 - np.log([1, 2]) - 0.5 * math.log(2 * math.pi)
     log_probability = np.sum(log_normal - np.log(1 - np.tanh(u) ** 2))
-    now = (np.ones(1), np.zeros((1, 3)), np.zeros(1, bool), noise)
-    np.testing.assert_allclose(compute(agent.target, state, *now), 1 + 0.9 * (6 - 0.5 * log_probability), rtol=1e-5)
+    inputs = inputs_of(np.zeros((1, 3)), reward=1.0, noise=noise, next_noise=noise)
+    np.testing.assert_allclose(compute(agent.target, state, inputs), 1 + 0.9 * (6 - 0.5 * log_probability), rtol=1e-5)
 
-    arguments = (state.actor, state.critics, state, now[1], noise)
-    loss, (found, _) = compute(agent.actor_loss, *arguments)
+    loss, (found, _) = compute(agent.actor_loss, state.actor, state, inputs)
     np.testing.assert_allclose(loss, 0.5 * log_probability - 3, rtol=1e-5)
     np.testing.assert_allclose(found, [log_probability], rtol=1e-5)
     # alpha = e^x: the loss is its own slope in x. Entropy target: -1 for each of two dimensions.
@@ -133,8 +132,8 @@ def test_target_and_losses_count_entropy():
 
 def test_critic_loss_is_weighted():
     state = sac_state(AGENT)
-    now = (np.zeros((2, 3)), np.zeros((2, 2)), np.array([1.0, 7.0]), np.array([2.0, 0.5]))
-    loss, (error, _, value) = compute(AGENT.critic_loss, state.critics, *now)
+    inputs = inputs_of(np.zeros((2, 3)), np.zeros((2, 2)), weight=np.array([2.0, 0.5]))
+    loss, (error, _, value) = compute(AGENT.critic_loss, state.critics, inputs, np.array([1.0, 7.0]))
     np.testing.assert_allclose(loss, 0.5 * ((2 * 2**2 + 0.5 * 4**2) / 2 + (2 * 4**2 + 0.5 * 2**2) / 2), rtol=1e-6)
     np.testing.assert_allclose(error, [3.0, 3.0])
     np.testing.assert_allclose(value, 4.0)
@@ -172,10 +171,10 @@ def test_nothing_is_learned_from_agents_that_have_left():
 def test_means_are_over_what_counts():
     state, counts = sac_state(AGENT, mean=(0.2, 0.0)), np.array([True, False, True])
     noise = np.array([[0.5, -1.0], [9.0, 9.0], [0.0, 2.0]])
-    now = state.actor, state.critics, state
-    loss = lambda x, *counts: AGENT.actor_loss(*now, jnp.zeros((len(x), 3)), x, *counts)  # noqa: E731
+    inputs = lambda x, counts: inputs_of(jnp.zeros((len(x), 3)), noise=x, counts=counts)  # noqa: E731
+    loss = lambda x, counts: AGENT.actor_loss(state.actor, state, inputs(x, counts))  # noqa: E731
     some, (log, _) = compute(loss, noise, counts)
-    np.testing.assert_allclose(some, compute(loss, noise[counts])[0], rtol=1e-5)
+    np.testing.assert_allclose(some, compute(loss, noise[counts], np.ones(2, bool))[0], rtol=1e-5)
     found = [AGENT.temperature_loss(jnp.float32(0), x, 2, *more) for x, more in ((log, (counts,)), (log[counts], ()))]
     np.testing.assert_allclose(*found, rtol=1e-5)
     discrete = discrete_state(DISCRETE, [math.log(3), 0.0, 9.0], [[1.0, 2.0, 90.0]] * 2, [[0.0] * 3] * 2)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from critic_helpers import inputs_of
 from fine_tuning_helpers import SPEC, batch
 from small import at_once, compute
 
@@ -77,8 +78,9 @@ def test_the_target_by_hand():
     where = lambda c: (c.body.leave.second.weight, c.body.leave.bias)  # noqa: E731
     told = equinox.tree_at(where, state.target_critics, (jnp.zeros((2, 4, 5)), sure))
     state = state._replace(target_critics=told)
-    after = jnp.array([1.0, 0.25, 3.0, 1.0]), jnp.zeros((4, 3)), jnp.array([False, False, False, True])
-    target = compute(lambda: agent.target(state, *after, jnp.zeros((4, 2))))
+    reward, ended = jnp.array([1.0, 0.25, 3.0, 1.0]), jnp.array([False, False, False, True])
+    inputs = inputs_of(jnp.zeros((4, 3)), reward=reward, terminated=ended, next_noise=jnp.zeros((4, 2)))
+    target = compute(lambda: agent.target(state, inputs))
     # r + 0.5 of the atom 1: 1.5, half at 1 and half at 2; 0.75; beyond the end; after an end the reward alone
     expected = [[0, 0, 0, 0.5, 0.5], [0, 0, 0.25, 0.75, 0], [0, 0, 0, 0, 1], [0, 0, 0, 1, 0]]
     np.testing.assert_allclose(target.T, expected, atol=1e-5)

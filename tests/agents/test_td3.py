@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from critic_helpers import inputs_of
 from gymnasium import spaces
 from small import at_once, compute
 
@@ -95,20 +96,19 @@ def test_value_goes_on_through_a_time_limit_and_not_through_an_end():
 )
 def test_target_policy_smoothing(action, noise, smoothed):
     state = state_of(output=5.0, target_output=math.atanh(action), slopes=(2.0, 2.0))
-    arguments = (np.ones(1), np.zeros((1, 3)), np.zeros(1, bool), np.array([[noise]]))
-    target = SMOOTHED(state, *arguments)
+    target = SMOOTHED(state, inputs_of(np.zeros((1, 3)), reward=1.0, next_noise=np.array([[noise]])))
     np.testing.assert_allclose(target, 1 + 0.9 * (6 + 2 * smoothed), rtol=1e-5)
 
 
 def test_weights_multiply_the_critics_loss():
-    now = (np.zeros((2, 3)), np.zeros((2, 1)), np.array([1.0, 7.0]), np.array([2.0, 0.5]))
-    loss, _ = compute(AGENT.critic_loss, state_of().critics, *now)
+    inputs = inputs_of(np.zeros((2, 3)), weight=np.array([2.0, 0.5]))
+    loss, _ = compute(AGENT.critic_loss, state_of().critics, inputs, np.array([1.0, 7.0]))
     np.testing.assert_allclose(loss, 0.5 * ((2 * 2**2 + 0.5 * 4**2) / 2 + (2 * 4**2 + 0.5 * 2**2) / 2), rtol=1e-5)
 
 
 def test_actor_loss_is_of_the_first_critic():
     state = state_of(output=math.atanh(0.5), slopes=(2.0, -7.0))
-    loss, gradient = compute(jax.value_and_grad(AGENT.actor_loss), state.actor, state.critics, jnp.zeros((2, 3)))
+    loss, gradient = compute(jax.value_and_grad(AGENT.actor_loss), state.actor, state, inputs_of(jnp.zeros((2, 3))))
     np.testing.assert_allclose(loss, -(3 + 2 * 0.5), rtol=1e-5)
     np.testing.assert_allclose(gradient.head.bias, [-2 * (1 - 0.5**2)], rtol=1e-4)
 
@@ -138,8 +138,9 @@ def test_nothing_is_learned_from_agents_that_have_left():
 def test_the_actors_loss_is_a_mean_over_what_counts():
     state, seen = beginning(AGENT), np.arange(9.0).reshape(3, 3)
     counts = np.array([True, False, True])
-    some = compute(AGENT.actor_loss, state.actor, state.critics, seen, counts)
-    np.testing.assert_allclose(some, compute(AGENT.actor_loss, state.actor, state.critics, seen[counts]), rtol=1e-5)
+    some = compute(AGENT.actor_loss, state.actor, state, inputs_of(seen, counts=counts))
+    whole = compute(AGENT.actor_loss, state.actor, state, inputs_of(seen[counts]))
+    np.testing.assert_allclose(some, whole, rtol=1e-5)
 
 
 def same(a, b):

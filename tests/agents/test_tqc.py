@@ -6,6 +6,7 @@ import equinox
 import jax
 import jax.numpy as jnp
 import numpy as np
+from critic_helpers import inputs_of
 from gymnasium import spaces
 from small import at_once, compute
 
@@ -36,8 +37,9 @@ def test_an_update_by_hand():
     # Of 2, 4, 6 and 8 two remain, one for each critic; the second transition ends its task.
     soft = np.array([[2.0], [4.0]]) - 0.5 * log_probability
     target = np.array([1.0, 3.0]) + 0.5 * np.where([False, True], 0.0, soft)
-    seen = np.zeros((2, 3)), np.array([False, True])
-    found = compute(AGENT.target, state, np.array([1.0, 3.0]), *seen, noise)
+    reward, ended, weight = np.array([1.0, 3.0]), np.array([False, True]), np.array([2.0, 1.0])
+    inputs = inputs_of(np.zeros((2, 3)), reward=reward, terminated=ended, weight=weight, next_noise=noise)
+    found = compute(AGENT.target, state, inputs)
     np.testing.assert_allclose(found, target, rtol=1e-5)
 
     def error(theta, share, y):
@@ -49,9 +51,7 @@ def test_an_update_by_hand():
          for row in range(2)]
         for critic in ((0.0, 2.0), (1.0, 1.0))
     ]  # fmt: skip
-    weight = np.array([2.0, 1.0])
-    arguments = state.critics, np.zeros((2, 3)), np.zeros((2, 1)), found, weight
-    loss, (off, _, value) = compute(AGENT.critic_loss, *arguments)
+    loss, (off, _, value) = compute(AGENT.critic_loss, state.critics, inputs, found)
     np.testing.assert_allclose(loss, np.sum(np.mean(weight * np.array(each), axis=1)), rtol=1e-5)
     np.testing.assert_allclose(off, np.abs(1 - target.mean(0)), rtol=1e-5)  # both critics' means are 1
     assert value == 1.0

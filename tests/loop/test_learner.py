@@ -7,6 +7,7 @@ import pytest
 import small
 from small import PPO as OPTIONS
 
+from forage.agents.actor_critic.sac import SAC
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
 from forage.config.setup import make_setup
@@ -42,7 +43,7 @@ def test_an_on_policy_run_carries_no_rollout():
 
 def test_a_behaviour_with_another_signature_is_refused():
     setup = make_setup("ppo", "CartPole-v1", steps=100, seeds=1, agent_options=OPTIONS, behaviour=Before())
-    with pytest.raises(ForageError, match=r"Before\.act takes \(state, agent, .*calls it with \(state, hidden, obs"):
+    with pytest.raises(ForageError, match=r"Before\.act takes \(state, agent, .*is called with \(state, hidden, obs"):
         setup.runner()
 
 
@@ -121,6 +122,13 @@ def test_agents_that_do_not_judge_are_named():
         Agent.judge(setup.agent, None, None)
 
 
+class CriticOfBefore(SAC):
+    """An agent with the arguments of a loss one by one."""
+
+    def actor_loss(self, actor, critics, state, observation, noise, counts=None, key=None):
+        return 0.0, (0.0, 0.0)
+
+
 class StartsOfBefore(Reset):
     """Starts with a class variable of their port by a former name."""
 
@@ -158,8 +166,14 @@ def test_a_former_contract_is_refused(environment, agent, parts, words):
         make_setup(agent, environment, steps=64, seeds=1, **parts).runner()
 
 
+def test_a_loss_with_former_arguments_is_refused():
+    words = r"CriticOfBefore\.actor_loss takes .* with \(actor, state, inputs\); see forage\.agents\.actor_critic\.sac"
+    with pytest.raises(ForageError, match=words):
+        make_setup(CriticOfBefore(), "Pendulum-v1", steps=64, seeds=1).runner()
+
+
 def test_a_policy_of_a_former_contract_is_refused():
     with pytest.raises(
-        ForageError, match=r"ActorOfBefore\.act takes \(state, hidden, .* the fields of forage\.core\.ports"
+        ForageError, match=r"ActorOfBefore\.act takes \(state, hidden, .* fields of forage\.core\.ports"
     ):
         Policy(ActorOfBefore(), (), spec_of(CartPole(), "Pole"))

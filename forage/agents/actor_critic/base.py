@@ -70,6 +70,17 @@ class CriticKeys(NamedTuple):
     sampled: Key[Array, ""] | None = None  # what other actions the critics are asked of
 
 
+class UpdateInputs(NamedTuple):
+    """The inputs of one update of an agent with critics."""
+
+    now: Experience  # transitions as the networks read them, leaves `batch ...`
+    action: Float[Array, "batch dimensions"]  # in the unit box
+    weight: Float[Array, " batch"]  # of each transition in the critics' loss; 0 for one that does not count
+    noise: PyTree[Array] = ()  # standard normal numbers of the policy's actions at s, `batch dimensions`
+    next_noise: PyTree[Array] = ()  # the same at s'
+    keys: CriticKeys = CriticKeys()
+
+
 class ActorCriticState(equinox.Module):
     """The fields that the state of every agent of this kind has. A state inherits them and adds its own."""
 
@@ -121,6 +132,8 @@ class ActorCritic(Agent):
 
     unrecycled: ClassVar[str] = ""
     """Reason not to recycle dormant units of this agent's networks; empty if they may be recycled."""
+
+    signatures: ClassVar[dict[str, str]] = Agent.signatures | {"critic_loss": "critics, inputs, target"}
 
     reset_keeps: ClassVar[tuple[str, ...]] = ("updates", "norm")
     """Fields of the state that stay as they are when the networks are reset."""
@@ -351,22 +364,17 @@ class ActorCritic(Agent):
         )
 
     def critic_loss(
-        self,
-        critics: ActionValue,
-        observation: PyTree[Array],
-        action: Float[Array, "batch dimensions"],
-        target: Float[Array, "*samples batch"],
-        weight: Float[Array, " batch"],
-        key: Key[Array, ""] | None = None,
+        self, critics: ActionValue, inputs: UpdateInputs, target: Float[Array, "*samples batch"]
     ) -> tuple[Float[Array, ""], CriticReport]:
         """Compute the `value_error` of all critics; `diversity` adds the similarity of their gradients.
 
         That has half its weight, as the squared errors are halved. The report is of the `value_error`.
         """
-        loss, report = value_error(critics, observation, action, target, weight, key)
+        asked = inputs.now.observation, inputs.action
+        loss, report = value_error(critics, *asked, target, inputs.weight, inputs.keys.critics)
         if self.diversity:
-            alike = alignment(critics, observation, action, key)
-            loss = loss + 0.5 * self.diversity * jnp.mean(weight * alike)
+            alike = alignment(critics, *asked, inputs.keys.critics)
+            loss = loss + 0.5 * self.diversity * jnp.mean(inputs.weight * alike)
         return loss, report
 
     def next_value(

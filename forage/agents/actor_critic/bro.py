@@ -32,9 +32,9 @@ import jax
 import jax.numpy as jnp
 import optax
 from gymnasium import spaces
-from jaxtyping import Array, Bool, Float, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
-from forage.agents.actor_critic.base import CriticKeys
+from forage.agents.actor_critic.base import CriticKeys, UpdateInputs
 from forage.agents.actor_critic.sac import SAC, SACState
 from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ranges import Range, Ranges
@@ -209,27 +209,20 @@ class BRO(SAC):
         outputs = each_value(critics, observation, action, key=keys.target, ask=ActionValue.outputs).mean(0)
         return outputs.T if self.quantiles else outputs[:, 0]
 
-    def update(self, state: State, *arguments: Any) -> tuple[State, Metrics, Float[Array, " batch"]]:
-        state, metrics, error = super().update(state, *arguments)
+    def update(self, state: State, inputs: UpdateInputs) -> tuple[State, Metrics, Float[Array, " batch"]]:
+        state, metrics, error = super().update(state, inputs)
         return state, metrics | {"optimism": adjusted(state.optimism), "penalty": adjusted(state.penalty)}, error
 
-    def improve(
-        self,
-        state: State,
-        observation: PyTree[Array],
-        noise: Float[Array, "batch dimensions"],
-        counts: Bool[Array, " batch"],
-        keys: CriticKeys,
-    ) -> tuple[State, Metrics]:
+    def improve(self, state: State, inputs: UpdateInputs) -> tuple[State, Metrics]:
         """Take one step of actor and temperature, then one of the explorer and both adjustments."""
-        state, metrics = super().improve(state, observation, noise, counts, keys)
-        assert keys.sampled is not None
-        drawn = jax.random.normal(keys.sampled, noise.shape)
-        gradient, apart = jax.grad(self.explorer_loss, has_aux=True)(state.explorer, state, observation, drawn, counts)
+        state, metrics = super().improve(state, inputs)
+        assert inputs.keys.sampled is not None
+        drawn = inputs._replace(noise=jax.random.normal(inputs.keys.sampled, inputs.noise.shape))
+        gradient, apart = jax.grad(self.explorer_loss, has_aux=True)(state.explorer, state, drawn)
         explorer, explorer_optimiser = self.policy_descent().step(gradient, state.explorer_optimiser, state.explorer)
 
         # Optimism and penalty
-        excess, steps = apart / noise.shape[1] - self.divergence, self.adjustment_descent()
+        excess, steps = apart / inputs.noise.shape[1] - self.divergence, self.adjustment_descent()
         slope = jax.grad(lambda optimism: adjusted(optimism) * excess)(state.optimism)
         optimism, optimism_optimiser = steps.step(slope, state.optimism_optimiser, state.optimism)
         slope = jax.grad(lambda penalty: -adjusted(penalty) * excess)(state.penalty)
@@ -244,17 +237,13 @@ class BRO(SAC):
         ), metrics
 
     def explorer_loss(
-        self,
-        explorer: Explorer,
-        state: State,
-        observation: PyTree[Array],
-        noise: Float[Array, "batch dimensions"],
-        counts: Bool[Array, " batch"] | None = None,
+        self, explorer: Explorer, state: State, inputs: UpdateInputs
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Compute the explorer's loss and its mean divergence from the policy, over the rows that count."""
+        observation, counts = inputs.now.observation, inputs.now.counts
         policy = jax.lax.stop_gradient(state.actor(observation))
         optimistic = self.explorers(explorer, policy, observation)
-        action, _ = optimistic.from_noise(noise)
+        action, _ = optimistic.from_noise(inputs.noise)
         outputs = each_value(state.critics, observation, action, ask=ActionValue.outputs)
         bound = outputs.mean(0) + adjusted(state.optimism) * jnp.abs(outputs[0] - outputs[1]) / 2
         apart = jnp.sum((optimistic.mean - policy.mean) ** 2 / (2 * jnp.exp(2 * policy.log_std)), axis=-1)

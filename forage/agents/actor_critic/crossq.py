@@ -24,14 +24,14 @@ from typing import Any, ClassVar, cast
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key, PyTree
+from jaxtyping import Array, Float, Key
 
-from forage.agents.actor_critic.base import CriticKeys
-from forage.agents.actor_critic.sac import SAC, Actor
+from forage.agents.actor_critic.base import UpdateInputs
+from forage.agents.actor_critic.sac import SAC, Actor, ActorReport
 from forage.core.ports import State
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe, observation_part
-from forage.core.types import Experience, ForageError, Spec
+from forage.core.types import ForageError, Spec
 from forage.nn.batch_norm import BatchStyle, with_statistics
 from forage.nn.critics import (
     ActionValue,
@@ -108,38 +108,22 @@ class CrossQ(SAC):
     def follow(self, state: State) -> State:
         return state
 
-    def evaluate(
-        self,
-        state: State,
-        now: Experience,
-        action: Float[Array, "batch dimensions"],
-        weight: Float[Array, " batch"],
-        next_noise: Float[Array, "batch dimensions"],
-        keys: CriticKeys,
-    ) -> tuple[State, CriticReport]:
-        gradient, (report, taught) = jax.grad(self.joint_loss, has_aux=True)(
-            state.critics, state, now, action, weight, next_noise, keys
-        )
+    def evaluate(self, state: State, inputs: UpdateInputs) -> tuple[State, CriticReport]:
+        gradient, (report, taught) = jax.grad(self.joint_loss, has_aux=True)(state.critics, state, inputs)
         critics, optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
         critics = with_statistics(critics, taught)
         return state._replace(critics=critics, critic_optimiser=optimiser, updates=state.updates + 1), report
 
     def joint_loss(
-        self,
-        critics: ActionValue,
-        state: State,
-        now: Experience,
-        action: Float[Array, "batch dimensions"],
-        weight: Float[Array, " batch"],
-        next_noise: Float[Array, "batch dimensions"],
-        keys: CriticKeys,
+        self, critics: ActionValue, state: State, inputs: UpdateInputs
     ) -> tuple[Float[Array, ""], tuple[CriticReport, ActionValue]]:
         """Compute the loss of all critics in one pass through (s, a) and (s', a').
 
         Also return a report, and the critics with updated running statistics.
         """
-        next_action, log_probability = state.actor(now.next_observation).from_noise(next_noise)
-        pairs = (now.observation, action, now.counts), (now.next_observation, next_action, now.counts)
+        now, keys = inputs.now, inputs.keys
+        next_action, log_probability = state.actor(now.next_observation).from_noise(inputs.next_noise)
+        pairs = (now.observation, inputs.action, now.counts), (now.next_observation, next_action, now.counts)
         both = jax.tree.map(lambda here, there: jnp.concatenate([here, there]), *pairs)
         outputs, taught = cast(Any, each_value(critics, *both, key=keys.critics, ask=ActionValue.taught))
         here, there = jnp.split(outputs, 2, axis=1)
@@ -154,27 +138,22 @@ class CrossQ(SAC):
         target = now.reward + self.discount * jnp.where(now.terminated, 0.0, value)
         target = jax.lax.stop_gradient(target)
         if bins:
-            loss, report = histogram_error(bins, here, target, weight)
+            loss, report = histogram_error(bins, here, target, inputs.weight)
         else:
-            loss, report = squared_error(here[..., 0], target, weight)
+            loss, report = squared_error(here[..., 0], target, inputs.weight)
         return loss, (report, taught)
 
-    def improve_actor(
-        self,
-        state: State,
-        observation: PyTree[Array],
-        noise: Float[Array, "batch dimensions"],
-        counts: Bool[Array, " batch"],
-        keys: CriticKeys,
-    ) -> tuple[State, Float[Array, " batch"], Float[Array, ""]]:
-        def loss(actor: Actor) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""], Actor]]:
-            policy, taught = actor.taught(observation, counts)
-            action, log_probability = policy.from_noise(noise)
-            value = self.policy_value(state.critics, observation, action, keys.policy_q)
-            loss = weighted_mean(jnp.exp(state.log_temperature) * log_probability - value, counts)
-            return loss, (log_probability, loss, taught)
+    def improve_actor(self, state: State, inputs: UpdateInputs) -> tuple[State, ActorReport]:
+        observation, counts = inputs.now.observation, inputs.now.counts
 
-        gradient, (log_probability, actor_loss, taught) = jax.grad(loss, has_aux=True)(state.actor)
+        def loss(actor: Actor) -> tuple[Float[Array, ""], tuple[ActorReport, Actor]]:
+            policy, taught = actor.taught(observation, counts)
+            action, log_probability = policy.from_noise(inputs.noise)
+            value = self.policy_value(state.critics, observation, action, inputs.keys.policy_q)
+            loss = weighted_mean(jnp.exp(state.log_temperature) * log_probability - value, counts)
+            return loss, (ActorReport(log_probability, loss), taught)
+
+        gradient, (report, taught) = jax.grad(loss, has_aux=True)(state.actor)
         actor, optimiser = self.policy_descent().step(gradient, state.actor_optimiser, state.actor)
         actor = with_statistics(actor, taught)
-        return state._replace(actor=actor, actor_optimiser=optimiser), log_probability, actor_loss
+        return state._replace(actor=actor, actor_optimiser=optimiser), report

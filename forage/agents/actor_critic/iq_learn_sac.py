@@ -23,11 +23,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from forage.agents.actor_critic.base import CriticKeys
+from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.sac import SAC
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.data.demonstrations import Demonstrations, as_demonstrations, join_experience
 from forage.nn.critics import ActionValue, CriticReport, each_value, min_of_critics
 from forage.ops.inverse_q import check_objective, inverse_q
@@ -84,22 +84,15 @@ class IQLearnSAC(SAC):
         action = jax.vmap(state.actor.actions.heard)(rows.action)
         noise, *others = jax.random.normal(key, (3, *action.shape))
         weight = jnp.concatenate([jnp.ones(self.batch_size), batch.weight])
-        state, metrics, error = self.update(state, rows, action, weight, noise, jnp.stack(others), key)
+        inputs = UpdateInputs(rows, action, weight * rows.counts, noise, jnp.stack(others), self.critic_keys(key))
+        state, metrics, error = self.update(state, inputs)
         return state, metrics, error[self.batch_size :]
 
-    def evaluate(
-        self,
-        state: State,
-        now: Experience,
-        action: Float[Array, "batch dimensions"],
-        weight: Float[Array, " batch"],
-        next_noise: Float[Array, "2 batch dimensions"],
-        keys: CriticKeys,
-    ) -> tuple[State, CriticReport]:
-        """Take one step of the critics. `next_noise` makes the policy's actions at s, and those at s'."""
-        here, there = next_noise
-        nothing = jnp.zeros_like(now.reward)
-        after = self.target(state, nothing, now.next_observation, now.terminated, there, keys)
+    def evaluate(self, state: State, inputs: UpdateInputs) -> tuple[State, CriticReport]:
+        """Take one step of the critics. `inputs.next_noise` makes the policy's actions at s, and those at s'."""
+        (here, there), now, action, keys = inputs.next_noise, inputs.now, inputs.action, inputs.keys
+        unpaid = now._replace(reward=jnp.zeros_like(now.reward))
+        after = self.target(state, inputs._replace(now=unpaid, next_noise=there))
 
         def loss(critics: ActionValue) -> tuple[Float[Array, ""], CriticReport]:
             own, log_probability = jax.lax.stop_gradient(state.actor(now.observation).from_noise(here))
@@ -108,7 +101,7 @@ class IQLearnSAC(SAC):
             value = min_of_critics(drawn) - jnp.exp(state.log_temperature) * log_probability
 
             def one(q: Float[Array, " batch"]) -> Float[Array, ""]:
-                common = (self.batch_size, weight, self.objective, self.strength, self.regularise_own)
+                common = (self.batch_size, inputs.weight, self.objective, self.strength, self.regularise_own)
                 return inverse_q(q, value, after, *common)
 
             total = jax.vmap(one)(taken).mean()

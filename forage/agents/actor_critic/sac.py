@@ -14,18 +14,18 @@ returned are what it asks for, its weights multiply the critics' loss.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from forage.agents.actor_critic.base import ActorCritic, ActorCriticState, CriticKeys, run_every
+from forage.agents.actor_critic.base import ActorCritic, ActorCriticState, CriticKeys, UpdateInputs, run_every
 from forage.core import prng
 from forage.core.ports import ActInputs, Metrics, State
-from forage.core.types import Batch, Clock, Experience, ForageError, Spec
-from forage.nn.critics import ActionValue, CriticReport
+from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.nn.critics import CriticReport
 from forage.nn.distributions import Actions, SquashedGaussian, squash_to
 from forage.nn.dormant import NextLayer, Units, units_of
 from forage.nn.networks import Linear, NetworkConfig, Torso
@@ -98,6 +98,13 @@ class SACState(ActorCriticState):
     temperature_optimiser: Any
 
 
+class ActorReport(NamedTuple):
+    """The log-probabilities of the policy's actions in one step of the actor, and its loss."""
+
+    log_probability: Float[Array, " batch"]
+    loss: Float[Array, ""]
+
+
 class SAC(ActorCritic):
     """Soft actor-critic with a learned temperature (Haarnoja et al., 2018, arXiv 1812.05905; its table 1)."""
 
@@ -106,6 +113,11 @@ class SAC(ActorCritic):
     # A `State` below is a `SACState`, or that of an agent built on this one, which has more fields.
 
     stochastic: ClassVar[bool] = True
+    signatures: ClassVar[dict[str, str]] = (
+        ActorCritic.signatures
+        | dict.fromkeys(("update", "evaluate", "improve", "target"), "state, inputs")
+        | {"actor_loss": "actor, state, inputs"}
+    )
 
     initial_temperature: float = 1.0
     target_entropy: float = -1.0  # entropy that the temperature aims at, in nats for each dimension of the action, in
@@ -186,27 +198,14 @@ class SAC(ActorCritic):
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
         now, action = self.transitions(state, batch)
         noise, next_noise = jax.random.normal(key, (2, *action.shape))
-        return self.update(state, now, action, batch.weight, noise, next_noise, key)
+        weight, keys = batch.weight * now.counts, self.critic_keys(key)
+        return self.update(state, UpdateInputs(now, action, weight, noise, next_noise, keys))
 
-    def update(
-        self,
-        state: State,
-        now: Experience,
-        action: Float[Array, "batch dimensions"],
-        weight: Float[Array, " batch"],
-        noise: Float[Array, "batch dimensions"],
-        next_noise: Float[Array, "batch dimensions"],
-        key: Key[Array, ""] | None = None,
-    ) -> tuple[State, Metrics, Float[Array, " batch"]]:
-        """Update the critics and, if it is time, actor and temperature; return the same as `learn`.
-
-        `noise`, `next_noise`: standard normal numbers that the policy's actions at s and s' are made from. `key`: for
-        what the critics drop, and which of them the target asks.
-        """
-        keys = self.critic_keys(key)
-        state, report = self.evaluate(state, now, action, weight * now.counts, next_noise, keys)
+    def update(self, state: State, inputs: UpdateInputs) -> tuple[State, Metrics, Float[Array, " batch"]]:
+        """Update the critics and, if it is time, actor and temperature; return the same as `learn`."""
+        state, report = self.evaluate(state, inputs)
         temperature = jnp.exp(state.log_temperature)
-        turn = lambda both: self.improve(both[0], now.observation, noise, now.counts, keys)  # noqa: E731
+        turn = lambda both: self.improve(both[0], inputs)  # noqa: E731
         nothing = {"actor_loss": jnp.float32(0), "entropy": jnp.float32(0)}
         state, told = run_every(self.policy_delay, state.updates, turn, (state, nothing))
         # Of a delayed policy these are zero in between: times the delay, so that their mean over updates is right.
@@ -214,77 +213,46 @@ class SAC(ActorCritic):
         state = self.follow(state)
         metrics = {"critic_loss": report.loss, "actor_loss": told["actor_loss"], "value": report.value}
         metrics |= {"entropy": told["entropy"], "temperature": temperature}
-        return state, metrics, report.error * now.counts
+        return state, metrics, report.error * inputs.now.counts
 
     def follow(self, state: State) -> State:
         """Move the targets a little towards the critics."""
         return state._replace(target_critics=blend(state.critics, state.target_critics, self.polyak))
 
-    def evaluate(
-        self,
-        state: State,
-        now: Experience,
-        action: Float[Array, "batch dimensions"],
-        weight: Float[Array, " batch"],
-        next_noise: Float[Array, "batch dimensions"],
-        keys: CriticKeys,
-    ) -> tuple[State, CriticReport]:
+    def evaluate(self, state: State, inputs: UpdateInputs) -> tuple[State, CriticReport]:
         """Take one step of the critics towards their target."""
-        after = now.reward, now.next_observation, now.terminated, next_noise
-        target = self.target(state, *after, keys)
-        gradient, report = jax.grad(self.critic_loss, has_aux=True)(
-            state.critics, now.observation, action, target, weight, keys.critics
-        )
+        target = self.target(state, inputs)
+        gradient, report = jax.grad(self.critic_loss, has_aux=True)(state.critics, inputs, target)
         critics, optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
         return state._replace(critics=critics, critic_optimiser=optimiser, updates=state.updates + 1), report
 
-    def improve(
-        self,
-        state: State,
-        observation: PyTree[Array],
-        noise: Float[Array, "batch dimensions"],
-        counts: Bool[Array, " batch"],
-        keys: CriticKeys,
-    ) -> tuple[State, Metrics]:
+    def improve(self, state: State, inputs: UpdateInputs) -> tuple[State, Metrics]:
         """Take one step of the actor, then one of the temperature."""
-        state, log_probability, actor_loss = self.improve_actor(state, observation, noise, counts, keys)
+        state, report = self.improve_actor(state, inputs)
+        counts = inputs.now.counts
         if self.learn_temperature:
             dimensions = state.actor.actions.outputs
-            gradient = jax.grad(self.temperature_loss)(state.log_temperature, log_probability, dimensions, counts)
+            gradient = jax.grad(self.temperature_loss)(
+                state.log_temperature, report.log_probability, dimensions, counts
+            )
             log_temperature, optimiser = self.temperature_descent().step(
                 gradient, state.temperature_optimiser, state.log_temperature
             )
             state = state._replace(log_temperature=log_temperature, temperature_optimiser=optimiser)
-        return state, {"actor_loss": actor_loss, "entropy": -weighted_mean(log_probability, counts)}
+        return state, {"actor_loss": report.loss, "entropy": -weighted_mean(report.log_probability, counts)}
 
-    def improve_actor(
-        self,
-        state: State,
-        observation: PyTree[Array],
-        noise: Float[Array, "batch dimensions"],
-        counts: Bool[Array, " batch"],
-        keys: CriticKeys,
-    ) -> tuple[State, Float[Array, " batch"], Float[Array, ""]]:
-        """Take one step of the actor; also return the log-probabilities of its actions, and its loss."""
-        gradient, (log_probability, actor_loss) = jax.grad(self.actor_loss, has_aux=True)(
-            state.actor, state.critics, state, observation, noise, counts, keys.policy_q
-        )
+    def improve_actor(self, state: State, inputs: UpdateInputs) -> tuple[State, ActorReport]:
+        """Take one step of the actor."""
+        gradient, report = jax.grad(self.actor_loss, has_aux=True)(state.actor, state, inputs)
         actor, optimiser = self.policy_descent().step(gradient, state.actor_optimiser, state.actor)
-        return state._replace(actor=actor, actor_optimiser=optimiser), log_probability, actor_loss
+        return state._replace(actor=actor, actor_optimiser=optimiser), report
 
-    def target(
-        self,
-        state: State,
-        reward: Float[Array, " batch"],
-        next_observation: PyTree[Array],
-        terminated: Bool[Array, " batch"],
-        noise: Float[Array, "batch dimensions"],
-        keys: CriticKeys = CriticKeys(),  # noqa: B008
-    ) -> Float[Array, "*samples batch"]:
+    def target(self, state: State, inputs: UpdateInputs) -> Float[Array, "*samples batch"]:
         """Compute r + discount (1 - terminated) times the soft value of s' and a' ~ pi(.|s')."""
-        action, log_probability = state.actor(next_observation).from_noise(noise)
-        value = self.soft_value(state, next_observation, action, log_probability, keys)
-        return reward + self.discount * jnp.where(terminated, 0.0, value)
+        now = inputs.now
+        action, log_probability = state.actor(now.next_observation).from_noise(inputs.next_noise)
+        value = self.soft_value(state, now.next_observation, action, log_probability, inputs.keys)
+        return now.reward + self.discount * jnp.where(now.terminated, 0.0, value)
 
     def soft_value(
         self,
@@ -303,24 +271,13 @@ class SAC(ActorCritic):
             return value
         return value - jnp.exp(state.log_temperature) * log_probability
 
-    def actor_loss(
-        self,
-        actor: Actor,
-        critics: ActionValue,
-        state: State,
-        observation: PyTree[Array],
-        noise: Float[Array, "batch dimensions"],
-        counts: Bool[Array, " batch"] | None = None,
-        key: Key[Array, ""] | None = None,
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
-        """Compute the mean of alpha log pi(b|s) - Q(s, b), b ~ pi(.|s), over the rows that count; Q is `policy_value`.
-
-        Also return the log-probabilities and the loss. `state` holds the temperature.
-        """
-        action, log_probability = actor(observation).from_noise(noise)
-        value = self.policy_value(critics, observation, action, key)
-        loss = weighted_mean(jnp.exp(state.log_temperature) * log_probability - value, counts)
-        return loss, (log_probability, loss)
+    def actor_loss(self, actor: Actor, state: State, inputs: UpdateInputs) -> tuple[Float[Array, ""], ActorReport]:
+        """Compute the mean of alpha log pi(b|s) - Q(s, b), b ~ pi(.|s), over rows that count; Q is `policy_value`."""
+        observation = inputs.now.observation
+        action, log_probability = actor(observation).from_noise(inputs.noise)
+        value = self.policy_value(state.critics, observation, action, inputs.keys.policy_q)
+        loss = weighted_mean(jnp.exp(state.log_temperature) * log_probability - value, inputs.now.counts)
+        return loss, ActorReport(log_probability, loss)
 
     def temperature_loss(
         self,

@@ -27,10 +27,10 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key, PyTree
+from jaxtyping import Array, Float, Key
 
 from forage.agents.actor_critic import sac
-from forage.agents.actor_critic.base import CriticKeys
+from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.sac import SAC, SACState
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
@@ -186,37 +186,25 @@ class SimBaV2(SAC):
         )
         return state, metrics | {"return_size": state.returns.size(self.limit)}, error
 
-    def target(
-        self,
-        state: State,
-        reward: Float[Array, " batch"],
-        next_observation: PyTree[Array],
-        terminated: Bool[Array, " batch"],
-        noise: Float[Array, "batch dimensions"],
-        keys: CriticKeys = CriticKeys(),  # noqa: B008
-    ) -> Float[Array, "atoms batch"]:
+    def target(self, state: State, inputs: UpdateInputs) -> Float[Array, "atoms batch"]:
         """Compute the shares of the atoms that critics learn."""
-        action, log_probability = state.actor(next_observation).from_noise(noise)
-        outputs = each_value(state.target_critics, next_observation, action, ask=ActionValue.outputs)
+        now = inputs.now
+        action, log_probability = state.actor(now.next_observation).from_noise(inputs.next_noise)
+        outputs = each_value(state.target_critics, now.next_observation, action, ask=ActionValue.outputs)
         least = jnp.argmin(self.places.value(outputs), axis=0)
         share = jax.nn.softmax(outputs[least, jnp.arange(len(least))])
         price = jnp.exp(state.log_temperature) * log_probability if self.backup_entropy else jnp.zeros(len(least))
-        later = jnp.where(terminated[:, None], 0.0, self.places.values() - price[:, None])
-        moved = two_hot(reward[:, None] + self.discount * later, self.places.values())
+        later = jnp.where(now.terminated[:, None], 0.0, self.places.values() - price[:, None])
+        moved = two_hot(now.reward[:, None] + self.discount * later, self.places.values())
         return jnp.einsum("bi,bij->jb", share, moved)
 
     def critic_loss(
-        self,
-        critics: ActionValue,
-        observation: PyTree[Array],
-        action: Float[Array, "batch dimensions"],
-        target: Float[Array, "atoms batch"],
-        weight: Float[Array, " batch"],
-        key: Key[Array, ""] | None = None,
+        self, critics: ActionValue, inputs: UpdateInputs, target: Float[Array, "atoms batch"]
     ) -> tuple[Float[Array, ""], CriticReport]:
         """Compute the cross-entropies of all critics; errors in the report are those of the means."""
-        outputs = each_value(critics, observation, action, key=key, ask=ActionValue.outputs)
-        loss = jnp.mean(weight * self.places.loss(outputs, target), axis=1).sum()
+        asked = inputs.now.observation, inputs.action
+        outputs = each_value(critics, *asked, key=inputs.keys.critics, ask=ActionValue.outputs)
+        loss = jnp.mean(inputs.weight * self.places.loss(outputs, target), axis=1).sum()
         values = self.places.value(outputs)
         error = jnp.abs(values - self.places.values() @ target).mean(0)
         return loss, CriticReport(error, loss, values.mean())

@@ -18,11 +18,11 @@ from typing import Any, ClassVar
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
-from forage.agents.actor_critic.base import ActorCritic, ActorCriticState, CriticKeys, run_every
+from forage.agents.actor_critic.base import ActorCritic, ActorCriticState, UpdateInputs, run_every
 from forage.core.ports import ActInputs, Metrics, State
-from forage.core.types import Batch, Clock, Experience, Spec
+from forage.core.types import Batch, Clock, Spec
 from forage.nn.critics import ActionValue
 from forage.nn.distributions import Actions
 from forage.nn.dormant import NextLayer, Units, units_of
@@ -65,6 +65,11 @@ class TD3(ActorCritic):
     example: ClassVar[str] = "forage train td3 Pendulum-v1"
 
     # A `State` below is a `TD3State`, or that of an agent built on this one, which has more fields.
+
+    signatures: ClassVar[dict[str, str]] = ActorCritic.signatures | {
+        "target": "state, inputs",
+        "actor_loss": "actor, state, inputs",
+    }
 
     exploration_noise: float = 0.1  # standard deviation of the noise on actions, in the unit box; larger explores more
     target_noise: float = 0.2  # standard deviation of target policy smoothing, in the unit box; larger smooths target
@@ -115,104 +120,61 @@ class TD3(ActorCritic):
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
         now, action = self.transitions(state, batch)
-        gradient, error, metrics = self.critic_gradient(state, now, action, batch.weight * now.counts, key)
-        return self.step(state, gradient, now.observation, now.counts, action), metrics, error * now.counts
+        inputs = UpdateInputs(now, action, batch.weight * now.counts, keys=self.critic_keys(key))
+        gradient, error, metrics = self.critic_gradient(state, inputs, key)
+        return self.step(state, gradient, inputs), metrics, error * now.counts
 
     def critic_gradient(
-        self,
-        state: State,
-        now: Experience,
-        action: Float[Array, "batch dimensions"],
-        weight: Float[Array, " batch"],
-        key: Key[Array, ""],
+        self, state: State, inputs: UpdateInputs, key: Key[Array, ""]
     ) -> tuple[ActionValue, Float[Array, " batch"], Metrics]:
         """Compute the gradient of the critics' loss, each transition's error, and metrics."""
-        noise = jax.random.normal(key, action.shape)
-        keys = self.critic_keys(key)
-        target = self.backup(state, now, noise, keys)
-        gradient, (error, critic_loss, value) = jax.grad(self.critic_loss, has_aux=True)(
-            state.critics, now.observation, action, target, weight, keys.critics
-        )
-        return gradient, error, {"critic_loss": critic_loss, "value": value}
+        inputs = inputs._replace(next_noise=jax.random.normal(key, inputs.action.shape))
+        target = self.target(state, inputs)
+        gradient, report = jax.grad(self.critic_loss, has_aux=True)(state.critics, inputs, target)
+        return gradient, report.error, {"critic_loss": report.loss, "value": report.value}
 
-    def step(
-        self,
-        state: State,
-        gradient: ActionValue,
-        observation: PyTree[Array],
-        counts: Bool[Array, " batch"] | None = None,
-        action: Float[Array, "batch dimensions"] | None = None,
-    ) -> State:
-        """Take one step of the critics down their gradient and, if it is time, one of the policy and the targets.
-
-        `counts`: where the policy learns; `None`: everywhere. `action`: what was done there.
-        """
+    def step(self, state: State, gradient: ActionValue, inputs: UpdateInputs) -> State:
+        """Take one step of the critics down their gradient and, if it is time, one of the policy and the targets."""
         critics, critic_optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
-        count = state.updates + 1
-        slow = (state.actor, state.actor_optimiser, state.target_actor, state.target_critics)
-        turn = lambda slow: self.delayed(slow, state, critics, observation, counts, action)  # noqa: E731
-        actor, actor_optimiser, target_actor, target_critics = run_every(self.policy_delay, count, turn, slow)
+        state = state._replace(critics=critics, critic_optimiser=critic_optimiser, updates=state.updates + 1)
+        slow = state.actor, state.actor_optimiser, state.target_actor, state.target_critics
+        turn = lambda slow: self.delayed(slow, state, inputs)  # noqa: E731
+        actor, actor_optimiser, target_actor, target_critics = run_every(self.policy_delay, state.updates, turn, slow)
         return state._replace(
             actor=actor,
-            critics=critics,
             target_actor=target_actor,
             target_critics=target_critics,
             actor_optimiser=actor_optimiser,
-            critic_optimiser=critic_optimiser,
-            updates=count,
         )
 
     def followed(self, state: State, critics: ActionValue) -> ActionValue:
         """Return the critics that the policy follows, as the option `policy_q` selects them."""
         return critics
 
-    def backup(
-        self, state: State, now: Experience, noise: Float[Array, "batch dimensions"], keys: CriticKeys
-    ) -> Float[Array, " batch"]:
-        """Compute the critics' value target for each transition."""
-        return self.target(state, now.reward, now.next_observation, now.terminated, noise, keys)
-
-    def target(
-        self,
-        state: State,
-        reward: Float[Array, " batch"],
-        next_observation: PyTree[Array],
-        terminated: Bool[Array, " batch"],
-        noise: Float[Array, "batch dimensions"],
-        keys: CriticKeys = CriticKeys(),  # noqa: B008
-    ) -> Float[Array, "*samples batch"]:
+    def target(self, state: State, inputs: UpdateInputs) -> Float[Array, "*samples batch"]:
         """Compute r + discount (1 - terminated) min_j Q'_j(s', a'), a' being the target policy's action, smoothed.
 
-        `keys` draw which critics j are asked, and what they drop.
+        `inputs.keys` draw which critics j are asked, and what they drop.
         """
-        noise = jnp.clip(self.target_noise * noise, -self.target_noise_clip, self.target_noise_clip)
-        action = self.noisy(state.target_actor(next_observation), noise)
-        value = self.next_value(state.target_critics, next_observation, action, keys)
-        return reward + self.discount * jnp.where(terminated, 0.0, value)
+        now = inputs.now
+        noise = jnp.clip(self.target_noise * inputs.next_noise, -self.target_noise_clip, self.target_noise_clip)
+        action = self.noisy(state.target_actor(now.next_observation), noise)
+        value = self.next_value(state.target_critics, now.next_observation, action, inputs.keys)
+        return now.reward + self.discount * jnp.where(now.terminated, 0.0, value)
 
-    def actor_loss(
-        self,
-        actor: Actor,
-        critics: ActionValue,
-        observation: PyTree[Array],
-        counts: Bool[Array, " batch"] | None = None,
-        action: Float[Array, "batch dimensions"] | None = None,
-    ) -> Float[Array, ""]:
-        """Compute the mean of -Q(s, pi(s)) over the rows that count; Q is `policy_value`. `action` has no effect."""
-        return -weighted_mean(self.policy_value(critics, observation, actor(observation)), counts)
+    def actor_loss(self, actor: Actor, state: State, inputs: UpdateInputs) -> Float[Array, ""]:
+        """Compute the mean of -Q(s, pi(s)) over the rows that count; Q is `policy_value`. The action has no effect."""
+        observation = inputs.now.observation
+        value = self.policy_value(state.critics, observation, actor(observation))
+        return -weighted_mean(value, inputs.now.counts)
 
     def delayed(
-        self,
-        slow: tuple[Actor, Any, Actor, ActionValue],
-        state: State,
-        critics: ActionValue,
-        observation: PyTree[Array],
-        counts: Bool[Array, " batch"] | None,
-        action: Float[Array, "batch dimensions"] | None = None,
+        self, slow: tuple[Actor, Any, Actor, ActionValue], state: State, inputs: UpdateInputs
     ) -> tuple[Actor, Any, Actor, ActionValue]:
         """Take one step of the policy, then one of both targets."""
         actor, actor_optimiser, target_actor, target_critics = slow
-        gradient = jax.grad(self.actor_loss)(actor, self.followed(state, critics), observation, counts, action)
+        followed = state._replace(critics=self.followed(state, state.critics))
+        gradient = jax.grad(self.actor_loss)(actor, followed, inputs)
         actor, actor_optimiser = self.descent().step(gradient, actor_optimiser, actor)
-        target_actor, target_critics = blend((actor, critics), (target_actor, target_critics), self.polyak)
+        target_actor, target_critics = blend((actor, state.critics), (target_actor, target_critics), self.polyak)
         return actor, actor_optimiser, target_actor, target_critics

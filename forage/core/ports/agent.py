@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import equinox
@@ -46,7 +45,7 @@ class Agent(Recurrent, Offline, Grouping, Estimating, Lagging):
 
     rollout_length: equinox.AbstractVar[int]
 
-    signatures: ClassVar[Mapping[str, str]] = {"act": "state, inputs"}
+    signatures: ClassVar[dict[str, str]] = {"act": "state, inputs"}
     """The arguments of methods that users override; a class with others is refused."""
 
     updates_per_rollout: ClassVar[int] = 1

@@ -29,13 +29,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from forage.agents.actor_critic.base import CriticKeys
-from forage.agents.actor_critic.sac import SAC, Actor, SACState
+from forage.agents.actor_critic.base import CriticKeys, UpdateInputs
+from forage.agents.actor_critic.sac import SAC, Actor, ActorReport, SACState
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe, observation_part, split_mask
 from forage.core.types import MODEL, NOBODY, Batch, Clock, ForageError, Spec
-from forage.nn.critics import ActionValue
 from forage.nn.distributions import Actions
 from forage.nn.networks import input_size
 from forage.nn.normalise import RunningNorm
@@ -130,7 +129,9 @@ class MaxInfoSAC(SAC):
 
         # Critics, actor and temperature
         state = state._replace(world=world)
-        state, metrics, error = self.update(state, now, action, batch.weight, noise, next_noise, key)
+        weight, keys = batch.weight * now.counts, self.critic_keys(key)
+        inputs = UpdateInputs(now, action, weight, noise, next_noise, keys)
+        state, metrics, error = self.update(state, inputs)
 
         # Weight of the information
         log_information, information_optimiser = state.log_information, state.information_optimiser
@@ -172,22 +173,16 @@ class MaxInfoSAC(SAC):
         return value + jnp.exp(state.log_information) * information
 
     def actor_loss(
-        self,
-        actor: Actor,
-        critics: ActionValue,
-        state: MaxInfoSACState,
-        observation: PyTree[Array],
-        noise: Float[Array, "batch dimensions"],
-        counts: Bool[Array, " batch"] | None = None,
-        key: Key[Array, ""] | None = None,
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
+        self, actor: Actor, state: MaxInfoSACState, inputs: UpdateInputs
+    ) -> tuple[Float[Array, ""], ActorReport]:
         """Compute SAC's loss less the weighted information of the policy's actions."""
-        action, log_probability = actor(observation).from_noise(noise)
-        value = self.policy_value(critics, observation, action, key)
+        observation = inputs.now.observation
+        action, log_probability = actor(observation).from_noise(inputs.noise)
+        value = self.policy_value(state.critics, observation, action, inputs.keys.policy_q)
         information = self.information(state.world, rows(state.world, action, observation), action)
         cost = jnp.exp(state.log_temperature) * log_probability - jnp.exp(state.log_information) * information
-        loss = weighted_mean(cost - value, counts)
-        return loss, (log_probability, loss)
+        loss = weighted_mean(cost - value, inputs.now.counts)
+        return loss, ActorReport(log_probability, loss)
 
     def gain(
         self, world: World, seen: Float[Array, "batch inputs"], action: Float[Array, "batch dimensions"]

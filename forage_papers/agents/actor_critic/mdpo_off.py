@@ -22,14 +22,13 @@ from typing import ClassVar
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key, PyTree
+from jaxtyping import Array, Float, Key
 
-from forage.agents.actor_critic.base import run_every
-from forage.agents.actor_critic.sac import SAC, Actor, SACState
+from forage.agents.actor_critic.base import UpdateInputs, run_every
+from forage.agents.actor_critic.sac import SAC, Actor, ActorReport, SACState
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Experience, Spec
-from forage.nn.critics import ActionValue
+from forage.core.types import Spec
 from forage.ops.minibatches import weighted_mean
 
 
@@ -56,39 +55,22 @@ class MDPOOff(SAC):
         state = super().init(key, spec)
         return MDPOState.extend(state, old_actor=jax.tree.map(jnp.copy, state.actor))
 
-    def update(
-        self,
-        state: State,
-        now: Experience,
-        action: Float[Array, "batch dimensions"],
-        weight: Float[Array, " batch"],
-        noise: Float[Array, "batch dimensions"],
-        next_noise: Float[Array, "batch dimensions"],
-        key: Key[Array, ""] | None = None,
-    ) -> tuple[State, Metrics, Float[Array, " batch"]]:
-        state, metrics, errors = super().update(state, now, action, weight, noise, next_noise, key)
+    def update(self, state: State, inputs: UpdateInputs) -> tuple[State, Metrics, Float[Array, " batch"]]:
+        state, metrics, errors = super().update(state, inputs)
         renewed = run_every(self.sgd_steps, state.updates, lambda state: state._replace(old_actor=state.actor), state)
         return renewed, metrics, errors
 
-    def actor_loss(
-        self,
-        actor: Actor,
-        critics: ActionValue,
-        state: State,
-        observation: PyTree[Array],
-        noise: Float[Array, "batch dimensions"],
-        counts: Bool[Array, " batch"] | None = None,
-        key: Key[Array, ""] | None = None,
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
+    def actor_loss(self, actor: Actor, state: State, inputs: UpdateInputs) -> tuple[Float[Array, ""], ActorReport]:
         """Compute the mean of (log pi - log pi_k) / t + alpha log pi_k - Q over the rows that count; also return SAC's
         reports.
         """
+        observation, noise = inputs.now.observation, inputs.noise
         policy, old = actor(observation), state.old_actor(observation)
         action, log_probability = policy.from_noise(noise)
         before_tanh = policy.mean + jnp.exp(policy.log_std) * noise
         old_log_probability = old.from_noise((before_tanh - old.mean) * jnp.exp(-old.log_std))[1]
-        value = self.policy_value(critics, observation, action, key)
+        value = self.policy_value(state.critics, observation, action, inputs.keys.policy_q)
         held_back = (log_probability - old_log_probability) / self.step_size
         entropy = jnp.exp(state.log_temperature) * old_log_probability
-        loss = weighted_mean(held_back + entropy - value, counts)
-        return loss, (log_probability, loss)
+        loss = weighted_mean(held_back + entropy - value, inputs.now.counts)
+        return loss, ActorReport(log_probability, loss)

@@ -24,12 +24,13 @@ from typing import ClassVar
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Key
 
+from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.td3 import TD3
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Experience, ForageError
+from forage.core.types import ForageError
 from forage.nn.critics import ActionValue, CriticReport, each_value, squared_error
 
 HOPES = ("policy", "contrast", "actions")
@@ -57,39 +58,29 @@ class MEX(TD3):
             raise ForageError("MEX has a loss of its own for its critics; leave bins, quantiles and diversity out.")
 
     def critic_gradient(
-        self,
-        state: State,
-        now: Experience,
-        action: Float[Array, "batch dimensions"],
-        weight: Float[Array, " batch"],
-        key: Key[Array, ""],
+        self, state: State, inputs: UpdateInputs, key: Key[Array, ""]
     ) -> tuple[ActionValue, Float[Array, " batch"], Metrics]:
         noise_key, random_key = jax.random.split(key)
-        noise = jax.random.normal(noise_key, action.shape)
-        random = jax.random.uniform(random_key, action.shape, minval=-1.0)
-        keys = self.critic_keys(key)
-        after = now.reward, now.next_observation, now.terminated, noise
-        target = self.target(state, *after, keys)
-        policy, later = state.actor(now.observation), state.actor(now.next_observation)
-        gradient, (report, hope) = jax.grad(self.critic_loss, has_aux=True)(
-            state.critics, now.observation, (action, policy, later, random), target, weight, keys.critics
-        )
+        now, shape = inputs.now, inputs.action.shape
+        target = self.target(state, inputs._replace(next_noise=jax.random.normal(noise_key, shape)))
+        random = jax.random.uniform(random_key, shape, minval=-1.0)
+        others = state.actor(now.observation), state.actor(now.next_observation), random
+        gradient, (report, hope) = jax.grad(self.optimistic_loss, has_aux=True)(state.critics, inputs, target, others)
         return gradient, report.error, {"critic_loss": report.loss, "value": report.value, "hope": hope}
 
-    def critic_loss(
+    def optimistic_loss(
         self,
         critics: ActionValue,
-        observation: PyTree[Array],
-        actions: tuple[Float[Array, "batch dimensions"], ...],
+        inputs: UpdateInputs,
         target: Float[Array, " batch"],
-        weight: Float[Array, " batch"],
-        key: Key[Array, ""] | None = None,
+        others: tuple[Float[Array, "batch dimensions"], ...],
     ) -> tuple[Float[Array, ""], tuple[CriticReport, Float[Array, ""]]]:
         """Compute twice TD3's loss, as the squares are not halved here, less `optimism` times the critics' hopes.
 
-        `actions`: the memory's, the policy's, the policy's in what came after, and uniform ones.
+        `others`: the policy's actions, those in what came after, and uniform ones.
         """
-        values = [each_value(critics, observation, action, key=key) for action in actions]
+        observation, weight, key = inputs.now.observation, inputs.weight, inputs.keys.critics
+        values = [each_value(critics, observation, action, key=key) for action in (inputs.action, *others)]
         taken, policy, *_ = values
         loss, report = squared_error(taken, target, weight)
         if self.hope == "actions":

@@ -21,8 +21,9 @@ from typing import ClassVar
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, Key
 
+from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.td3 import TD3, TD3State
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
@@ -84,27 +85,19 @@ class RRS(TD3):
     def followed(self, state: RRSState, critics: ActionValue) -> ActionValue:
         return jax.tree.map(lambda x: x[state.mood], critics)
 
-    def target(
-        self, state: RRSState, reward: Float[Array, " batch"], *after: PyTree[Array]
-    ) -> Float[Array, "shift batch"]:
+    def target(self, state: RRSState, inputs: UpdateInputs) -> Float[Array, "shift batch"]:
         """Compute TD3's target of each pair of critics, from rewards that its constant is added to."""
-        target = super().target
+        target, now = super().target, inputs.now
 
         def one(critics: ActionValue, shift: Float[Array, ""]) -> Float[Array, " batch"]:
-            return target(state._replace(target_critics=critics), reward + shift, *after)
+            shifted = inputs._replace(now=now._replace(reward=now.reward + shift))
+            return target(state._replace(target_critics=critics), shifted)
 
         return jax.vmap(one)(state.target_critics, jnp.array(self.shifts))
 
     def critic_loss(
-        self,
-        critics: ActionValue,
-        observation: PyTree[Array],
-        action: Float[Array, "batch dimensions"],
-        target: Float[Array, "shift batch"],
-        weight: Float[Array, " batch"],
-        key: Key[Array, ""] | None = None,
+        self, critics: ActionValue, inputs: UpdateInputs, target: Float[Array, "shift batch"]
     ) -> tuple[Float[Array, ""], CriticReport]:
         """Compute the sum of TD3's loss over the pairs, and report the mean over them."""
-        each = jax.vmap(super().critic_loss, in_axes=(0, None, None, 0, None, None))
-        loss, report = each(critics, observation, action, target, weight, key)
+        loss, report = jax.vmap(super().critic_loss, in_axes=(0, None, 0))(critics, inputs, target)
         return loss.sum(), jax.tree.map(lambda x: x.mean(0), report)

@@ -41,14 +41,13 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
-from forage.agents.actor_critic.base import CriticKeys
-from forage.agents.actor_critic.sac import SAC
+from forage.agents.actor_critic.base import UpdateInputs
+from forage.agents.actor_critic.sac import SAC, ActorReport
 from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
-from forage.nn.critics import ActionValue
 from forage.nn.distributions import Actions, squash_to
 from forage.nn.layers import MLP, Linear, Norm
 from forage.nn.networks import NetworkConfig, Torso
@@ -293,45 +292,38 @@ class SACFlow(SAC):
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
-        now = self.read(state, jax.tree.map(lambda x: x[0], batch.experience))  # segments of one transition
-        action = jax.vmap(state.actor.actions.heard)(now.action)
+        now, action = self.transitions(state, batch)
         noise, next_noise = jax.random.normal(key, (2, len(action), state.actor.draws))
-        draws: Any = Draws(noise, action, jax.random.fold_in(key, 2))
-        return self.update(state, now, action, batch.weight, draws, next_noise, key)
+        draws = Draws(noise, action, jax.random.fold_in(key, 2))
+        weight, keys = batch.weight * now.counts, self.critic_keys(key)
+        return self.update(state, UpdateInputs(now, action, weight, draws, next_noise, keys))
 
-    def improve(
-        self, state: State, observation: PyTree[Array], noise: Any, counts: Bool[Array, " batch"], keys: CriticKeys
-    ) -> tuple[State, Metrics]:
+    def improve(self, state: State, inputs: UpdateInputs) -> tuple[State, Metrics]:
         if not self.imitate:
-            return super().improve(state, observation, noise, counts, keys)
-        loss, gradient = jax.value_and_grad(self.matching_loss)(state.actor, observation, noise, counts)
+            return super().improve(state, inputs)
+        loss, gradient = jax.value_and_grad(self.matching_loss)(state.actor, inputs)
         actor, optimiser = self.policy_descent().step(gradient, state.actor_optimiser, state.actor)
         state = state._replace(actor=actor, actor_optimiser=optimiser)
         return state, {"actor_loss": loss, "entropy": jnp.float32(0)}
 
-    def matching_loss(
-        self, actor: FlowActor, observation: PyTree[Array], draws: Draws, counts: Bool[Array, " batch"]
-    ) -> Float[Array, ""]:
+    def matching_loss(self, actor: FlowActor, inputs: UpdateInputs) -> Float[Array, ""]:
         """Compute the flow's matching error on the batch's actions, over the rows that count."""
-        features = actor.torso.rows(observation)
+        features = actor.torso.rows(inputs.now.observation)
         field = lambda x, time: actor.velocity(features, x, time)[0]  # noqa: E731
-        ends = jnp.arctanh(jnp.clip(draws.done, -FAR, FAR))
-        return weighted_mean(matching_error(field, ends, draws.key), counts)
+        ends = jnp.arctanh(jnp.clip(inputs.noise.done, -FAR, FAR))
+        return weighted_mean(matching_error(field, ends, inputs.noise.key), inputs.now.counts)
 
     def actor_loss(
         self,
         actor: FlowActor,  # pyrefly: ignore[bad-override]
-        critics: ActionValue,
         state: State,
-        observation: PyTree[Array],
-        noise: Any,
-        counts: Bool[Array, " batch"] | None = None,
-        key: Key[Array, ""] | None = None,
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
-        """Compute SAC's actor loss by rollouts, plus `cloning` times the distance to the data. `noise`: `Draws`."""
-        action, log_density = actor(observation).from_noise(noise.noise)
-        value = self.policy_value(critics, observation, action, key)
-        distance = jnp.mean((action - noise.done) ** 2, axis=-1)
+        inputs: UpdateInputs,
+    ) -> tuple[Float[Array, ""], ActorReport]:
+        """Compute SAC's loss by rollouts and `cloning` times the distance to the data. `inputs.noise`: `Draws`."""
+        observation, draws = inputs.now.observation, inputs.noise
+        action, log_density = actor(observation).from_noise(draws.noise)
+        value = self.policy_value(state.critics, observation, action, inputs.keys.policy_q)
+        distance = jnp.mean((action - draws.done) ** 2, axis=-1)
         each = jnp.exp(state.log_temperature) * log_density - value + self.cloning * distance
-        loss = weighted_mean(each, counts)
-        return loss, (log_density, loss)
+        loss = weighted_mean(each, inputs.now.counts)
+        return loss, ActorReport(log_density, loss)

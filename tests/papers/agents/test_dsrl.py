@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from critic_helpers import inputs_of
 from fine_tuning_helpers import SPEC, batch, constant_critics, linear_critics
 from small import at_once, compute
 
@@ -60,17 +61,16 @@ def test_targets_ask_about_actions_and_the_policy_climbs_critics_of_noise():
     asked = linear_critics(state.critics, jnp.array([1.0, 1.0]), 4)
     state = state._replace(target_critics=asked, actor=jax.tree.map(jnp.zeros_like, state.actor))
     drawn = np.array([[0.0, 20.0, 0.0], [0.0, -20.0, 20.0]], np.float32)  # tanh: 1, and -1 with 1
-    now = np.ones(2), np.zeros((2, 3)), np.zeros(2, bool), drawn
-    np.testing.assert_allclose(compute(AGENT.target, state, *now), [1 - 0.9 * 0.5, 1.0], atol=1e-5)
+    inputs = inputs_of(np.zeros((2, 3)), reward=1.0, next_noise=drawn)
+    np.testing.assert_allclose(compute(AGENT.target, state, inputs), [1 - 0.9 * 0.5, 1.0], atol=1e-5)
     cold = dataclasses.replace(AGENT, initial_temperature=1e-9)
     state = state._replace(
         noise_critics=linear_critics(state.noise_critics, jnp.array([3.0, 4.0]), 3),
         critics=constant_critics(state.critics, [100.0, 100.0]),
         log_temperature=jnp.float32(-20.0),
     )
-    loss = compute(
-        lambda s: cold.actor_loss(s.actor, s.critics, s, jnp.zeros((1, 3)), jnp.array([[0.5, 0.0, 0.0]]))[0], state
-    )
+    inputs = inputs_of(jnp.zeros((1, 3)), noise=jnp.array([[0.5, 0.0, 0.0]]))
+    loss = compute(lambda s: cold.actor_loss(s.actor, s, inputs)[0], state)
     np.testing.assert_allclose(loss, -3 * np.tanh(0.5), rtol=1e-4)
 
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from critic_helpers import inputs_of
 from fine_tuning_helpers import SPEC, constant_critics, linear_critics
 from small import at_once, compute
 
@@ -26,8 +27,8 @@ def test_the_mean_over_pairs_of_the_lesser_value():
 def test_the_target_by_hand():
     state = at_once(lambda: AGENT.init(jax.random.key(0), SPEC))
     state = state._replace(target_critics=constant_critics(state.target_critics, [1.0, 4.0, 2.0]))
-    now = np.ones(2), np.zeros((2, 3)), np.array([False, True]), np.zeros((2, 2))
-    target = compute(AGENT.target, state, *now)
+    inputs = inputs_of(np.zeros((2, 3)), reward=1.0, terminated=np.array([False, True]), next_noise=np.zeros((2, 2)))
+    target = compute(AGENT.target, state, inputs)
     np.testing.assert_allclose(target, [1 + 0.9 * (1 + 1 + 2) / 3, 1], rtol=1e-5)
 
 

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from critic_helpers import inputs_of
 from fine_tuning_helpers import SPEC, batch, constant, linear_critics
 from small import at_once, compute
 
@@ -76,8 +77,8 @@ def test_edits_climb_what_was_done_and_targets_count_no_entropy():
     flat = jax.tree.map(jnp.zeros_like, slope)
     flat = equinox.tree_at(lambda c: c.body.layers[-1].bias, flat, jnp.array([[5.0], [6.0]]))
     keys = AGENT.critic_keys(jax.random.key(0))
-    now = np.ones(2), np.zeros((2, 3)), np.array([False, True]), np.zeros((2, 2))
-    target = compute(lambda s: AGENT.target(s, *now, keys), state._replace(target_critics=flat))
+    inputs = inputs_of(np.zeros((2, 3)), reward=1.0, terminated=np.array([False, True]), keys=keys)
+    target = compute(lambda s: AGENT.target(s, inputs), state._replace(target_critics=flat))
     np.testing.assert_allclose(target, [1 + 0.9 * 5, 1], rtol=1e-5)
 
 

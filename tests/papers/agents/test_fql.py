@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from critic_helpers import inputs_of
 from gymnasium import spaces
 
 from forage.agents.actor_critic.base import CriticKeys
@@ -58,7 +59,7 @@ def test_its_policy_loss_by_hand():
 
     def worked(state):
         imitated = TINY.flowed(state.flow, SEEN, noise)
-        arguments = (state.actor, state.critics, SEEN, noise, imitated, jnp.array([True, True, False]))
+        arguments = state.actor, state, inputs_of(SEEN, noise=noise, counts=jnp.array([True, True, False])), imitated
         plain = TINY.actor_loss(*arguments)
         return imitated, plain, dataclasses.replace(TINY, normalise_value=True).actor_loss(*arguments)
 

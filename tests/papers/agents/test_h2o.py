@@ -8,6 +8,7 @@ import pytest
 from fine_tuning_helpers import SPEC, batch, constant_critics
 from small import at_once, compute
 
+from forage.agents.actor_critic.base import UpdateInputs
 from forage.core.types import AGENT as SIMULATED
 from forage.core.types import DATASET, Clock
 from forage_papers.agents.actor_critic.offline_to_online.h2o import H2O, Classifiers
@@ -53,7 +54,8 @@ def test_the_critics_loss_by_hand():
     critics = constant_critics(state.critics, [1.0, 3.0])
     now = jax.tree.map(lambda x: x[0], batch(source=SIMULATED).experience)
     target, ratio, gap = np.array([0.0, 2.0, 1.0, 3.0]), np.array([1.0, 1.0, 0.5, 0.1]), np.array([9.0, 9.0, 1.0, 3.0])
-    loss, _ = compute(AGENT.hybrid_loss, critics, now, now.action, target, np.ones(4), REAL, ratio, gap)
+    inputs = UpdateInputs(now._replace(source=np.where(REAL, DATASET, SIMULATED)), now.action, np.ones(4))
+    loss, _ = compute(AGENT.hybrid_loss, critics, inputs, target, ratio, gap)
     errors = 0.0
     for value in (1.0, 3.0):
         squares = (value - target) ** 2

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from critic_helpers import inputs_of
 from gymnasium import spaces
 from small import at_once, compute
 
@@ -138,7 +139,7 @@ def off():
 
 def test_the_loss_off_policy_by_the_formula(off):
     state, observation, noise = off
-    loss, (log_probability, _) = compute(OFF.actor_loss, state.actor, state.critics, state, observation, noise)
+    loss, (log_probability, _) = compute(OFF.actor_loss, state.actor, state, inputs_of(observation, noise=noise))
     action, found = state.actor(observation).from_noise(noise)
     np.testing.assert_allclose(log_probability, found, rtol=1e-5)
     old = OFF.log_probability(
@@ -155,7 +156,7 @@ def test_its_limit_is_sac(off):
     sac = SAC(hidden_sizes=(4,), policy_q="first")
 
     def both(agent):
-        one = lambda actor: agent.actor_loss(actor, state.critics, state, observation, noise)[0]  # noqa: E731
+        one = lambda actor: agent.actor_loss(actor, state, inputs_of(observation, noise=noise))[0]  # noqa: E731
         return compute(jax.value_and_grad(one), state.actor)
 
     limit, theirs, other = both(dataclasses.replace(OFF, step_size=4.0)), both(sac), both(OFF)

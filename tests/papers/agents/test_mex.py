@@ -10,8 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from critic_helpers import inputs_of
 from gymnasium import spaces
 
+from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.td3 import TD3
 from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -54,12 +56,9 @@ def test_the_loss_by_hand(hope):
     taken, policy, after, random = (np.array([x, x / 2]) for x in (0.4, -0.6, 0.2, -0.8))
     target, weight = np.array([1.5, -2.0]), np.array([1.0, 0.5])
     column = lambda x: np.asarray(x, jnp.float32)[:, None]  # noqa: E731
-    loss, (report, told) = jax.jit(agent.critic_loss)(
-        linear(),
-        jnp.zeros((2, 3)),
-        tuple(map(column, (taken, policy, after, random))),
-        jnp.asarray(target, jnp.float32),
-        jnp.asarray(weight, jnp.float32),
+    inputs, others = inputs_of(jnp.zeros((2, 3)), column(taken), weight=weight), map(column, (policy, after, random))
+    loss, (report, told) = jax.jit(agent.optimistic_loss)(
+        linear(), inputs, jnp.asarray(target, jnp.float32), tuple(others)
     )
     rest = np.logaddexp(np.logaddexp(q(taken), q(after)), q(random))
     hopes = {"policy": q(policy), "contrast": q(policy) - rest, "actions": q(taken)}[hope]
@@ -87,14 +86,10 @@ def test_without_optimism_it_is_td3():
 
     @jax.jit
     def both(state):
-        return agent.learn(state, batch, CLOCK, KEY)[0], TWIN.step(
-            state,
-            jax.grad(TWIN.critic_loss, has_aux=True)(
-                state.critics, batch.experience.observation[0], batch.experience.action[0],
-                jnp.array([1.0, 2.0]), batch.weight,
-            )[0],
-            batch.experience.observation[0],
-        )  # fmt: skip
+        now = jax.tree.map(lambda x: x[0], batch.experience)
+        inputs = UpdateInputs(now, now.action, batch.weight)
+        gradient, _ = jax.grad(TWIN.critic_loss, has_aux=True)(state.critics, inputs, jnp.array([1.0, 2.0]))
+        return agent.learn(state, batch, CLOCK, KEY)[0], TWIN.step(state, gradient, inputs)
 
     mine, theirs = both(beginning())
     near = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)  # noqa: E731

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from critic_helpers import inputs_of
 from fine_tuning_helpers import SPEC, batch, linear_critics
 from small import at_once, compute
 
@@ -61,7 +62,7 @@ def test_noise_goes_beyond_the_largest_correction():
     state = state._replace(target_actor=equinox.tree_at(lambda actor: actor.head, state.target_actor, full))  # 1
     rows = {"observation": jnp.ones((2, 3)), "base": jnp.array([[0.0, 0.0], [0.95, 0.0]])}
     noise = jnp.full((2, 2), 2.0)
-    target = compute(lambda: agent.target(state, jnp.zeros(2), rows, jnp.zeros(2, bool), noise))
+    target = compute(lambda: agent.target(state, inputs_of(rows, next_noise=noise)))
     np.testing.assert_allclose(target, [0.5 * 0.15, 0.5], rtol=1e-4)  # 0.1 (1 + 0.5), and the box's bound
 
 

@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from critic_helpers import inputs_of
 from fine_tuning_helpers import SPEC, batch, linear_critics
 from small import at_once, compute
 
+from forage.agents.actor_critic.base import CriticKeys
 from forage.agents.settings import SACN
 from forage.config import declared
 from forage.core.types import Clock, ForageError
@@ -60,7 +62,8 @@ def test_the_policy_pays_for_its_worst_neighbour():
         for smoothness in (0.0, 0.5):
             agent = dataclasses.replace(AGENT, policy_radius=1.0, policy_smoothness=smoothness)
             noise = jnp.zeros((5, SPEC.action_space.shape[0]))
-            losses.append(agent.actor_loss(state.actor, state.critics, state, seen, noise, key=key)[0])
+            inputs = inputs_of(seen, noise=noise, keys=CriticKeys(policy_q=key))
+            losses.append(agent.actor_loss(state.actor, state, inputs)[0])
         near = AGENT.neighbourhood(seen, 1.0, jax.random.fold_in(key, 1))
         return losses, state.actor(seen), [state.actor(near[:, i]) for i in range(near.shape[1])]
 

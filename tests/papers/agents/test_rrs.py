@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from critic_helpers import inputs_of
 from gymnasium import spaces
 
 from forage.agents.actor_critic.td3 import TD3
@@ -60,8 +61,9 @@ def test_targets_by_hand():
     state = beginning(AGENT)
     flat = [[1.0, 4.0], [3.0, 2.0], [-5.0, 7.0]]
     state = state._replace(target_critics=saying(state.critics, flat, np.zeros((3, 2))))
-    after = np.zeros((2, 3)), np.array([False, True]), np.zeros((2, 1))
-    found = jax.jit(AGENT.target)(state, jnp.array([10.0, 20.0]), *after)
+    reward, ended = jnp.array([10.0, 20.0]), np.array([False, True])
+    inputs = inputs_of(np.zeros((2, 3)), reward=reward, terminated=ended, next_noise=np.zeros((2, 1)))
+    found = jax.jit(AGENT.target)(state, inputs)
     least = np.array([1.0, 2.0, -5.0])
     shift = np.array([-1.0, 0.0, 2.0])
     np.testing.assert_allclose(found, np.stack([10 + shift + 0.9 * least, 20 + shift], 1), rtol=1e-5)
@@ -71,9 +73,8 @@ def test_the_loss_is_the_sum_over_pairs():
     values = np.array([[1.0, 4.0], [3.0, 2.0], [-5.0, 7.0]])
     critics = saying(beginning(AGENT).critics, values, np.zeros((3, 2)))
     target, weight = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]), np.array([1.0, 0.5])
-    loss, report = jax.jit(AGENT.critic_loss)(
-        critics, jnp.zeros((2, 3)), jnp.zeros((2, 1)), jnp.asarray(target), jnp.asarray(weight)
-    )
+    inputs = inputs_of(jnp.zeros((2, 3)), weight=weight)
+    loss, report = jax.jit(AGENT.critic_loss)(critics, inputs, jnp.asarray(target))
     error = values[:, :, None] - target[:, None]  # shift, twin, batch
     np.testing.assert_allclose(loss, 0.5 * (weight * error**2).mean(-1).sum(), rtol=1e-5)
     np.testing.assert_allclose(report.error, np.abs(error).mean((0, 1)), rtol=1e-5)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from critic_helpers import inputs_of
 from gymnasium import spaces
 
 from forage.core.ports import ActInputs
@@ -68,11 +69,10 @@ def test_rollouts_and_losses_by_hand(flow, velocity):
 
     def worked(state):
         rollouts = state.actor(SEEN)
-        loss = agent.actor_loss(
-            state.actor, state.critics, state, SEEN, Draws(NOISE, done, KEY), jnp.array([True, True, False])
-        )[0]
-        ends = jnp.array([False, False, True])
-        return *rollouts.from_noise(NOISE), rollouts.mode(), loss, agent.target(state, jnp.ones(3), SEEN, ends, NOISE)
+        draws, ends = Draws(NOISE, done, KEY), jnp.array([False, False, True])
+        inputs = inputs_of(SEEN, reward=1.0, terminated=ends, counts=~ends, noise=draws, next_noise=NOISE)
+        loss = agent.actor_loss(state.actor, state, inputs)[0]
+        return *rollouts.from_noise(NOISE), rollouts.mode(), loss, agent.target(state, inputs)
 
     action, log_density, mode, loss, target = small.compute(worked, state)
     by_hand, density = rollout(NOISE, velocity)

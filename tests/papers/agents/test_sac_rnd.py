@@ -9,7 +9,7 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.agents.actor_critic.base import CriticKeys
+from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.sac import SAC
 from forage.core.types import Experience, ForageError, Spec
 from forage.nn.critics import each_value
@@ -80,8 +80,8 @@ def test_where_the_price_stands(state):
     ended = np.array([False, True, False])
 
     def both(agent, state):
-        target = agent.target(state, rows.reward, rows.next_observation, ended, noise, CriticKeys())
-        return target, agent.actor_loss(state.actor, state.critics, state, rows.observation, noise)[0]
+        inputs = UpdateInputs(rows._replace(terminated=ended), rows.action, jnp.ones(3), noise, noise)
+        return agent.target(state, inputs), agent.actor_loss(state.actor, state, inputs)[0]
 
     mine, theirs, price = small.compute(
         lambda s: (
@@ -125,7 +125,7 @@ def test_the_policy_stays_where_the_data_are():
 
         def update(i, state):
             draws = jax.random.normal(jax.random.fold_in(KEY, i), (2, 1024, 1))
-            return agent.update(state, rows, rows.action / 2, jnp.ones(1024), *draws)[0]
+            return agent.update(state, UpdateInputs(rows, rows.action / 2, jnp.ones(1024), *draws))[0]
 
         def run():
             first = agent.init(KEY, SPEC)

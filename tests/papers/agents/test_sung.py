@@ -9,11 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from critic_helpers import inputs_of
 from fine_tuning_helpers import SPEC, batch, constant_critics, linear_critics
 from small import at_once, compute
 from tiers import gated
 
 import forage
+from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.offline.cql import CQL
 from forage.agents.actor_critic.offline.td3_bc import TD3BC
 from forage.config.setup import make_setup
@@ -107,7 +109,7 @@ def test_the_policy_is_careful_where_it_is_unlike_the_data():
     seen, action = now.observation[0], now.action[0] / 2
     loss, own = compute(
         lambda: (
-            agent.careful_loss(state.actor, critics, state._replace(density=TOLD), seen, action),
+            agent.actor_loss(state.actor, state._replace(critics=critics, density=TOLD), inputs_of(seen, action)),
             state.actor(seen),
         )
     )
@@ -124,12 +126,12 @@ def test_the_gap_is_over_uncertain_rows_and_counts_less():
     keys = agent.critic_keys(jax.random.key(2))
 
     def losses():
-        sampled = agent.sample(state, now, action, keys)
-        told = agent.conservative_loss(state.critics, state, now, action, target, weight, sampled)
-        error = agent.critic_loss(state.critics, now.observation, action, target, weight)[0]
-        some = jax.tree.map(lambda x: x[2:3], (now, action, weight))
+        sampled = agent.sample(state, UpdateInputs(now, action, weight, keys=keys))
+        told = agent.conservative_loss(state.critics, state, UpdateInputs(now, action, weight), target, sampled)
+        error = agent.critic_loss(state.critics, UpdateInputs(now, action, weight), target)[0]
+        some = UpdateInputs(*jax.tree.map(lambda x: x[2:3], (now, action, weight)))
         one = sampled._replace(action=sampled.action[2:3], log_density=sampled.log_density[2:3])
-        return told[0], told[1][1], error, plain.gaps(state.critics, *some, one)
+        return told[0], told[1][1], error, plain.gaps(state.critics, some, one)
 
     loss, gap, error, expected = compute(losses)
     np.testing.assert_allclose(gap, 0.2 * expected, rtol=1e-5)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from critic_helpers import inputs_of
 from fine_tuning_helpers import SPEC, batch
 from small import at_once, compute
 
@@ -64,7 +65,7 @@ def test_the_policys_loss_has_the_distance_to_the_advice_before_the_cutoff_alone
         state = agent.init(jax.random.key(0), SPEC)
         advice = state.advice._replace(action=jnp.full_like(state.advice.action, 0.6))
         state = state._replace(advice=advice, given=jnp.int32(3), seen=jnp.int32(seen))
-        given = state.actor, state.critics, state, jnp.ones((4, 3)), jnp.zeros((4, 2))
+        given = state.actor, state, inputs_of(jnp.ones((4, 3)), noise=jnp.zeros((4, 2)))
         mode = state.actor(jnp.zeros((1, 3))).mode()  # advice is about zeros here
         return agent.actor_loss(*given)[0] - SAC.actor_loss(agent, *given)[0], jnp.mean((mode - 0.6) ** 2)
 

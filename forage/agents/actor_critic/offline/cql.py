@@ -28,9 +28,9 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key
 
-from forage.agents.actor_critic.base import CriticKeys
+from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.sac import SAC, SACState
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
@@ -100,28 +100,19 @@ class CQL(SAC):
     def policy_descent(self) -> Optimiser:
         return self.bounded_steps(make_named_optimiser(self.optimiser, self.policy_learning_rate))
 
-    def update(self, state: CQLState, *arguments: Any) -> tuple[CQLState, Metrics, Float[Array, " batch"]]:
-        state, metrics, error = super().update(state, *arguments)
+    def update(self, state: CQLState, inputs: UpdateInputs) -> tuple[CQLState, Metrics, Float[Array, " batch"]]:
+        state, metrics, error = super().update(state, inputs)
         return state, metrics | {"gap": state.gap, "conservatism_weight": self.weight(state.log_weight)}, error
 
     def weight(self, log_weight: Float[Array, ""]) -> Float[Array, ""]:
         """Compute the multiplier; 1 if it is not learned."""
         return jnp.clip(jnp.exp(log_weight), 0.0, MOST_WEIGHT) if self.learn_conservatism else jnp.ones(())
 
-    def evaluate(
-        self,
-        state: CQLState,
-        now: Experience,
-        action: Float[Array, "batch dimensions"],
-        weight: Float[Array, " batch"],
-        next_noise: Float[Array, "batch dimensions"],
-        keys: CriticKeys,
-    ) -> tuple[CQLState, CriticReport]:
+    def evaluate(self, state: CQLState, inputs: UpdateInputs) -> tuple[CQLState, CriticReport]:
         """Take one step of the critics towards their target and down the gap, then one of the multiplier."""
-        target = self.target(state, now.reward, now.next_observation, now.terminated, next_noise, keys)
-        sampled = self.sample(state, now, action, keys)
+        target, sampled = self.target(state, inputs), self.sample(state, inputs)
         gradient, (report, gap) = jax.grad(self.conservative_loss, has_aux=True)(
-            state.critics, state, now, action, target, weight, sampled, keys.critics
+            state.critics, state, inputs, target, sampled
         )
         critics, optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
         state = state._replace(critics=critics, critic_optimiser=optimiser, updates=state.updates + 1, gap=gap.mean())
@@ -132,13 +123,11 @@ class CQL(SAC):
             state = state._replace(log_weight=log_weight, weight_optimiser=optimiser)
         return state, report
 
-    def sample(
-        self, state: CQLState, now: Experience, action: Float[Array, "batch dimensions"], keys: CriticKeys
-    ) -> Sampled:
+    def sample(self, state: CQLState, inputs: UpdateInputs) -> Sampled:
         """Draw actions uniformly, from the policy at s, and from the policy at s', in this order."""
-        assert keys.sampled is not None
-        uniform_key, *policy_keys = jax.random.split(keys.sampled, 3)
-        batch, dimensions = action.shape
+        assert inputs.keys.sampled is not None
+        uniform_key, *policy_keys = jax.random.split(inputs.keys.sampled, 3)
+        now, (batch, dimensions) = inputs.now, inputs.action.shape
         shape = (self.samples, batch, dimensions)
         uniform = jax.random.uniform(uniform_key, shape, minval=-1.0)
         drawn = [(uniform, jnp.full((self.samples, batch), dimensions * math.log(0.5)))]
@@ -152,35 +141,25 @@ class CQL(SAC):
         self,
         critics: ActionValue,
         state: CQLState,
-        now: Experience,
-        action: Float[Array, "batch dimensions"],
+        inputs: UpdateInputs,
         target: Float[Array, " batch"],
-        weight: Float[Array, " batch"],
         sampled: Sampled,
-        key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, ""], tuple[CriticReport, Float[Array, " critic"]]]:
         """Compute the critics' loss; also return their report and each critic's gap."""
-        loss, report = self.critic_loss(critics, now.observation, action, target, weight, key)
-        gap = self.gaps(critics, now, action, weight, sampled, key)
+        loss, report = self.critic_loss(critics, inputs, target)
+        gap = self.gaps(critics, inputs, sampled)
         multiplier = jax.lax.stop_gradient(self.weight(state.log_weight))
         return 2 * loss + multiplier * jnp.sum(self.conservatism * gap), (report, gap)
 
-    def gaps(
-        self,
-        critics: ActionValue,
-        now: Experience,
-        action: Float[Array, "batch dimensions"],
-        weight: Float[Array, " batch"],
-        sampled: Sampled,
-        key: Key[Array, ""] | None = None,
-    ) -> Float[Array, " critic"]:
+    def gaps(self, critics: ActionValue, inputs: UpdateInputs, sampled: Sampled) -> Float[Array, " critic"]:
         """Compute the gap of each critic between sampled actions and those that were done."""
-        batch, samples, dimensions = sampled.action.shape
+        (batch, samples, dimensions), now, key = sampled.action.shape, inputs.now, inputs.keys.critics
         repeated = jax.tree.map(lambda x: jnp.repeat(x, samples, axis=0), now.observation)
         values = each_value(critics, repeated, sampled.action.reshape(-1, dimensions), key=key)
         values = self.bounded(values.reshape(-1, batch, samples), sampled, now)
         pushed = jax.nn.logsumexp(values - sampled.log_density, axis=-1)
-        return jnp.mean(weight * (pushed - each_value(critics, now.observation, action, key=key)), axis=1)
+        done = each_value(critics, now.observation, inputs.action, key=key)
+        return jnp.mean(inputs.weight * (pushed - done), axis=1)
 
     def bounded(
         self, values: Float[Array, "critic batch samples"], sampled: Sampled, now: Experience
@@ -188,17 +167,10 @@ class CQL(SAC):
         """Return the values of sampled actions as the gap counts them."""
         return values
 
-    def target(
-        self,
-        state: CQLState,
-        reward: Float[Array, " batch"],
-        next_observation: PyTree[Array],
-        terminated: Bool[Array, " batch"],
-        noise: Float[Array, "batch dimensions"],
-        keys: CriticKeys = CriticKeys(),  # noqa: B008
-    ) -> Float[Array, " batch"]:
+    def target(self, state: CQLState, inputs: UpdateInputs) -> Float[Array, " batch"]:
         """Compute r + discount (1 - terminated) times the value of the best of `backup_samples` actions at s'."""
-        policy = state.actor(next_observation)
+        now, noise, keys = inputs.now, inputs.next_noise, inputs.keys
+        policy = state.actor(now.next_observation)
         if self.backup_samples > 1:
             assert keys.sampled is not None
             noise = jax.random.normal(jax.random.fold_in(keys.sampled, 1), (self.backup_samples, *noise.shape))
@@ -207,7 +179,7 @@ class CQL(SAC):
 
         def one(noise: Float[Array, "batch dimensions"]) -> Float[Array, " batch"]:
             action, log_probability = policy.from_noise(noise)
-            return self.soft_value(state, next_observation, action, log_probability, keys)
+            return self.soft_value(state, now.next_observation, action, log_probability, keys)
 
         value = jax.vmap(one)(noise).max(0)
-        return reward + self.discount * jnp.where(terminated, 0.0, value)
+        return now.reward + self.discount * jnp.where(now.terminated, 0.0, value)

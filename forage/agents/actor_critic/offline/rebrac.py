@@ -24,11 +24,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from forage.agents.actor_critic.base import CriticKeys
+from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.offline.td3_bc import TD3BC
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
-from forage.core.types import GONE, Batch, Clock, Experience, ForageError
+from forage.core.types import GONE, Batch, Clock, ForageError
 from forage.nn.critics import each_value, min_of_subset
 
 
@@ -71,11 +71,10 @@ class ReBRAC(TD3BC):
         now = now._replace(aux=jax.vmap(jax.vmap(state.actor.actions.heard))(after.action), source=source)
         return super().learn(state, batch._replace(experience=now), clock, key)
 
-    def backup(
-        self, state: State, now: Experience, noise: Float[Array, "batch dimensions"], keys: CriticKeys
-    ) -> Float[Array, " batch"]:
+    def target(self, state: State, inputs: UpdateInputs) -> Float[Array, " batch"]:
         """Compute r + discount (1 - terminated) (min_j Q'_j(s', a') - critic_cloning |a' - a~|^2); `now.aux` is a~."""
-        noise = jnp.clip(self.target_noise * noise, -self.target_noise_clip, self.target_noise_clip)
+        now, keys = inputs.now, inputs.keys
+        noise = jnp.clip(self.target_noise * inputs.next_noise, -self.target_noise_clip, self.target_noise_clip)
         action = self.noisy(state.target_actor(now.next_observation), noise)
         value = each_value(state.target_critics, now.next_observation, action, key=keys.target)
         value = min_of_subset(value, self.target_subset, keys.subset)

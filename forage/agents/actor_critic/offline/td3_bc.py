@@ -18,13 +18,13 @@ from typing import ClassVar
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Float
 
+from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.td3 import TD3, Actor
 from forage.core.ports import State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience
-from forage.nn.critics import ActionValue
 from forage.nn.normalise import RunningNorm
 from forage.ops.minibatches import weighted_mean
 
@@ -49,20 +49,13 @@ class TD3BC(TD3):
         norm = super().init_from_dataset(state, data).norm
         return state._replace(norm=jax.tree.map(widened, norm, is_leaf=lambda x: isinstance(x, RunningNorm)))
 
-    def actor_loss(
-        self,
-        actor: Actor,
-        critics: ActionValue,
-        observation: PyTree[Array],
-        counts: Bool[Array, " batch"] | None = None,
-        action: Float[Array, "batch dimensions"] | None = None,
-    ) -> Float[Array, ""]:
+    def actor_loss(self, actor: Actor, state: State, inputs: UpdateInputs) -> Float[Array, ""]:
         """Compute the loss above: the value relative to its size, and the squared distance from the action taken."""
-        assert action is not None
+        observation, counts = inputs.now.observation, inputs.now.counts
         own = actor(observation)
-        value = self.policy_value(critics, observation, own)
+        value = self.policy_value(state.critics, observation, own)
         size = jax.lax.stop_gradient(weighted_mean(jnp.abs(value), counts))
-        distance = weighted_mean(self.distance(own, action), counts)
+        distance = weighted_mean(self.distance(own, inputs.action), counts)
         return distance - self.alpha * weighted_mean(value, counts) / jnp.maximum(size, 1e-8)
 
     def distance(

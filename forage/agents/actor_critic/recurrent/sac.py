@@ -17,6 +17,7 @@ from typing import ClassVar
 import jax
 from jaxtyping import Array, Float, Key
 
+from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.recurrent.base import Recurrent, each_mean
 from forage.agents.actor_critic.sac import SAC
 from forage.core.ports import Metrics, State
@@ -39,5 +40,6 @@ class RecurrentSAC(Recurrent, SAC):
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
         now, action, weight, counts = self.histories(state.actor.actions, batch)
         noise, next_noise = jax.random.normal(key, (2, *action.shape))
-        state, metrics, error = self.update(state, now, action, weight, noise, next_noise, key)
+        inputs = UpdateInputs(now, action, weight * now.counts, noise, next_noise, self.critic_keys(key))
+        state, metrics, error = self.update(state, inputs)
         return state, metrics, each_mean(error, counts)

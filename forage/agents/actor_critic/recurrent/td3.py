@@ -17,6 +17,7 @@ from typing import ClassVar
 import equinox
 from jaxtyping import Array, Float, Key
 
+from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.recurrent.base import Recurrent, each_mean
 from forage.agents.actor_critic.td3 import TD3
 from forage.core.ports import Metrics, State
@@ -36,6 +37,7 @@ class RecurrentTD3(Recurrent, TD3):
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
         now, action, weight, counts = self.histories(state.actor.actions, batch)
-        gradient, error, metrics = self.critic_gradient(state, now, action, weight, key)
-        state = self.step(state, gradient, now.observation, now.counts, action)
+        inputs = UpdateInputs(now, action, weight, keys=self.critic_keys(key))
+        gradient, error, metrics = self.critic_gradient(state, inputs, key)
+        state = self.step(state, gradient, inputs)
         return state, metrics, each_mean(error, counts)

@@ -29,7 +29,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.agents.actor_critic.base import ActorCritic, ActorCriticState, CriticKeys, run_every
+from forage.agents.actor_critic.base import ActorCritic, ActorCriticState, CriticKeys, UpdateInputs, run_every
 from forage.core.ports import ActInputs, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
@@ -143,26 +143,21 @@ class FQL(ActorCritic):
         weight, shape = batch.weight * now.counts, action.shape
         target_key, flow_key, noise_key = jax.random.split(key, 3)
         keys = self.critic_keys(key)
+        inputs = UpdateInputs(now, action, weight, jax.random.normal(noise_key, shape), keys=keys)
 
         # Critics
         following = state.actor.cut(now.next_observation, jax.random.normal(target_key, shape))
         value = self.next_value(state.target_critics, now.next_observation, following, keys)
         target = now.reward + self.discount * jnp.where(now.terminated, 0.0, value)
-        gradient, report = jax.grad(self.critic_loss, has_aux=True)(
-            state.critics, now.observation, action, target, weight, keys.critics
-        )
+        gradient, report = jax.grad(self.critic_loss, has_aux=True)(state.critics, inputs, target)
         critics, critic_optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
 
         # Flow, then the policy that follows it; both as all networks were before the update
-        noise = jax.random.normal(noise_key, shape)
-
         def turn(slow: tuple[Any, ...]) -> tuple[Any, ...]:
             actor, flow, actor_optimiser, flow_optimiser, targets = slow
-            imitated = self.flowed(flow, now.observation, noise)
+            imitated = self.flowed(flow, now.observation, inputs.noise)
             flow_gradient = jax.grad(self.flow_loss)(flow, now.observation, action, now.counts, flow_key)
-            actor_gradient = jax.grad(self.actor_loss)(
-                actor, state.critics, now.observation, noise, imitated, now.counts, keys
-            )
+            actor_gradient = jax.grad(self.actor_loss)(actor, state, inputs, imitated)
             actor, actor_optimiser = self.descent().step(actor_gradient, actor_optimiser, actor)
             flow, flow_optimiser = self.descent().step(flow_gradient, flow_optimiser, flow)
             return actor, flow, actor_optimiser, flow_optimiser, blend(critics, targets, self.polyak)
@@ -217,18 +212,12 @@ class FQL(ActorCritic):
         return weighted_mean(matching_error(self.field(flow, observation), action, key), counts)
 
     def actor_loss(
-        self,
-        actor: OneStep,
-        critics: ActionValue,
-        observation: PyTree[Array],
-        noise: Float[Array, "batch dimensions"],
-        imitated: Float[Array, "batch dimensions"],
-        counts: Any,
-        keys: CriticKeys = CriticKeys(),  # noqa: B008
+        self, actor: OneStep, state: FQLState, inputs: UpdateInputs, imitated: Float[Array, "batch dimensions"]
     ) -> Float[Array, ""]:
         """Compute the policy's loss above. `imitated`: the flow's actions from the same noise."""
-        action = actor.outputs(observation, noise)
+        observation, counts = inputs.now.observation, inputs.now.counts
+        action = actor.outputs(observation, inputs.noise)
         distance = weighted_mean(jnp.mean((action - imitated) ** 2, axis=-1), counts)
-        value = self.policy_value(critics, observation, jnp.clip(action, -1.0, 1.0), keys.policy_q)
+        value = self.policy_value(state.critics, observation, jnp.clip(action, -1.0, 1.0), inputs.keys.policy_q)
         size = jax.lax.stop_gradient(weighted_mean(jnp.abs(value), counts)) if self.normalise_value else 1.0
         return self.alpha * distance - weighted_mean(value, counts) / jnp.maximum(size, 1e-8)

@@ -34,16 +34,15 @@ import equinox
 import gymnasium
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt32
+from jaxtyping import Array, Float, Int, Key, PyTree, UInt32
 
-from forage.agents.actor_critic.base import CriticKeys
-from forage.agents.actor_critic.sac import SAC, Actor, SACState
+from forage.agents.actor_critic.base import CriticKeys, UpdateInputs
+from forage.agents.actor_critic.sac import SAC, Actor, ActorReport, SACState
 from forage.core import prng
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe, observation_part, split_mask
 from forage.core.types import Experience, ForageError, Spec
-from forage.nn.critics import ActionValue
 from forage.nn.layers import MLP, Linear
 from forage.nn.normalise import RunningNorm
 from forage.ops.minibatches import weighted_mean
@@ -211,26 +210,21 @@ class SACRND(SAC):
         return value - self.penalty * state.novelty.price(observation, action)
 
     def actor_loss(
-        self,
-        actor: Actor,
-        critics: ActionValue,
-        state: SACRNDState,
-        observation: PyTree[Array],
-        noise: Float[Array, "batch dimensions"],
-        counts: Bool[Array, " batch"] | None = None,
-        key: Key[Array, ""] | None = None,
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
+        self, actor: Actor, state: SACRNDState, inputs: UpdateInputs
+    ) -> tuple[Float[Array, ""], ActorReport]:
         """Compute SAC's loss of the actor, plus the penalty for its actions."""
-        loss, (log_probability, _) = super().actor_loss(actor, critics, state, observation, noise, counts, key)
-        price = state.novelty.price(observation, actor(observation).from_noise(noise)[0])
-        loss = loss + self.penalty * weighted_mean(price, counts)
-        return loss, (log_probability, loss)
+        loss, (log_probability, _) = super().actor_loss(actor, state, inputs)
+        observation = inputs.now.observation
+        price = state.novelty.price(observation, actor(observation).from_noise(inputs.noise)[0])
+        loss = loss + self.penalty * weighted_mean(price, inputs.now.counts)
+        return loss, ActorReport(log_probability, loss)
 
-    def update(self, state: SACRNDState, now: Experience, action: Any, *rest: Any) -> tuple[Any, Metrics, Array]:
-        state, metrics, error = super().update(state, now, action, *rest)
-        own = state.actor(now.observation).mode()
-        metrics |= {"price_of_data": state.novelty.price(now.observation, action).mean()}
-        return state, metrics | {"price_of_policy": state.novelty.price(now.observation, own).mean()}, error
+    def update(self, state: SACRNDState, inputs: UpdateInputs) -> tuple[Any, Metrics, Array]:
+        state, metrics, error = super().update(state, inputs)
+        observation = inputs.now.observation
+        own = state.actor(observation).mode()
+        metrics |= {"price_of_data": state.novelty.price(observation, inputs.action).mean()}
+        return state, metrics | {"price_of_policy": state.novelty.price(observation, own).mean()}, error
 
 
 def flat(observation: PyTree[Array]) -> Float[Array, "batch state"]:

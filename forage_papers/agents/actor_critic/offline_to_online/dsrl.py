@@ -32,10 +32,10 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
-from forage.agents.actor_critic.base import CriticKeys, run_every
-from forage.agents.actor_critic.sac import SAC, Actor, SACState
+from forage.agents.actor_critic.base import CriticKeys, UpdateInputs, run_every
+from forage.agents.actor_critic.sac import SAC, Actor, ActorReport, SACState
 from forage.core.frozen import Frozen, as_frozen
 from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ranges import Range, Ranges
@@ -155,7 +155,9 @@ class DSRL(SAC):
         action = jax.vmap(state.base.actions.heard)(now.action)
         noise_key, distil_key = jax.random.split(key)
         noise, next_noise = jax.random.normal(noise_key, (2, len(action), state.actor.actions.outputs))
-        state, metrics, error = self.update(state, now, action, batch.weight, noise, next_noise, key)
+        weight, keys = batch.weight * now.counts, self.critic_keys(key)
+        inputs = UpdateInputs(now, action, weight, noise, next_noise, keys)
+        state, metrics, error = self.update(state, inputs)
         turn = lambda state: self.distil(state, now, distil_key)  # noqa: E731
         return run_every(self.distil_interval, state.updates, turn, state), metrics, error
 
@@ -176,18 +178,9 @@ class DSRL(SAC):
         decoded = self.decoded(state, observation, action)
         return super().soft_value(state, observation, decoded, log_probability, keys)
 
-    def actor_loss(
-        self,
-        actor: Actor,
-        critics: ActionValue,
-        state: State,
-        observation: PyTree[Array],
-        noise: Float[Array, "batch numbers"],
-        counts: Bool[Array, " batch"] | None = None,
-        key: Key[Array, ""] | None = None,
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
+    def actor_loss(self, actor: Actor, state: State, inputs: UpdateInputs) -> tuple[Float[Array, ""], ActorReport]:
         """Compute SAC's loss by the critics of noise."""
-        return super().actor_loss(actor, state.noise_critics, state, observation, noise, counts, key)
+        return super().actor_loss(actor, state._replace(critics=state.noise_critics), inputs)
 
     def distil(self, state: State, now: Experience, key: Key[Array, ""]) -> State:
         """Take one step of the critics of noise towards the critics' values of the decoded actions."""

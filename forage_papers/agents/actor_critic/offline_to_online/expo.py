@@ -31,7 +31,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from forage.agents.actor_critic.base import CriticKeys, run_every
+from forage.agents.actor_critic.base import UpdateInputs, run_every
 from forage.agents.actor_critic.sac import SAC, SACState
 from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ranges import Range, Ranges
@@ -194,41 +194,25 @@ class EXPO(SAC):
         """Return edited actions, within the unit box."""
         return jnp.clip(action + self.edit_scale * edit, -1.0, 1.0)
 
-    def target(
-        self,
-        state: State,
-        reward: Float[Array, " batch"],
-        next_observation: PyTree[Array],
-        terminated: Bool[Array, " batch"],
-        noise: Float[Array, "batch dimensions"],
-        keys: CriticKeys = CriticKeys(),  # noqa: B008
-    ) -> Float[Array, " batch"]:
+    def target(self, state: State, inputs: UpdateInputs) -> Float[Array, " batch"]:
         """Compute r + discount (1 - terminated) min over some of Q'_j(s', a*(s'))."""
+        now, keys = inputs.now, inputs.keys
         assert keys.sampled is not None
-        action = self.best(state, state.base, next_observation, keys.sampled)
-        value = self.next_value(state.target_critics, next_observation, action, keys)
-        return reward + self.discount * jnp.where(terminated, 0.0, value)
+        action = self.best(state, state.base, now.next_observation, keys.sampled)
+        value = self.next_value(state.target_critics, now.next_observation, action, keys)
+        return now.reward + self.discount * jnp.where(now.terminated, 0.0, value)
 
-    def update(
-        self,
-        state: State,
-        now: Experience,
-        action: Float[Array, "batch dimensions"],
-        weight: Float[Array, " batch"],
-        noise: Float[Array, "batch dimensions"],
-        next_noise: Float[Array, "batch dimensions"],
-        key: Key[Array, ""] | None = None,
-    ) -> tuple[State, Metrics, Float[Array, " batch"]]:
+    def update(self, state: State, inputs: UpdateInputs) -> tuple[State, Metrics, Float[Array, " batch"]]:
         """Update the critics and, if it is time, base, edits and temperature; return the same as `learn`."""
-        keys = self.critic_keys(key)
-        state, report = self.evaluate(state, now, action, weight * now.counts, next_noise, keys)
+        now, action, keys = inputs.now, inputs.action, inputs.keys
+        state, report = self.evaluate(state, inputs)
 
         def turn(both: tuple[State, Metrics]) -> tuple[State, Metrics]:
             assert keys.sampled is not None
             state, imitated = self.imitate(both[0], now, action, jax.random.fold_in(keys.sampled, 1))
             # The edits' policy sees the action that was done in place of the base's.
-            shown = {"observation": now.observation, "base": action}
-            state, told = self.improve(state, shown, noise, now.counts, keys)
+            shown = now._replace(observation={"observation": now.observation, "base": action})
+            state, told = self.improve(state, inputs._replace(now=shown))
             return state, told | {"base_loss": imitated}
 
         nothing = dict.fromkeys(("actor_loss", "entropy", "base_loss"), jnp.float32(0))

@@ -26,11 +26,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from forage.agents.actor_critic.base import CriticKeys
+from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.sac import SAC, SACState
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.types import DATASET, Experience, ForageError, Spec
+from forage.core.types import DATASET, ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport, each_value
 from forage.nn.layers import MLP
 from forage.ops.minibatches import weighted_mean
@@ -123,25 +123,17 @@ class H2O(SAC):
         """Return the initial fields of the state for these classifiers."""
         return {"classifier_optimiser": self.descent().init(classifiers), "report": jnp.zeros(3)}
 
-    def update(self, state: H2OState, *arguments: Any) -> tuple[H2OState, Metrics, Float[Array, " batch"]]:
-        state, metrics, error = super().update(state, *arguments)
+    def update(self, state: H2OState, inputs: UpdateInputs) -> tuple[H2OState, Metrics, Float[Array, " batch"]]:
+        state, metrics, error = super().update(state, inputs)
         names = ("classifier_loss", "dynamics_ratio", "dynamics_gap")
         return state, metrics | dict(zip(names, state.report, strict=True)), error
 
-    def evaluate(
-        self,
-        state: H2OState,
-        now: Experience,
-        action: Float[Array, "batch dimensions"],
-        weight: Float[Array, " batch"],
-        next_noise: Float[Array, "batch dimensions"],
-        keys: CriticKeys,
-    ) -> tuple[H2OState, CriticReport]:
+    def evaluate(self, state: H2OState, inputs: UpdateInputs) -> tuple[H2OState, CriticReport]:
         """Take one step of the classifiers, then one of the critics, weighted by the classifiers' outputs."""
-        assert keys.sampled is not None
-        real = now.source == DATASET
-        noise_key, next_key = jax.random.split(keys.sampled)
-        rows = jnp.concatenate([now.observation, action, now.next_observation], axis=1).astype(jnp.float32)
+        assert inputs.keys.sampled is not None
+        now, real = inputs.now, inputs.now.source == DATASET
+        noise_key, next_key = jax.random.split(inputs.keys.sampled)
+        rows = jnp.concatenate([now.observation, inputs.action, now.next_observation], axis=1).astype(jnp.float32)
 
         # Classifiers
         noisy = rows + self.classifier_noise * jax.random.normal(noise_key, rows.shape)
@@ -152,10 +144,8 @@ class H2O(SAC):
 
         # Critics
         ratio, gap = self.trust(classifiers, rows, now.next_observation, real, next_key)
-        target = self.target(state, now.reward, now.next_observation, now.terminated, next_noise, keys)
-        gradient, report = jax.grad(self.hybrid_loss, has_aux=True)(
-            state.critics, now, action, target, weight, real, ratio, gap, keys.critics
-        )
+        target = self.target(state, inputs)
+        gradient, report = jax.grad(self.hybrid_loss, has_aux=True)(state.critics, inputs, target, ratio, gap)
         critics, optimiser = descent.step(gradient, state.critic_optimiser, state.critics)
         said = jnp.stack([told, weighted_mean(ratio, ~real), weighted_mean(gap, ~real)])
         state = state._replace(critics=critics, critic_optimiser=optimiser, updates=state.updates + 1, report=said)
@@ -182,19 +172,16 @@ class H2O(SAC):
     def hybrid_loss(
         self,
         critics: ActionValue,
-        now: Experience,
-        action: Float[Array, "batch dimensions"],
+        inputs: UpdateInputs,
         target: Float[Array, " batch"],
-        weight: Float[Array, " batch"],
-        real: Bool[Array, " batch"],
         ratio: Float[Array, " batch"],
         gap: Float[Array, " batch"],
-        key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, ""], CriticReport]:
         """Compute the critics' loss; each kind of transition counts as one, however many there are of it."""
+        now, real = inputs.now, inputs.now.source == DATASET
         share = jnp.where(real, 1.0 / jnp.maximum(real.mean(), 1e-8), ratio / jnp.maximum((~real).mean(), 1e-8))
-        loss, report = self.critic_loss(critics, now.observation, action, target, weight * share, key)
-        values = each_value(critics, now.observation, action, key=key)
+        loss, report = self.critic_loss(critics, inputs._replace(weight=inputs.weight * share), target)
+        values = each_value(critics, now.observation, inputs.action, key=inputs.keys.critics)
         gap = jnp.where(real & ~real.all(), 0.0, gap)
         part = gap / gap.sum()
         simulated = jax.nn.logsumexp(values, axis=1, b=part)

@@ -38,7 +38,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.agents.actor_critic.base import ActorCritic, CriticKeys
+from forage.agents.actor_critic.base import ActorCritic, CriticKeys, UpdateInputs
 from forage.agents.actor_critic.sac import SAC, SACState
 from forage.agents.actor_critic.td3 import TD3, TD3State
 from forage.core.frozen import Frozen, as_frozen
@@ -177,11 +177,11 @@ class ResidualTD3(Residual, TD3):
         return action + noise
 
     def delayed(
-        self, slow: tuple[Any, Any, Any, ActionValue], state: State, *arguments: Any
+        self, slow: tuple[Any, Any, Any, ActionValue], state: State, inputs: UpdateInputs
     ) -> tuple[Any, Any, Any, ActionValue]:
         """Take one step of the policy, once the critics are warm, and one of the targets."""
-        *policy, targets = super().delayed(slow, state, *arguments)
-        actor, optimiser, target_actor = self.once_warm(state.updates, tuple(policy), slow[:3])
+        *policy, targets = super().delayed(slow, state, inputs)
+        actor, optimiser, target_actor = self.once_warm(state.updates - 1, tuple(policy), slow[:3])
         return actor, optimiser, target_actor, targets
 
 
@@ -215,9 +215,9 @@ class ResidualSAC(Residual, SAC):
         density = super().log_probability(state, seen, jax.vmap(actions.to_box)(residual))
         return density - residual.shape[1] * jnp.log(self.residual_scale)
 
-    def improve(self, state: State, *arguments: Any) -> tuple[State, Metrics]:
+    def improve(self, state: State, inputs: UpdateInputs) -> tuple[State, Metrics]:
         """Take one step of the actor and one of the temperature, once the critics are warm."""
-        later, metrics = super().improve(state, *arguments)
+        later, metrics = super().improve(state, inputs)
         names = ("actor", "actor_optimiser", "log_temperature", "temperature_optimiser")
         pick = lambda state: {name: getattr(state, name) for name in names}  # noqa: E731
         return state._replace(**self.once_warm(state.updates - 1, pick(later), pick(state))), metrics

@@ -24,14 +24,14 @@ from typing import Any, ClassVar
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Float, Key
 
-from forage.agents.actor_critic.base import CriticKeys
-from forage.agents.actor_critic.sac import SAC, Actor
+from forage.agents.actor_critic.base import CriticKeys, UpdateInputs
+from forage.agents.actor_critic.sac import SAC, Actor, ActorReport
 from forage.agents.settings import SACN
 from forage.core.ports import State
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Experience, ForageError, Spec
+from forage.core.types import ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport, each_value, min_of_critics
 from forage.nn.distributions import SquashedGaussian
 from forage.ops.minibatches import weighted_mean
@@ -92,18 +92,11 @@ class RO2O(SACN, SAC):
         policy_q = jax.random.fold_in(key, 3) if keys.policy_q is None else keys.policy_q
         return keys._replace(policy_q=policy_q)
 
-    def evaluate(
-        self,
-        state: State,
-        now: Experience,
-        action: Float[Array, "batch dimensions"],
-        weight: Float[Array, " batch"],
-        next_noise: Float[Array, "batch dimensions"],
-        keys: CriticKeys,
-    ) -> tuple[State, CriticReport]:
+    def evaluate(self, state: State, inputs: UpdateInputs) -> tuple[State, CriticReport]:
         """Take one step of the critics towards their target, and towards smooth and careful values."""
+        now, action, keys = inputs.now, inputs.action, inputs.keys
         assert keys.sampled is not None
-        target = self.target(state, now.reward, now.next_observation, now.terminated, next_noise, keys)
+        target = self.target(state, inputs)
         near_key, far_key, act_key = jax.random.split(keys.sampled, 3)
         near = self.neighbourhood(now.observation, self.value_radius, near_key)
         far = self.neighbourhood(now.observation, self.caution_radius, far_key)
@@ -113,7 +106,7 @@ class RO2O(SACN, SAC):
         penalty = jnp.maximum(1.0 - DECAY * state.updates, LEAST_PENALTY)
 
         def loss(critics: ActionValue) -> tuple[Float[Array, ""], CriticReport]:
-            error, report = self.critic_loss(critics, now.observation, action, target, weight, keys.critics)
+            error, report = self.critic_loss(critics, inputs, target)
             rough = self.roughness(critics, now.observation, action, near)
             careless = self.carelessness(critics, far, own, penalty)
             return error + (self.value_smoothness * rough + self.caution * careless) / 2, report
@@ -156,26 +149,19 @@ class RO2O(SACN, SAC):
         goal = jax.lax.stop_gradient(values - penalty * values.std(0, ddof=1))
         return jnp.mean((values - goal) ** 2)
 
-    def actor_loss(
-        self,
-        actor: Actor,
-        critics: ActionValue,
-        state: State,
-        observation: Float[Array, "batch *shape"],
-        noise: Float[Array, "batch dimensions"],
-        counts: Bool[Array, " batch"] | None = None,
-        key: Key[Array, ""] | None = None,
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
+    def actor_loss(self, actor: Actor, state: State, inputs: UpdateInputs) -> tuple[Float[Array, ""], ActorReport]:
         """Compute SAC's loss and the policy's divergence between an observation and its worst neighbour."""
-        assert key is not None
-        dropped = key if self.dropout else None
-        loss, (density, _) = super().actor_loss(actor, critics, state, observation, noise, counts, dropped)
-        near = self.neighbourhood(observation, self.policy_radius, jax.random.fold_in(key, 1))
+        keys, observation = inputs.keys, inputs.now.observation
+        assert keys.policy_q is not None
+        dropped = inputs if self.dropout else inputs._replace(keys=keys._replace(policy_q=None))
+        loss, (density, _) = super().actor_loss(actor, state, dropped)
+        near = self.neighbourhood(observation, self.policy_radius, jax.random.fold_in(keys.policy_q, 1))
         there = actor(near.reshape(-1, *near.shape[2:]))
         there = jax.tree.map(lambda x: x.reshape(*near.shape[:2], -1), there)
         here = jax.tree.map(lambda x: x[:, None], actor(observation))
-        loss = loss + self.policy_smoothness * weighted_mean(worst(divergence(here, there)), counts)
-        return loss, (density, loss)
+        rough = weighted_mean(worst(divergence(here, there)), inputs.now.counts)
+        loss = loss + self.policy_smoothness * rough
+        return loss, ActorReport(density, loss)
 
 
 def divergence(p: SquashedGaussian, q: SquashedGaussian) -> Float[Array, "*batch"]:

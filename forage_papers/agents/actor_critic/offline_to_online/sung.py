@@ -30,10 +30,10 @@ import equinox
 import gymnasium
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt32
+from jaxtyping import Array, Float, Int, Key, PyTree, UInt32
 
 from forage.agents.actor_critic import td3
-from forage.agents.actor_critic.base import ActorCritic
+from forage.agents.actor_critic.base import ActorCritic, UpdateInputs
 from forage.agents.actor_critic.offline.cql import CQL, CQLState, Sampled
 from forage.agents.actor_critic.offline.td3_bc import LEAST_DEVIATION, TD3BC
 from forage.core import prng
@@ -44,7 +44,7 @@ from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport
 from forage.nn.normalise import RunningNorm, apply_norm
 from forage.ops.minibatches import weighted_mean
-from forage.ops.optimiser import Optimiser, adam, blend
+from forage.ops.optimiser import Optimiser, adam
 from forage_papers.nn.vae import Autoencoder
 
 
@@ -237,41 +237,19 @@ class SUNG(Guided, TD3BC):
         best = jax.lax.top_k(value, self.kept)[1]
         return best[jax.random.categorical(key, unlike[best])]
 
-    def delayed(
-        self,
-        slow: tuple[td3.Actor, Any, td3.Actor, ActionValue],
-        state: State,
-        critics: ActionValue,
-        observation: PyTree[Array],
-        counts: Bool[Array, " batch"] | None,
-        action: Float[Array, "batch dimensions"] | None = None,
-    ) -> tuple[td3.Actor, Any, td3.Actor, ActionValue]:
-        """Take one step of the policy, which online imitates uncertain actions, then one of both targets."""
-        if not self.online:
-            return super().delayed(slow, state, critics, observation, counts, action)
-        assert action is not None
-        actor, actor_optimiser, target_actor, target_critics = slow
-        gradient = jax.grad(self.careful_loss)(actor, critics, state, observation, action, counts)
-        actor, actor_optimiser = self.descent().step(gradient, actor_optimiser, actor)
-        target_actor, target_critics = blend((actor, critics), (target_actor, target_critics), self.polyak)
-        return actor, actor_optimiser, target_actor, target_critics
+    def actor_loss(self, actor: td3.Actor, state: State, inputs: UpdateInputs) -> Float[Array, ""]:
+        """Compute the policy's loss: TD3+BC's or, online, values relative to their size and uncertain imitation."""
+        return (self.careful_loss if self.online else super().actor_loss)(actor, state, inputs)
 
-    def careful_loss(
-        self,
-        actor: td3.Actor,
-        critics: ActionValue,
-        state: State,
-        observation: PyTree[Array],
-        action: Float[Array, "batch dimensions"],
-        counts: Bool[Array, " batch"] | None = None,
-    ) -> Float[Array, ""]:
+    def careful_loss(self, actor: td3.Actor, state: State, inputs: UpdateInputs) -> Float[Array, ""]:
         """Compute the policy's loss online: values relative to their size, and imitation of the most uncertain."""
+        observation, counts = inputs.now.observation, inputs.now.counts
         own = actor(observation)
-        value = self.policy_value(critics, observation, own)
+        value = self.policy_value(state.critics, observation, own)
         size = jax.lax.stop_gradient(weighted_mean(jnp.abs(value), counts))
         unlike = jax.lax.stop_gradient(state.density.uncertainty(observation, own, prng.from_data(state.draws)))
         most = jax.lax.top_k(unlike, share_of(self.uncertain_share, len(unlike)))[1]
-        distance = jnp.mean(self.distance(own, action)[most])
+        distance = jnp.mean(self.distance(own, inputs.action)[most])
         return self.caution * distance - self.alpha * weighted_mean(value, counts) / jnp.maximum(size, 1e-8)
 
 
@@ -312,23 +290,21 @@ class SUNGCQL(Guided, CQL):
         self,
         critics: ActionValue,
         state: Any,
-        now: Experience,
-        action: Float[Array, "batch dimensions"],
+        inputs: UpdateInputs,
         target: Float[Array, " batch"],
-        weight: Float[Array, " batch"],
         sampled: Sampled,
-        key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, ""], tuple[CriticReport, Float[Array, " critic"]]]:
         """Compute CQL's loss; online the gap is over some of the batch, drawn by uncertainty, and counts less."""
         if not self.online:
-            return super().conservative_loss(critics, state, now, action, target, weight, sampled, key)
-        loss, report = self.critic_loss(critics, now.observation, action, target, weight, key)
+            return super().conservative_loss(critics, state, inputs, target, sampled)
+        loss, report = self.critic_loss(critics, inputs, target)
         code_key, row_key = jax.random.split(prng.from_data(state.draws))
-        unlike = state.density.uncertainty(now.observation, action, code_key)
+        unlike = state.density.uncertainty(inputs.now.observation, inputs.action, code_key)
         rows = jax.random.categorical(row_key, unlike, shape=(share_of(self.uncertain_share, len(unlike)),))
-        some, done, counts = jax.tree.map(lambda x: x[rows], (now, action, weight))
+        now, action, weight = jax.tree.map(lambda x: x[rows], (inputs.now, inputs.action, inputs.weight))
+        some = inputs._replace(now=now, action=action, weight=weight)
         some_sampled = sampled._replace(action=sampled.action[rows], log_density=sampled.log_density[rows])
-        gap = self.caution * self.gaps(critics, some, done, counts, some_sampled, key)
+        gap = self.caution * self.gaps(critics, some, some_sampled)
         multiplier = jax.lax.stop_gradient(self.weight(state.log_weight))
         return 2 * loss + multiplier * jnp.sum(self.conservatism * gap), (report, gap)
 

@@ -29,15 +29,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt32
+from jaxtyping import Array, Float, Int, Key, PyTree, UInt32
 
-from forage.agents.actor_critic.sac import SAC, Actor, SACState
+from forage.agents.actor_critic.base import UpdateInputs
+from forage.agents.actor_critic.sac import SAC, Actor, ActorReport, SACState
 from forage.core import prng, spaces
 from forage.core.frozen import Frozen, as_frozen
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
-from forage.nn.critics import ActionValue
 from forage.nn.normalise import apply_norm
 from forage.ops.every import run_if, shared_by_seeds
 
@@ -201,18 +201,9 @@ class VARL(SAC):
         mode = actor(jax.vmap(lambda o: apply_norm(state.norm, o))(seen)).mode()
         return jnp.where(most > 0, jnp.mean((mode - advised) ** 2), 0.0)
 
-    def actor_loss(
-        self,
-        actor: Actor,
-        critics: ActionValue,
-        state: State,
-        observation: PyTree[Array],
-        noise: Float[Array, "batch dimensions"],
-        counts: Bool[Array, " batch"] | None = None,
-        key: Key[Array, ""] | None = None,
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, " batch"], Float[Array, ""]]]:
+    def actor_loss(self, actor: Actor, state: State, inputs: UpdateInputs) -> tuple[Float[Array, ""], ActorReport]:
         """Compute SAC's loss of the policy, before the cutoff with the distance to the advice."""
-        loss, told = super().actor_loss(actor, critics, state, observation, noise, counts, key)
+        loss, told = super().actor_loss(actor, state, inputs)
         weight = jnp.where(state.seen < self.cutoff, self.shaping_weight, 0.0)
         return loss + weight * self.distance(actor, state), told
 
