@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.loop.cluster.workers import Workers
 from forage.loop.host.ahead import LaggedLoop
 from forage.loop.host.runner import HostRunner
@@ -45,7 +45,7 @@ def turn(runner: HostRunner) -> float:
 
 def main() -> None:
     """Measure, and write the page."""
-    setup = make_setup("impala", ENVIRONMENT, seeds=[0], steps=10_000_000, agent_options={"num_envs": NUM_ENVS})
+    setup = resolve("impala", ENVIRONMENT, seeds=[0], steps=10_000_000, agent_options={"num_envs": NUM_ENVS})
     runners: dict[str, HostRunner] = {}
     try:
         for name, workers in ARMS.items():

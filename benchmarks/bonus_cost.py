@@ -44,11 +44,11 @@ HOST = ("xla_python_cpu_callback", "xla_ffi_python", "outfeed", "infeed", "send-
 
 def measure(bench: Bench, rounds: int) -> dict[str, dict[str, Any]]:
     """Of each bonus: microseconds a step, the ratio to training without, and seconds to compile."""
-    from forage.config.setup import make_setup
+    from forage.config.resolve import resolve
 
     runners, found = {}, {}
     for name in ("environment", *BONUSES):
-        setup = make_setup(
+        setup = resolve(
             bench.agent, bench.environment, steps=10_000_000, seeds=[0], agent_options=bench.options, rewards=name
         )
         runner = setup.runner()

@@ -250,15 +250,16 @@ def setup_of(method: str, problem: str, seeds: list[int]) -> dict[str, Any]:
 
 def fits(method: str, problem: str) -> str | None:
     """`None`, or why a method cannot be used there, in the library's words."""
-    from forage.config.setup import make_setup, prepare_devices
+    from forage.config.resolve import resolve
     from forage.core.errors import ForageError
+    from forage.core.mesh import prepare_devices
     from forage.environments import make
 
     prepare_devices(len(SEEDS))  # before JAX is in use
     told = setup_of(method, problem, [0])
     make(told["environment"])  # where its library is not there, that is no method's fault
     try:
-        make_setup(told.pop("agent"), told.pop("environment"), **told).loop()
+        resolve(told.pop("agent"), told.pop("environment"), **told).loop()
     except ForageError as error:
         return str(error)
     return None

@@ -39,7 +39,7 @@ import gymnasium
 import jax
 import numpy as np
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import GONE
 from forage.environments import HostFactory
 from forage.loop.cluster.pool import Pool
@@ -254,7 +254,7 @@ def check_experience(kills: int) -> dict[str, Any]:
     sizes = {"num_envs": NUM_ENVS, "rollout_length": 16, "hidden_sizes": (8,)}
     factory = HostFactory("echo", {"snapshots": True}, maker=Echo)
     for kind, workers in KINDS.items():
-        setup = make_setup("impala", factory, seeds=[0], steps=10**8, agent_options=sizes)
+        setup = resolve("impala", factory, seeds=[0], steps=10**8, agent_options=sizes)
         runner: Any = setup.runner(workers=workers)
         chance, done, counts = random.Random(1), threading.Event(), np.zeros(3, int)
         with tempfile.TemporaryDirectory() as folder:

@@ -24,7 +24,7 @@ import numpy as np
 import offline
 
 import forage
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.data import files
 from forage.evaluation.statistics import student_interval
 from forage.memory.mixed import Mixed
@@ -89,7 +89,7 @@ def train(cell: str) -> dict[str, Any]:
     common |= {"evaluation_episodes": EPISODES[name], "evaluation_actions": "greedy"}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "data.npz"
-        spec = {"spec": make_setup("sac", environment, seeds=1).config()["spec"]}
+        spec = {"spec": resolve("sac", environment, seeds=1).config()["spec"]}
         files.write(file, offline.played(name, offline.TIERS["mixed"]), spec)
         before = forage.train(
             method.before,

@@ -27,7 +27,7 @@ import numpy as np
 
 import forage
 from forage.behaviours.dagger import DAgger
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core import checkpoint
 from forage.core.ports import Environment
 from forage.data import files
@@ -84,7 +84,7 @@ TASKS: dict[str, Task] = {
 
 def demonstrations(task: Task, path: Path) -> str:
     """Write the file of demonstrations, and return its name."""
-    setup = make_setup("ppo", task.environment, seeds=1)
+    setup = resolve("ppo", task.environment, seeds=1)
     files.write(
         path, episodes(task.environment, task.rule, (0.0,) * DEMONSTRATIONS, 0), {"spec": setup.config()["spec"]}
     )

@@ -29,7 +29,7 @@ import numpy as np
 from imitation import TASKS as IMITATED
 
 import forage
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.ports import Environment
 from forage.data import files
 from forage.data.logged import Transitions
@@ -56,7 +56,7 @@ class Task(NamedTuple):
 
 def native(name: str) -> Environment:
     """Return an environment of Forage's by its name."""
-    environment = make_setup("sac", name, seeds=1).environment
+    environment = resolve("sac", name, seeds=1).environment
     assert isinstance(environment, Environment)
     return environment
 
@@ -121,7 +121,7 @@ def train(cell: str) -> dict[str, Any]:
     data, (low, high) = played(name, TIERS[tier]), ends(name)
     with tempfile.TemporaryDirectory() as folder:
         file, environment = Path(folder) / "data.npz", task.environment()
-        files.write(file, data, {"spec": make_setup("sac", environment, seeds=1).config()["spec"]})
+        files.write(file, data, {"spec": resolve("sac", environment, seeds=1).config()["spec"]})
         run = forage.train(
             agent,
             environment,

@@ -51,13 +51,13 @@ def predicted(case: str) -> dict[str, Any]:
 
 def measured(case: str, workers: int) -> float:
     """Return the steps a second of a run once it is compiled."""
-    from forage.config.setup import make_setup
+    from forage.config.resolve import resolve
     from forage.loop.cluster.workers import Workers
     from forage.runs.training import use_compilation_cache
 
     use_compilation_cache()
     agent, environment, options = CASES[case]
-    setup = make_setup(agent, environment, steps=1_000_000_000, seeds=1, agent_options=options)
+    setup = resolve(agent, environment, steps=1_000_000_000, seeds=1, agent_options=options)
     runner = setup.runner(workers=Workers(workers))
     try:
         runner.begin()

@@ -22,7 +22,8 @@ import cells
 import matplotlib.pyplot as plt
 import numpy as np
 
-from forage.config.setup import Setup, make_setup
+from forage.config.resolve import resolve
+from forage.config.run_config import RunConfig
 from forage.evaluation.statistics import student_interval
 from forage.studies.tuning import population
 from forage.studies.tuning.batch import Batch
@@ -36,9 +37,9 @@ CELLS = [f"{arm}/{repeat}" for repeat in (*EARLIER, *REPEATS) for arm in ("fixed
 FIRST_HALF = population.PARTS // 2
 
 
-def setup() -> Setup:
+def setup() -> RunConfig:
     """Return what is trained but for the learning rate."""
-    return make_setup("ppo", "Acrobot-v1", seeds=1, steps=STEPS, evaluation_actions="greedy")
+    return resolve("ppo", "Acrobot-v1", seeds=1, steps=STEPS, evaluation_actions="greedy")
 
 
 def train(cell: str) -> dict[str, Any]:

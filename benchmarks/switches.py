@@ -41,7 +41,7 @@ SWITCHES: dict[str, tuple[str, dict[str, Any]]] = {
 
 def measure(updates: int, rounds: int, names: list[str]) -> dict[str, dict[str, float]]:
     """Of each switch: milliseconds an update, the ratio to plain SAC, and seconds to compile."""
-    from forage.config.setup import make_setup
+    from forage.config.resolve import resolve
     from forage.runs.training import use_compilation_cache
 
     use_compilation_cache()
@@ -50,7 +50,7 @@ def measure(updates: int, rounds: int, names: list[str]) -> dict[str, dict[str, 
     for name in names:
         agent, options = SWITCHES[name]
         options = {"learning_starts": 256} | options
-        setup = make_setup(agent, "Pendulum-v1", steps=10_000_000, seeds=[0], agent_options=options)
+        setup = resolve(agent, "Pendulum-v1", steps=10_000_000, seeds=[0], agent_options=options)
         runner = setup.runner()
         began = time.perf_counter()
         runner.begin()

@@ -23,7 +23,7 @@ import jax
 from jax.experimental.compilation_cache import compilation_cache
 
 import forage
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.studies.tuning.search import Plan, load_optuna, search
 from forage.studies.tuning.space import parse_range
 
@@ -60,7 +60,7 @@ def one_at_a_time(environment: str, steps: int, trials: int) -> float:
 
 def side_by_side(environment: str, steps: int, trials: int, batch: int) -> float:
     """`forage tune`'s search. Returns seconds."""
-    setup = make_setup("ppo", environment, steps=steps, seeds=list(SEEDS))
+    setup = resolve("ppo", environment, steps=steps, seeds=list(SEEDS))
     plan = Plan(setup, [parse_range(text, setup) for text in SPACE], SEEDS, 32, "tpe", batch)
     with tempfile.TemporaryDirectory() as directory:
         started = time.perf_counter()

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
-from forage.config.setup import from_config
+from forage.config.resolve import from_config
 from forage.core import checkpoint
 from forage.core.checkpoint import is_key, named_leaves
 from forage.core.ports import Environment

@@ -17,7 +17,7 @@ from forage.agents.q_learning.dqn import DQN
 from forage.agents.settings import DroQ
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.policy import AgentPolicy
-from forage.config.setup import prepare_devices
+from forage.core.mesh import prepare_devices
 from forage.core.ports import Agent, Behaviour, Evolver
 from forage.environments import HostFactory, make, spec_of
 from forage.loop.cluster.workers import Workers

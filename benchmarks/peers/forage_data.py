@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.ports import Environment
 from forage.core.types import Step
 from forage.data import files
@@ -58,11 +58,11 @@ def main() -> None:
     }
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "data.npz"
-        config = make_setup("sac", Blank(), steps=settings["updates"], seeds=1).config()
+        config = resolve("sac", Blank(), steps=settings["updates"], seeds=1).config()
         files.write(file, data, {"spec": config["spec"]})
         words = {"steps": settings["updates"], "seeds": [settings["seed"]], "agent_options": options}
         began = time.perf_counter()
-        runner = make_setup(settings["algorithm"], Blank(), data=str(file), **words).runner()
+        runner = resolve(settings["algorithm"], Blank(), data=str(file), **words).runner()
     runner.begin()
     runner.advance(0)  # compiles: the same program serves any number of updates
     ready = time.perf_counter()

@@ -17,7 +17,8 @@ import numpy as np  # noqa: E402
 
 from forage.agents.language.base import LanguageState  # noqa: E402
 from forage.agents.language.grpo import GRPO  # noqa: E402
-from forage.config.setup import Setup, make_setup  # noqa: E402
+from forage.config.resolve import resolve  # noqa: E402
+from forage.config.run_config import RunConfig  # noqa: E402
 from forage.nn.language.architecture import Architecture  # noqa: E402
 from forage.nn.transformer import Transformer  # noqa: E402
 
@@ -33,7 +34,7 @@ class Endless(GRPO):
         return state._replace(known=state.known.at[state.end].set(False))
 
 
-def build(settings: dict[str, Any]) -> Setup:
+def build(settings: dict[str, Any]) -> RunConfig:
     """All parts; the environment asks for sums and pays for right ones, which random weights do not give."""
     sizes = settings["model"]
     architecture = Architecture(**sizes, key_heads=sizes["heads"], tied=True)
@@ -45,7 +46,7 @@ def build(settings: dict[str, Any]) -> Setup:
     )
     steps = (settings["updates"] + 1) * agent.num_envs
     options = {"context": settings["prompt_tokens"], "response": settings["new_tokens"]}
-    return make_setup(agent, "text:addition", environment_options=options, steps=steps, seeds=[settings["seed"]])
+    return resolve(agent, "text:addition", environment_options=options, steps=steps, seeds=[settings["seed"]])
 
 
 def step(settings: dict[str, Any]) -> tuple[float, float, float]:

@@ -68,9 +68,9 @@ def resolve(
     """Return the configuration of a run, with defaults for all unset options. Raise `ForageError` for invalid ones.
 
     The arguments are those of `forage.train`. `parts` are by port, each a part, its name or a `PartChoice`; other
-    entries are options of the agent, such as `learning_rate`, as in `agent_options`, which may be a function that gets
-    them once the agent is known. `is_stored`: the parts are those
-    of a run that was trained, to which defaults add nothing.
+    entries are options of the agent, such as `learning_rate`, as in `agent_options`. That may be a function, which is
+    called with the agent once it is chosen. `is_stored`: the parts are those of a trained run, to which defaults add
+    nothing.
     """
     loose = {name: parts.pop(name) for name in list(parts) if name not in PORTS}
     if environment is None and loose:
@@ -78,7 +78,7 @@ def resolve(
     given = build_parts(parts, data)
     world = find_world(environment, environment_options, wrap)
     choice = choose_agent(agent, agent_options or {}, loose, world, given, is_stored)
-    made = complete_parts(take_references(choose_parts(choice)))
+    made = complete_parts(take_references(choose_parts(choice)))  # the agent and the parts, by port
     around, offline = world.environment_for(made), made["memory"].offline
     numbers = seed_numbers((5 if world.native else 3) if seeds is None else seeds)
     if has_function(made):  # checks look at it next, before the runner would ask for devices

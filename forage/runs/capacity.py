@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from forage.config.registry import short_name
 from forage.core.checkpoint import Bytes, is_key, named_leaves
 from forage.core.types import ForageError
 from forage.loop.runner import Runner
@@ -29,21 +29,23 @@ PARTS = {
 """For each part of a run's state: its description, and a change that makes it smaller."""
 
 
-def check_memory(runner: Runner) -> None:
-    """Raise `ForageError` if the state of a run is larger than the free memory; pass if that is unknown."""
+def check_memory(runner: Runner, names: Mapping[str, str]) -> None:
+    """Raise `ForageError` if the state of a run is larger than the free memory; pass if that is unknown.
+
+    `names`: those of the agent and the parts, by port.
+    """
     needed, devices = bytes_of(runner), runner.devices
     free, total = free_on(devices), sum(needed.values())
     if free is None or total <= free:
         return
     part = max(needed, key=lambda name: needed[name])
     what, less = PARTS[part]
-    named = {port: short_name(getattr(runner.learner, port)) for port in ("agent", "behaviour", "rewards", "memory")}
     seeds = len(runner.seeds)
     of = f"{seeds} seeds" if seeds > 1 else "1 seed"
     fewer = "fewer seeds or " if seeds > 1 else ""
     where = "on this machine" if devices[0].platform == "cpu" else f"on {devices[0].device_kind}"
     raise ForageError(
-        f"This run of {of} takes {size(total)} of memory, and {size(free)} are free {where}: {what.format(**named)} "
+        f"This run of {of} takes {size(total)} of memory, and {size(free)} are free {where}: {what.format(**names)} "
         f"takes {size(needed[part])} ({total:,} bytes in all); {fewer}{less} would make it less."
     )
 

@@ -229,7 +229,7 @@ def check_resources(setup: RunConfig, runner: Runner) -> None:
             f"A run on {devices} devices needs as many, and JAX has {here} here; ask for {here} or fewer, or, on the "
             f"CPU, before JAX is in use."
         )
-    check_memory(runner)
+    check_memory(runner, setup.names)
 
 
 def complete_settings(setup: RunConfig, runner: Runner, inheritance: Inheritance | None) -> RunConfig:
@@ -310,7 +310,7 @@ def resume(
         moved = f"begun on {then} device{'s' * (then > 1)}, and goes on with {here} here: sums may round otherwise"
         devices = f"{then} device{'s' * (then > 1)} (here {here})"
         other = f"{other} and {devices}" if other else devices
-    check_memory(runner)
+    check_memory(runner, setup.names)
     with lock_directory(run.directory):
         session = Session(run.directory, setup, runner, shown, callbacks=called)
         session.restore(run)

@@ -14,7 +14,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from forage.config.setup import Setup, from_config
+from forage.config.resolve import from_config
+from forage.config.run_config import RunConfig
 from forage.core import prng
 from forage.core.ports import ActInputs, Agent
 from forage.core.schedule import at_fraction
@@ -49,7 +50,7 @@ class LoadedRun:
     """A run of a language model, ready to be asked: its agents, and the model that they began from."""
 
     run: Run
-    setup: Setup
+    setup: RunConfig
     agent: Agent
     first: Any  # the agent's state before it learned anything
     states: list[Any]  # the agents' states, one for each seed

@@ -17,8 +17,8 @@ from forage.agents.language.base import LanguageAgent
 from forage.config.environment import resolve_environment
 from forage.config.ranges import check_call
 from forage.config.references import read_model
+from forage.config.resolve import from_config
 from forage.config.saved import load
-from forage.config.setup import from_config
 from forage.core import prng
 from forage.core.errors import ForageError
 from forage.core.host import Conversation

@@ -28,7 +28,8 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from forage.config.setup import Setup, make_setup
+from forage.config.resolve import resolve
+from forage.config.run_config import RunConfig
 from forage.core import prng, spaces
 from forage.core.errors import ForageError
 from forage.core.host import HostEnvironment
@@ -87,7 +88,7 @@ def plan(
     if not cores or min(cores) < 1:
         raise ForageError(f"A run is on 1 core or more, not {min(cores, default=0)}.")
     options = dict(agent_options or {})
-    setup = make_setup(
+    setup = resolve(
         agent, environment, steps=LONG, seeds=seeds, agent_options=options, environment_options=environment_options
     )
     if setup.native:
@@ -108,19 +109,19 @@ def check_gpus(asked: int | None) -> None:
         )
 
 
-def with_envs(agent: str, environment: Any, options: Any, environment_options: Any, num_envs: int) -> Setup:
+def with_envs(agent: str, environment: Any, options: Any, environment_options: Any, num_envs: int) -> RunConfig:
     """Return a run of one seed in `num_envs` environments that learns from its first rollout on."""
     more = {"num_envs": num_envs}
-    made = make_setup(agent, environment, steps=LONG, seeds=1, agent_options=options | more,
+    made = resolve(agent, environment, steps=LONG, seeds=1, agent_options=options | more,
                       environment_options=environment_options)  # fmt: skip
     if made.agent.on_policy or not made.agent.learning_starts:
         return made
     more["learning_starts"] = made.agent.batch_size * made.agent.segment
-    return make_setup(agent, environment, steps=LONG, seeds=1, agent_options=options | more,
+    return resolve(agent, environment, steps=LONG, seeds=1, agent_options=options | more,
                       environment_options=environment_options)  # fmt: skip
 
 
-def native_speed(setup: Setup) -> float:
+def native_speed(setup: RunConfig) -> float:
     """Measure steps a second of one seed in a native environment, on one device."""
     one = setup.runner_of([setup.seeds[0]], {}, 1)
     assert isinstance(one, DeviceRunner)
@@ -140,7 +141,7 @@ def of_seeds(alone: float, seeds: int, cores: int) -> Prediction:
     return Prediction(cores, 0, 0, alone * seeds / waves, {"loop": 1.0})
 
 
-def measure(setup: Setup, make: Callable[[int], Setup]) -> Pieces:
+def measure(setup: RunConfig, make: Callable[[int], RunConfig]) -> Pieces:
     """Measure the pieces of a run on the host; `make` returns the run with another number of environments."""
     agent = setup.agent
     few = agent.num_envs
@@ -158,7 +159,7 @@ def measure(setup: Setup, make: Callable[[int], Setup]) -> Pieces:
     return Pieces(few, length, act, keep, learn, alone, overlaps, own, once, beside, crowded, message, wait)
 
 
-def on_one_core(make: Callable[[int], Setup], num_envs: int) -> tuple[float, float, float, float]:
+def on_one_core(make: Callable[[int], RunConfig], num_envs: int) -> tuple[float, float, float, float]:
     """Measure a turn as `turn` does, in a process that starts on one core, if the system can pin it there.
 
     Threads that were made for several cores and are kept to one afterwards are slower than those that know of one.
@@ -182,7 +183,7 @@ def on_one_core(make: Callable[[int], Setup], num_envs: int) -> tuple[float, flo
     return found
 
 
-def _turn_elsewhere(make: Callable[[int], Setup], num_envs: int, seconds: float, keeps: bool, far: Any) -> None:
+def _turn_elsewhere(make: Callable[[int], RunConfig], num_envs: int, seconds: float, keeps: bool, far: Any) -> None:
     from forage.runs.training import use_compilation_cache
 
     if keeps:  # compiled programs, as the process that began this one does
@@ -214,7 +215,7 @@ def line(points: dict[int, float]) -> tuple[float, float]:
     return max(0.0, low - slope * x), slope
 
 
-def turn(setup: Setup, seconds: float) -> tuple[float, float, float, float]:
+def turn(setup: RunConfig, seconds: float) -> tuple[float, float, float, float]:
     """Measure a run without workers: seconds of acting and keeping in a turn, of learning after a rollout, of steps."""
     runner = setup.runner()
     assert isinstance(runner, HostRunner)

@@ -13,8 +13,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Key, PyTree
 
 from forage.config.registry import part_name
+from forage.config.resolve import from_config
+from forage.config.run_config import RunConfig
 from forage.config.saved import load
-from forage.config.setup import Setup, from_config
 from forage.core import prng, spaces
 from forage.core.host import HostEnvironment
 from forage.core.ports import ActInputs, Environment
@@ -106,12 +107,12 @@ def header_of(run: Run, source: dict[str, Any], found: Transitions, whole: Seque
     }
 
 
-def environments_for(setup: Setup, steps: int) -> int:
+def environments_for(setup: RunConfig, steps: int) -> int:
     """Return the number of environments that play about ten episodes each in `steps` steps, 64 at most."""
     return int(np.clip(steps // (10 * (setup.spec.horizon or USUAL_HORIZON)), 1, 64))
 
 
-def environments(setup: Setup, steps: int) -> HostEnvironment:
+def environments(setup: RunConfig, steps: int) -> HostEnvironment:
     """Build the environments that play `steps` steps."""
     count = environments_for(setup, steps)
     if isinstance(setup.environment, Environment):

@@ -22,7 +22,8 @@ from jaxtyping import Array, PyTree
 from forage.config.environment import wrap_innermost
 from forage.config.ranges import check_call
 from forage.config.registry import to_config
-from forage.config.setup import Setup, from_config
+from forage.config.resolve import from_config
+from forage.config.run_config import RunConfig
 from forage.core import prng
 from forage.core.fields import check_value, replace, value_of
 from forage.core.ports import Environment, Tasks
@@ -186,7 +187,12 @@ def evaluate_under(
 
 
 def play(
-    setup: Setup, agents: PyTree[Array], combinations: list[dict[str, float]], episodes: int, seed: int, sampled: bool
+    setup: RunConfig,
+    agents: PyTree[Array],
+    combinations: list[dict[str, float]],
+    episodes: int,
+    seed: int,
+    sampled: bool,
 ) -> list[tuple[list[float], int]]:
     """Return each combination's mean return of every seed's agent, and the number of its cut episodes."""
     assert isinstance(setup.environment, Environment)

@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import PyTree
 
 from forage.config.ranges import check_call
+from forage.config.resolve import from_config
 from forage.config.saved import load
-from forage.config.setup import from_config
 from forage.core import checkpoint as checkpoints
 from forage.core import prng
 from forage.core.errors import ForageError

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from forage.config.setup import from_config
+from forage.config.resolve import from_config
 from forage.core.spaces import from_json
 from forage.core.types import ForageError
 from forage.environments.tabular.mdp import Tabular, TabularState

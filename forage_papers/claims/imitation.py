@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree, UInt8
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import Step
 from forage.data import files
 from forage.environments.classic.pendulum import Pendulum
@@ -57,6 +57,6 @@ def shortest_ways() -> str:
     file = FOLDER / "ways.npz"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
-        spec = make_setup("ppo", mazes(), seeds=1).config()["spec"]
+        spec = resolve("ppo", mazes(), seeds=1).config()["spec"]
         files.write(file, episodes(mazes(), walk, (0.0,) * 100, 0), {"spec": spec})
     return str(file)

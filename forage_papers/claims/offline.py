@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from forage.config.resolve import resolve
 from forage.config.saved import load_policy
-from forage.config.setup import make_setup
 from forage.data import files
 from forage.data.logged import EPISODE_FIELDS, Transitions
 from forage.environments.maze.point import PointMass
@@ -189,7 +189,7 @@ def crossing_episodes(shares: Sequence[float]) -> str:
             episodes(crossing(*ends), walk, shares, seed)  # pyrefly: ignore[bad-argument-type]
             for seed, ends in enumerate(((WEST, EAST), (SOUTH, HIGH)))
         ]
-        spec = make_setup("ppo", crossing(WEST, HIGH), seeds=1).config()["spec"]
+        spec = resolve("ppo", crossing(WEST, HIGH), seeds=1).config()["spec"]
         files.write(file, join_episodes(ways), {"spec": spec})
     return str(file)
 

@@ -11,7 +11,7 @@ import small
 from forage.agents.language.base import LanguageAgent
 from forage.agents.offline.iql import IQL
 from forage.config import registry
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import Batch, Clock
 
 RATE, FINAL, TOTAL = 0.4, 0.25, 1000
@@ -27,7 +27,7 @@ def rates(name, options, monkeypatch, moments):
     """Return the learning rates of an agent's updates after these numbers of steps."""
     agent, environment, _ = small.ROWS[name]
     options = options | {"learning_rate": RATE, "final_learning_rate": FINAL}
-    setup = make_setup(agent, environment, steps=TOTAL, seeds=1, agent_options=options)
+    setup = resolve(agent, environment, steps=TOTAL, seeds=1, agent_options=options)
     learner, spec, key = setup.learner(), setup.spec, jax.random.key(0)
     agent = learner.agent
 

@@ -13,7 +13,7 @@ import small
 
 from forage.agents.search import gumbel_search
 from forage.agents.search.gumbel_search import Found, GumbelSearch
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core import prng
 from forage.core.ports import ActInputs, World
 from forage.core.types import Experience, ForageError
@@ -168,7 +168,7 @@ def test_chance_is_not_foreseen():
     reward[0, 0, 1], reward[0, 0, 2], reward[0, 1] = 1, -1, 0.1
     bet = Tabular(transition, reward, [1.0, 0, 0], [False, True, True])
     agent = GumbelSearch(simulations=2, hidden_sizes=(4,), num_envs=64, rollout_length=16)
-    setup = make_setup(agent, bet, steps=2048, seeds=[0])
+    setup = resolve(agent, bet, steps=2048, seeds=[0])
     runner = setup.runner()
     runner.begin()
     rollout = runner.next_rollout()
@@ -208,16 +208,16 @@ def test_value_targets_by_hand():
 )
 def test_where_it_cannot_search_is_one_sentence(environment, said):
     with pytest.raises(ForageError, match=said):
-        make_setup("gumbel-search", environment, steps=10_000, seeds=1).runner()
+        resolve("gumbel-search", environment, steps=10_000, seeds=1).runner()
 
 
 def test_without_mctx_is_one_sentence(monkeypatch):
     monkeypatch.setattr(gumbel_search.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ForageError, match=r"needs the library mctx: pip install 'forage-rl\[search\]'"):
-        make_setup("gumbel-search", "CartPole-v1", steps=10_000, seeds=1).runner()
+        resolve("gumbel-search", "CartPole-v1", steps=10_000, seeds=1).runner()
 
 
 def test_options_out_of_range_are_one_sentence():
     for option, value in (("simulations", 0), ("considered", 0), ("trace_lambda", 1.5), ("value_scale", -1.0)):
         with pytest.raises(ForageError, match=f"{option.replace('_', '-')} of gumbel-search is"):
-            make_setup("gumbel-search", "CartPole-v1", steps=10_000, seeds=1, agent_options={option: value})
+            resolve("gumbel-search", "CartPole-v1", steps=10_000, seeds=1, agent_options={option: value})

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from tiers import first
 
 from forage.agents.policy_gradient.impala import IMPALA, Noted
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import AGENT, GONE, GUIDE, Batch, Clock, Experience, ForageError, Spec
 from forage.ops.returns import lambda_returns
 
@@ -151,7 +151,7 @@ def test_one_step_of_rmsprop():
 def test_behind_the_last_rollout_it_is_the_synchronous_update(environment, options):
     """Read again by the network that acted, ratios are 1, and V-trace's targets are the returns with lambda 1."""
     options = {"num_envs": 3, "rollout_length": 30, "hidden_sizes": (8,)} | options
-    setup = make_setup("impala", environment, steps=400, seeds=1, agent_options=options)
+    setup = resolve("impala", environment, steps=400, seeds=1, agent_options=options)
     loop = setup.loop()
     state = jax.jit(loop.init)(jax.random.key(0))
     step = jax.jit(loop.iterate)
@@ -180,4 +180,4 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(ForageError, match="Only numbers can be normalised"):
         dataclasses.replace(PLAIN, normalise_observation=True).check(SPEC)
     with pytest.raises(ForageError, match="rms-decay of impala is from 0 to below 1"):
-        make_setup("impala", "CartPole-v1", agent_options={"rms_decay": 1.0})
+        resolve("impala", "CartPole-v1", agent_options={"rms_decay": 1.0})

@@ -10,7 +10,7 @@ from tiers import first, gated
 
 from forage.agents.actor_critic.iq_learn_sac import IQLearnSAC
 from forage.agents.q_learning.iq_learn import IQLearn
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import Batch, Clock, ForageError
 from forage.data import files
 from forage.data.demonstrations import Demonstrations, experience_of, join_experience
@@ -23,7 +23,7 @@ CLOCK = Clock(jnp.int32(0), jnp.float32(100))
 
 
 def transitions(environment, seed=0, count=40):
-    random, spec = np.random.default_rng(seed), make_setup("ppo", environment, seeds=1).spec
+    random, spec = np.random.default_rng(seed), resolve("ppo", environment, seeds=1).spec
     seen = random.normal(size=(count + 1, *spec.observation_space.shape)).astype(np.float32)
     box = spec.action_space.shape
     action = random.uniform(-2, 2, (count, *box)).astype(np.float32) if box else random.integers(0, 2, count)
@@ -33,7 +33,7 @@ def transitions(environment, seed=0, count=40):
 
 
 def written(path, environment):
-    setup = make_setup("ppo", environment, seeds=1)
+    setup = resolve("ppo", environment, seeds=1)
     files.write(path, transitions(environment), {"spec": setup.config()["spec"]})
     return str(path)
 
@@ -56,14 +56,14 @@ def test_the_objective_by_hand():
 def test_it_has_the_settings_of_the_authors_code_for_cartpole():
     assert (IQLearn().objective, IQLearn().regularise_own) == ("value_expert", False)  # run_offline.sh, with method.chi
     assert (IQLearnSAC().objective, IQLearnSAC().regularise_own) == ("value", True)  # run_mujoco.sh
-    spec = make_setup("ppo", "CartPole-v1", seeds=1).spec
+    spec = resolve("ppo", "CartPole-v1", seeds=1).spec
     network = jax.eval_shape(lambda key: IQLearn().network(key, spec), jax.random.key(0))
     assert [x.shape for x in jax.tree.leaves(network) if x.ndim == 2] == [(4, 64), (64, 64), (64, 2)]
 
 
 def opened(environment):
     """An agent's spec, demonstrations that were read, and a batch of other transitions."""
-    spec = make_setup("ppo", environment, seeds=1).spec
+    spec = resolve("ppo", environment, seeds=1).spec
     theirs, own = (experience_of(transitions(environment, seed), spec) for seed in (0, 1))
     batch = jax.tree.map(lambda x: x[None, 8:12], own)  # the second of them ends
     return spec, Demonstrations("a.npz", "", theirs), Batch(batch, jnp.ones(4), jnp.arange(4))
@@ -157,7 +157,7 @@ CASES = [("iq-learn", "CartPole-v1"), ("iq-learn-sac", "Pendulum-v1"), ("iq-lear
 def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     data = written(tmp_path / "a.npz", environment.removeprefix("gymnasium:"))
     options = SMALL | {"demonstrations": data, "learning_starts": 8, "num_envs": 2}
-    setup = make_setup(agent, environment, steps=80, seeds=[3, 7], agent_options=options)
+    setup = resolve(agent, environment, steps=80, seeds=[3, 7], agent_options=options)
     again, runner, report = small.resumed(setup, tmp_path, 7)
     assert (np.asarray(report.metrics["updates"]) > 0).all()
     assert small.differing(runner.state, again.state) == []
@@ -196,4 +196,4 @@ def test_what_is_refused(agent, environment, options, words, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     written(tmp_path / "a.npz", environment)
     with pytest.raises(ForageError, match=words):
-        make_setup(agent, environment, seeds=1, steps=2000, agent_options=options).runner()
+        resolve(agent, environment, seeds=1, steps=2000, agent_options=options).runner()

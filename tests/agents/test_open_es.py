@@ -13,7 +13,7 @@ from tiers import gated
 
 from forage.agents.evolution.open_es import OpenES, centred_ranks, gradient
 from forage.config import registry
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import Clock, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers.together import Together
@@ -116,7 +116,7 @@ def test_steps_are_those_of_the_authors_program():
 
 def refused(words: str, environment: Any = "CartPole-v1", options: dict[str, Any] | None = None, **more: Any) -> None:
     with pytest.raises(ForageError, match=words):
-        make_setup("open-es", environment, seeds=1, agent_options=QUICK | (options or {}), **more).runner()
+        resolve("open-es", environment, seeds=1, agent_options=QUICK | (options or {}), **more).runner()
 
 
 def test_what_cannot_be_is_refused():
@@ -146,7 +146,7 @@ def test_parts_without_use_are_refused(port, name):
 @pytest.mark.parametrize("environment", gated(["Pendulum-v1", "grid:Empty-5x5"], ["Pendulum-v1"]))
 def test_other_spaces_work(environment):
     sizes = {"hidden_sizes": (4,)} if environment == "Pendulum-v1" else {}
-    runner = make_setup("open-es", environment, seeds=2, agent_options={"num_envs": 4} | sizes).runner()
+    runner = resolve("open-es", environment, seeds=2, agent_options={"num_envs": 4} | sizes).runner()
     runner.begin()
     report = runner.advance(2)
     assert report.agent_finite.all() and report.environment_finite.all() and (report.episodes.count >= 8).all()
@@ -154,7 +154,7 @@ def test_other_spaces_work(environment):
 
 @pytest.mark.thorough
 def test_it_learns_to_balance():
-    setup = make_setup("open-es", "CartPole-v1", steps=320_000, seeds=5, agent_options={"hidden_sizes": (16,)})
+    setup = resolve("open-es", "CartPole-v1", steps=320_000, seeds=5, agent_options={"hidden_sizes": (16,)})
     runner = setup.runner()
     runner.begin()
     runner.advance(10)

@@ -12,7 +12,7 @@ import small
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.ppo_lagrangian import PPOLagrangian, episode_totals
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import AGENT, GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.rewards.weighted import Weighted
 
@@ -90,8 +90,8 @@ def test_without_a_multiplier_the_policy_is_learned_as_ppo_learns_it():
 
 def test_the_cost_must_be_one_of_the_rewards():
     rewards = Weighted(("reward",), (1.0,))
-    make_setup("ppo-lagrangian", "Pendulum-cost", rewards=rewards).learner()
+    resolve("ppo-lagrangian", "Pendulum-cost", rewards=rewards).learner()
     with pytest.raises(ForageError, match="reward called price apart from the rest, and Pendulum-cost has the rewards"):
-        make_setup("ppo-lagrangian", "Pendulum-cost", agent_options={"cost": "price"}, rewards=rewards).learner()
+        resolve("ppo-lagrangian", "Pendulum-cost", agent_options={"cost": "price"}, rewards=rewards).learner()
     with pytest.raises(ForageError, match="Pendulum-v1 has one reward alone"):
-        make_setup("ppo-lagrangian", "Pendulum-v1").learner()
+        resolve("ppo-lagrangian", "Pendulum-v1").learner()

@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 
 from forage.agents.tabular.q_learning import QLearning, QLearningState
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.ports import ActInputs
 from forage.core.spaces import MASK
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
@@ -69,7 +69,7 @@ def test_what_is_forbidden_next_is_worth_nothing():
 
 
 def test_a_batch_of_one_is_the_newest_step_where_the_memory_keeps_one():
-    setup = make_setup("q-learning", "tabular:Chain-5", steps=50, seeds=[0], memory=UniformReplay(capacity=1))
+    setup = resolve("q-learning", "tabular:Chain-5", steps=50, seeds=[0], memory=UniformReplay(capacity=1))
     runner = setup.runner()
     runner.begin()
     before = None
@@ -87,4 +87,4 @@ def test_what_is_not_numbered_is_refused():
     with pytest.raises(ForageError, match="Q-learning needs a Discrete action space; x has MultiDiscrete"):
         QLearning().check(Spec("x", spaces.Discrete(3), spaces.MultiDiscrete([2, 2])))
     with pytest.raises(ForageError, match="learning-rate of q-learning is 0 or more"):
-        make_setup("q-learning", "tabular:Chain-5", steps=10, agent_options={"learning_rate": -1.0})
+        resolve("q-learning", "tabular:Chain-5", steps=10, agent_options={"learning_rate": -1.0})

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from tiers import gated
 
 from forage.agents.policy_gradient.reinforce import Reinforce
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import AGENT, GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.starts.groups import Groups, Mark
 
@@ -115,8 +115,8 @@ def test_what_cannot_be_is_refused(options, spec, says):
 
 
 def test_rollouts_are_as_long_as_episodes_can_be():
-    assert make_setup("reinforce", "Pendulum-v1").agent.rollout_length == 200
-    assert make_setup("reinforce", "Pendulum-v1", agent_options={"rollout_length": 600}).agent.rollout_length == 600
+    assert resolve("reinforce", "Pendulum-v1").agent.rollout_length == 200
+    assert resolve("reinforce", "Pendulum-v1", agent_options={"rollout_length": 600}).agent.rollout_length == 600
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_rollouts_are_as_long_as_episodes_can_be():
 )
 @pytest.mark.thorough
 def test_it_runs_with_any_actions(environment, options):
-    setup = make_setup(
+    setup = resolve(
         "reinforce", environment, steps=400, seeds=[0], wrap=[] if ":" in environment else ["time-limit:9"],
         agent_options={"num_envs": 2} | options,
     )  # fmt: skip
@@ -143,7 +143,7 @@ def test_it_runs_with_any_actions(environment, options):
 @pytest.mark.thorough
 @pytest.mark.parametrize("baseline", gated(["none", "group"], ["group"]))
 def test_learns_the_toy_language(baseline):
-    setup = make_setup(
+    setup = resolve(
         "reinforce", "language:Reverse-2", steps=16_000, seeds=[0, 1, 2, 3, 4], starts=Groups(8),
         agent_options={"num_envs": 64, "baseline": baseline},
     )  # fmt: skip
@@ -159,7 +159,7 @@ def test_learns_cartpole_only_with_a_baseline():
     """After 400,000 steps, episodes of the last tenth: 5 seeds of group reach 450, without a baseline none does."""
     found = {}
     for baseline in ("none", "group"):
-        setup = make_setup(
+        setup = resolve(
             "reinforce", "CartPole-v1", steps=400_000, seeds=[0, 1, 2, 3, 4], starts=Groups(8),
             agent_options={"learning_rate": 1e-2, "baseline": baseline},
         )  # fmt: skip

@@ -14,7 +14,7 @@ from forage.agents.q_learning.dqn import DQN
 from forage.agents.q_learning.vdn import VDN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.guide import Guide
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core import team
 from forage.core.ports import ActInputs
 from forage.core.spaces import PRESENCE, PRESENT
@@ -244,7 +244,7 @@ def test_memory_within_an_episode_is_each_member_s_own():
 
 def test_bad_input():
     def made(environment, **more):
-        return make_setup("vdn", environment, steps=4000, seeds=1, **more).loop().check()
+        return resolve("vdn", environment, steps=4000, seeds=1, **more).loop().check()
 
     with pytest.raises(ForageError, match="CartPole-v1 has one agent; use dqn there"):
         made("CartPole-v1")

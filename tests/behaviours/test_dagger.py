@@ -11,7 +11,7 @@ from tiers import first
 
 from forage.agents.offline.bc import BC
 from forage.behaviours.dagger import DAgger
-from forage.config.setup import from_config, make_setup
+from forage.config.resolve import from_config, resolve
 from forage.core.ports import ActContext, HiddenState
 from forage.core.types import AGENT, GUIDE, Batch, Clock, Experience, ForageError, Label
 
@@ -24,7 +24,7 @@ def lean(observation, key):
 
 
 def make(steps=400, **more):
-    return make_setup("bc", "CartPole-v1", steps=steps, seeds=[3, 7], agent_options=SMALL | {"num_envs": 2}, **more)
+    return resolve("bc", "CartPole-v1", steps=steps, seeds=[3, 7], agent_options=SMALL | {"num_envs": 2}, **more)
 
 
 @pytest.mark.parametrize(("at", "share"), first(1, [(0, 1.0), (50, 0.5), (100, 0.0), (400, 0.0)]))
@@ -70,7 +70,7 @@ def test_the_learner_learns_the_label_and_not_what_was_done():
 def test_resumed_is_as_if_never_stopped(environment, tmp_path):
     small.train(tmp_path / "expert", "ppo")
     given = {"behaviour": DAgger(str(tmp_path / "expert")), "agent_options": SMALL | {"num_envs": 2}}
-    setup = make_setup("bc", environment, steps=80, seeds=[3, 7], **given)
+    setup = resolve("bc", environment, steps=80, seeds=[3, 7], **given)
     runner = setup.runner()
     runner.begin()
     runner.advance(7)
@@ -98,14 +98,14 @@ def test_what_is_refused(tmp_path):
 
     def refused(words, agent="bc", environment="CartPole-v1", expert=str(tmp_path / "expert"), **options):
         with pytest.raises(ForageError, match=words):
-            make_setup(agent, environment, seeds=1, steps=4000, behaviour=DAgger(expert), **options).runner()
+            resolve(agent, environment, seeds=1, steps=4000, behaviour=DAgger(expert), **options).runner()
 
     refused("PPO learns from rewards; use bc", agent="ppo")
     refused("holds no trained agent", expert=str(tmp_path / "none"))
     refused("plays CartPole-v1, which shows or takes other things", environment="Pendulum-v1")
     refused("An expert is a run's directory", expert=3)
     refused("The expert's actions are not", expert=lambda observation, key: observation)
-    setup = make_setup("bc", "CartPole-v1", seeds=1, steps=100, behaviour=DAgger(str(tmp_path / "expert")))
+    setup = resolve("bc", "CartPole-v1", seeds=1, steps=100, behaviour=DAgger(str(tmp_path / "expert")))
     agent = tmp_path / "expert" / "agent.npz"
     agent.write_bytes(agent.read_bytes() + b" ")
     with pytest.raises(ForageError, match="has changed since this run began"):

@@ -11,7 +11,7 @@ from tiers import gated
 
 import forage
 from forage.behaviours.endpoint import Endpoint
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.text import server
 from forage.core.text.completions import AnswerRequest, Reader, complete, read_answer
 from forage.core.text.server import LostAnswer, Server, map_threads
@@ -46,7 +46,7 @@ def setup_of(url: str, options=None, **more):
     agent = {"model": model()} | OPTIONS | (options or {})
     behaviour = Endpoint(url=url, **{"timeout": 60.0, "retries": 1, "parallel": 1, **more})
     parts = {"environment_options": ENVIRONMENT, "behaviour": behaviour}
-    return make_setup("grpo", "text:addition", agent_options=agent, steps=64, seeds=[0], **parts)
+    return resolve("grpo", "text:addition", agent_options=agent, steps=64, seeds=[0], **parts)
 
 
 def loop_of(url: str, options=None, **more):
@@ -303,7 +303,7 @@ def test_bad_settings_are_one_sentence(agent, more, words):
 def test_agents_that_cannot_correct_are_refused(agent, options, words):
     options = {"model": model(), "num_envs": 8, "group_size": 4, **options}
     with pytest.raises(ForageError, match=words):
-        make_setup(
+        resolve(
             agent, "text:addition", agent_options=options, steps=64, seeds=[0], behaviour=Endpoint("http://h/v1")
         ).runner()
 

@@ -15,7 +15,7 @@ from forage.agents.policy_gradient.reinforce import Reinforce
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.self_play import SelfPlay
 from forage.config.opponents import Random, Trained
-from forage.config.setup import from_config, make_setup
+from forage.config.resolve import from_config, resolve
 from forage.core import spaces, team
 from forage.core.ports import ActContext
 from forage.core.types import AGENT, NOBODY, OPPONENT, Batch, Clock, ForageError
@@ -275,14 +275,14 @@ def test_bad_input():
     with pytest.raises(ForageError, match="choose past or random"):
         SelfPlay(opponents="future")
     with pytest.raises(ForageError, match="recent of self-play is from 0 to 1, not 2"):
-        make_setup("ppo", "boards:TicTacToe", behaviour=SelfPlay(recent=2.0))
+        resolve("ppo", "boards:TicTacToe", behaviour=SelfPlay(recent=2.0))
     with pytest.raises(ForageError, match=r"environment of two agents or more, such as boards:TicTacToe; .* has one"):
         SelfPlay().check(PPO(), spec_of(CartPole(), "CartPole-v1"))
     with pytest.raises(ForageError, match="its own policy draws, and DQN draws none; ppo and reinforce do"):
         SelfPlay().check(DQN(), SPEC)
     with pytest.raises(ForageError, match="CartPole-v1 has one agent, so there is no seat"):
-        make_setup("ppo", "CartPole-v1", opponent="random")
+        resolve("ppo", "CartPole-v1", opponent="random")
     with pytest.raises(ForageError, match="runs on the host, and opponents play in native environments alone"):
-        make_setup("ppo", "gymnasium:CartPole-v1", behaviour="self-play")
+        resolve("ppo", "gymnasium:CartPole-v1", behaviour="self-play")
     with pytest.raises(ForageError, match=r"perfect player of boards:TicTacToe as it is, and none of Together"):
-        make_setup("ppo", Together(CartPole(), 2), opponent="perfect")
+        resolve("ppo", Together(CartPole(), 2), opponent="perfect")

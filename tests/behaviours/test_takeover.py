@@ -13,7 +13,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.policy import AgentPolicy
 from forage.behaviours.takeover import SCRIPTS, Person, Scripted, Takeover
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.ports import InterventionContext
 from forage.core.types import Clock, ForageError
 from forage.runs import training
@@ -39,7 +39,7 @@ class Tired(Person):
 
 
 def scene(observation, begins=False):
-    spec = make_setup("dqn", "CartPole-v1", seeds=1).spec
+    spec = resolve("dqn", "CartPole-v1", seeds=1).spec
     return InterventionContext(
         np.float32(observation), np.int32(0), np.bool_(begins), spec, Clock(np.int32(0), np.float32(1)), 0
     )
@@ -102,7 +102,7 @@ def test_a_run_counts_what_was_taken_over_and_only_while_somebody_looks_on(tmp_p
 
 @pytest.mark.thorough
 def test_native_environments_are_stepped_on_the_host():
-    setup = make_setup("dqn", "CartPole-v1", seeds=1, agent_options=DQN, behaviour=Takeover())
+    setup = resolve("dqn", "CartPole-v1", seeds=1, agent_options=DQN, behaviour=Takeover())
     assert not setup.native and setup.spec.name == "CartPole-v1" and isinstance(setup.behaviour.inner, EpsilonGreedy)
     runner = setup.runner()
     runner.begin()
@@ -168,7 +168,7 @@ def test_what_a_person_raises_loses_nothing_that_was_learned(tmp_path, monkeypat
 )
 def test_what_is_refused(environment, options, words):
     with pytest.raises(ForageError, match=words):
-        make_setup("ppo", environment, seeds=1, agent_options=small.PPO, behaviour=Takeover(**options)).runner()
+        resolve("ppo", environment, seeds=1, agent_options=small.PPO, behaviour=Takeover(**options)).runner()
 
 
 def test_what_its_inner_behaviour_says_of_itself_holds():
@@ -189,7 +189,7 @@ def test_a_person_that_is_an_object_must_be_given_again():
         def act(self, memory, scene):
             return (np.zeros(3) if scene.begins else None), memory
 
-    setup = make_setup("dqn", "CartPole-v1", seeds=1, agent_options=DQN, behaviour=Takeover(person=Nobody()))
+    setup = resolve("dqn", "CartPole-v1", seeds=1, agent_options=DQN, behaviour=Takeover(person=Nobody()))
     assert "Nobody" in setup.config()["behaviour"]["person"]["object"]
     runner = setup.runner()
     runner.begin()

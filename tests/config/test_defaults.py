@@ -14,7 +14,7 @@ from forage.agents.q_learning.dqn import DQN
 from forage.config import registry
 from forage.config.checks import check_sizes
 from forage.config.defaults import chosen
-from forage.config.setup import from_config, make_setup
+from forage.config.resolve import from_config, resolve
 from forage.core.types import ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers.together import Together
@@ -36,7 +36,7 @@ USUAL = {  # agent: environment, behaviour, memory
 @pytest.mark.parametrize("agent", USUAL)
 def test_usual_parts(agent):
     environment, behaviour, memory = USUAL[agent]
-    setup = make_setup(agent, environment, seeds=1)
+    setup = resolve(agent, environment, seeds=1)
     assert type(setup.behaviour).__name__ == behaviour
     assert type(setup.memory).__name__ == memory
     # Who acts for itself off-policy begins at random, or else the memory holds one kind of action only.
@@ -45,22 +45,22 @@ def test_usual_parts(agent):
 
 
 def test_presets_are_laid_under_what_is_named():
-    setup = make_setup("ppo", "CartPole-v1", agent_options={"epochs": 3})
+    setup = resolve("ppo", "CartPole-v1", agent_options={"epochs": 3})
     assert (setup.agent.epochs, setup.agent.learning_rate, setup.steps) == (3, 1e-3, 100_000)
-    assert type(make_setup("ppo", "gymnasium:HalfCheetah-v5").rewards).__name__ == "NormaliseReturn"
+    assert type(resolve("ppo", "gymnasium:HalfCheetah-v5").rewards).__name__ == "NormaliseReturn"
 
 
 def test_an_object_says_which_settings_it_lacks():
     """An object does not record its explicit options: no preset applies to it, and the start of a run mentions it."""
-    setup = make_setup(PPO(hidden_sizes=(128, 128)), "CartPole-v1")
+    setup = resolve(PPO(hidden_sizes=(128, 128)), "CartPole-v1")
     (said,) = [line for line in introduction(setup, Path("runs/x"), 1000) if "object" in line]
     assert said.startswith("ppo as an object keeps its class's defaults, without the preset for CartPole*")
     assert "learning rate 0.001, epochs 10" in said and "agent='ppo' with agent_options has both" in said
-    assert make_setup("ppo", "CartPole-v1").left_out == "" and make_setup("ppo", "CartPole-v1").settings_from
-    assert "rewards normalise-return" in make_setup(PPO(), "gymnasium:HalfCheetah-v5").left_out
-    named = make_setup("ppo", "CartPole-v1").agent
-    assert make_setup(named, "CartPole-v1").left_out == ""  # nothing of it is lacking
-    assert make_setup(replace(named, learning_rate=0.5), "CartPole-v1").left_out == ""
+    assert resolve("ppo", "CartPole-v1").left_out == "" and resolve("ppo", "CartPole-v1").settings_from
+    assert "rewards normalise-return" in resolve(PPO(), "gymnasium:HalfCheetah-v5").left_out
+    named = resolve("ppo", "CartPole-v1").agent
+    assert resolve(named, "CartPole-v1").left_out == ""  # nothing of it is lacking
+    assert resolve(replace(named, learning_rate=0.5), "CartPole-v1").left_out == ""
     assert from_config(setup.config()).left_out == ""  # a run that goes on is what it was
 
 
@@ -71,7 +71,7 @@ def test_a_bonus_stands_beside_what_the_preset_makes_of_the_reward():
         (RND(inner=Scale(0.5)), [RND, Scale, EnvironmentReward]),  # what has been said stays
         (Scale(0.5), [Scale, EnvironmentReward]),  # which is no bonus: it takes the preset's place
     ):
-        part, found = make_setup("ppo", "gymnasium:HalfCheetah-v5", rewards=given).rewards, []
+        part, found = resolve("ppo", "gymnasium:HalfCheetah-v5", rewards=given).rewards, []
         while part is not None:
             found.append(type(part))
             part = getattr(part, "inner", None)
@@ -80,9 +80,9 @@ def test_a_bonus_stands_beside_what_the_preset_makes_of_the_reward():
 
 def test_what_all_agents_live_through_is_counted_in_32_bits():
     two = Together(CartPole(), 2)
-    make_setup("ppo", two, steps=2**30 - 2**20, seeds=1)
+    resolve("ppo", two, steps=2**30 - 2**20, seeds=1)
     with pytest.raises(ForageError, match=r"from 1 to 1,073,\d+,\d+ steps"):
-        make_setup("ppo", two, steps=2**30, seeds=1)
+        resolve("ppo", two, steps=2**30, seeds=1)
 
 
 def test_sizes_of_layers_are_refused_where_nothing_has_them():
@@ -101,20 +101,20 @@ def test_sizes_of_layers_are_refused_where_nothing_has_them():
 def test_a_run_that_is_over_before_the_agent_learns_is_refused(steps, learns):
     """Only whole rollouts are collected, of 16 steps here; an explicit start of learning after the end is allowed."""
     options = {"num_envs": 2, "rollout_length": 8, "learning_starts": 1000}
-    setup = make_setup("dqn", "CartPole-v1", steps=steps, agent_options=options)
+    setup = resolve("dqn", "CartPole-v1", steps=steps, agent_options=options)
     if not learns:
         with pytest.raises(
             ForageError, match=r"after 1,000 steps \(learning_starts\), and this run has 992; take more"
         ):
             setup.learner()
-        setup = make_setup("dqn", "CartPole-v1", steps=steps, agent_options=options | {"learning_starts": 2**31 - 1})
+        setup = resolve("dqn", "CartPole-v1", steps=steps, agent_options=options | {"learning_starts": 2**31 - 1})
     setup.learner()
 
 
 def test_numbers_at_the_ends_of_their_ranges():
     """An infinite limit does not clip, and a bonus may fall to zero by a straight line."""
     options = {"max_gradient_norm": math.inf, "bonus_discount": 1.0, "discount": 0.0}
-    setup = make_setup("ppo", "CartPole-v1", agent_options=options, rewards=RND(schedule="linear", final_weight=0.0))
+    setup = resolve("ppo", "CartPole-v1", agent_options=options, rewards=RND(schedule="linear", final_weight=0.0))
     setup.learner()
 
 
@@ -128,12 +128,12 @@ def test_without_a_preset_the_spec_decides():
         ("MountainCar-v0", {"num_envs": 4096}, (4096, 32, 256), 3e-4),  # no rollout of a single step
         ("CartPole-v1", {}, (8, 128, 8), 1e-3),  # has a preset
     ):
-        setup = make_setup("ppo", environment, agent_options=options)
+        setup = resolve("ppo", environment, agent_options=options)
         agent = setup.agent
         assert (agent.num_envs, agent.rollout_length, agent.minibatches, agent.learning_rate) == (*shape, rate)
         assert setup.settings_from.startswith("preset for" if environment == "CartPole-v1" else "settings for")
-    assert make_setup("ppo", "MountainCar-v0").rewards.discount == 0.99
-    assert make_setup("ppo", "MountainCar-v0", agent_options={"discount": 0.9}).rewards.discount == 0.9
+    assert resolve("ppo", "MountainCar-v0").rewards.discount == 0.99
+    assert resolve("ppo", "MountainCar-v0", agent_options={"discount": 0.9}).rewards.discount == 0.9
     numbers = Spec("Numbers", spaces.Discrete(9), spaces.Discrete(2))
     for options, shape in (({}, (8, 128, 8)), ({"num_envs": 2}, (2, 512, 8))):
         found = chosen("ppo", numbers.name, numbers, False, options)
@@ -153,7 +153,7 @@ def test_without_a_preset_the_spec_decides():
         box = spaces.Box(-np.full(2, high, np.float32), np.full(2, high, np.float32))
         found = chosen("ppo", "Moves", Spec("Moves", vector, box), False, {}).settings.get("initial_log_std")
         assert found == (deviation and np.log(deviation)), high
-    setup = make_setup("ppo", "MountainCar-v0", agent_options={"learning_rate": 0.1, "minibatches": 2})
+    setup = resolve("ppo", "MountainCar-v0", agent_options={"learning_rate": 0.1, "minibatches": 2})
     assert (setup.agent.learning_rate, setup.agent.minibatches) == (0.1, 2)
 
 
@@ -161,9 +161,7 @@ def test_an_agents_name_is_looked_up_once(monkeypatch):
     loaded, load = [], registry.load
     monkeypatch.setattr(registry, "load", lambda target: loaded.append(target) or load(target))
     monkeypatch.setattr(registry, "explained", lambda cls: loaded.append(cls.__name__) or {})
-    setup = make_setup(
-        "dqn", "minatar:Breakout", agent_options={"batch_size": 8}, sweep={"learning_rate": [1e-3, 1e-4]}
-    )
+    setup = resolve("dqn", "minatar:Breakout", agent_options={"batch_size": 8}, sweep={"learning_rate": [1e-3, 1e-4]})
     assert loaded.count("forage.agents.q_learning.dqn:DQN") == 1
     assert loaded.count("DQN") == 1  # nor is its source read twice
     # What is said goes over the preset, of which the rest stands.

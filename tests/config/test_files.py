@@ -6,7 +6,7 @@ import pytest
 import small
 
 from forage.config.files import arguments_of, merge_over, read_arguments
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import ForageError
 from forage.runs import training
 
@@ -27,7 +27,7 @@ capacity = 64
 
 def config_of(arguments):
     """Return the configuration of the setup that arguments make."""
-    return make_setup(**arguments).config()
+    return resolve(**arguments).config()
 
 
 def test_what_a_run_writes_makes_the_same_run(tmp_path):

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from forage.config import options, registry
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core import elsewhere
 from forage.core.errors import ForageError, nearest
 
 
 def test_options_of_the_agent_beside_those_of_the_run():
-    beside = make_setup("ppo", "CartPole-v1", steps="10k", learning_rate=1e-3, clip=0.1)
-    within = make_setup("ppo", "CartPole-v1", steps=10_000, agent_options={"learning_rate": 1e-3, "clip": 0.1})
+    beside = resolve("ppo", "CartPole-v1", steps="10k", learning_rate=1e-3, clip=0.1)
+    within = resolve("ppo", "CartPole-v1", steps=10_000, agent_options={"learning_rate": 1e-3, "clip": 0.1})
     assert beside.config() == within.config() and beside.agent.learning_rate == 1e-3
-    suggested = make_setup(None, "CartPole-v1", steps=1e4, agent_options={"clip": 0.1}, learning_rate=1e-3)
+    suggested = resolve(None, "CartPole-v1", steps=1e4, agent_options={"clip": 0.1}, learning_rate=1e-3)
     assert suggested.agent == within.agent
 
 

@@ -9,7 +9,7 @@ import small
 import strangers
 
 from forage.config import declared, packages, registry, trusting
-from forage.config.setup import from_config, make_setup
+from forage.config.resolve import from_config, resolve
 from forage.core.types import ForageError
 from forage.runs.provenance import own_code
 
@@ -217,7 +217,7 @@ def test_parts_of_the_core_are_made_and_stored_without_packages(monkeypatch):
         part = registry.build(port, name, {})
         assert type(registry.from_config(json.loads(json.dumps(registry.to_config(part))))) is type(part)
         assert declared.meanings(registry.target_of(port, name))  # of bases that a package hands on, too
-    setup = make_setup("ppo", "CartPole-v1", steps=1000, seeds=1, rewards="rnd")
+    setup = resolve("ppo", "CartPole-v1", steps=1000, seeds=1, rewards="rnd")
     config = json.loads(json.dumps(setup.config(), default=list))
     assert from_config(config).config() == setup.config() and not own_code(setup)
     assert not trusting.unknown_in(config)

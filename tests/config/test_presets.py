@@ -14,7 +14,8 @@ from forage.config.defaults import LENGTHS, chosen, default_behaviour, default_m
 from forage.config.presets import PRESETS, Preset
 from forage.config.ranges import check_ranges
 from forage.config.registry import from_config, part_class
-from forage.config.setup import make_setup, shortened
+from forage.config.resolve import resolve
+from forage.config.run_config import shortened
 from forage.core.ports import Agent
 from forage.core.prng import key
 from forage.core.types import Spec
@@ -187,7 +188,7 @@ def test_off_policy_presets_update_as_often_as_their_sources():
 )
 def test_a_replay_is_no_longer_than_its_run(given, kept):
     options = {"num_envs": 4, "rollout_length": 4} | given.pop("agent_options", {})
-    setup = make_setup("dqn", "CartPole-v1", agent_options=options, seeds=1, **given)
+    setup = resolve("dqn", "CartPole-v1", agent_options=options, seeds=1, **given)
     assert setup.learner().memory.capacity == kept
     assert setup.config()["memory"]["capacity"] == 100_000  # what was asked for
     rollout = default_memory(PPO())

@@ -9,8 +9,8 @@ import pytest
 import forage
 from forage.config import registry, trusting
 from forage.config.files import arguments_of
+from forage.config.resolve import from_config, resolve
 from forage.config.saved import load_policy
-from forage.config.setup import from_config, make_setup
 from forage.core import trust
 from forage.core.errors import ForageError
 from forage.runs.run import Run
@@ -31,7 +31,7 @@ def f(x):
 
 @pytest.fixture(scope="module")
 def config():
-    setup = make_setup("ppo", "CartPole-v1", steps=1000, seeds=1)
+    setup = resolve("ppo", "CartPole-v1", steps=1000, seeds=1)
     return json.loads(json.dumps(setup.config()))
 
 
@@ -177,7 +177,7 @@ def test_no_file_of_a_run_makes_its_code_known(config, evil, monkeypatch):
 def test_what_a_person_names_themselves_is_theirs(config, evil):
     gone = changed(config, ("environment", "id"), "/gone.py:Env")
     assert from_config(gone, environment="evil:Env", where="runs/x").name == "evil:Env"
-    assert make_setup("ppo", f"{evil}:Env", steps=1000, seeds=1).name == "evil.py:Env"
+    assert resolve("ppo", f"{evil}:Env", steps=1000, seeds=1).name == "evil.py:Env"
     with pytest.raises(ForageError, match=r"There is no file /gone.py"):
         from_config(gone, where="runs/x")
 

@@ -12,7 +12,7 @@ from small import REPLAY, differing_files
 
 import forage
 from forage.config import options, registry
-from forage.config.setup import from_config, make_setup
+from forage.config.resolve import from_config, resolve
 from forage.config.values import takes_schedule
 from forage.core.ports import Starts
 from forage.core.schedule import Schedule, at_fraction
@@ -76,7 +76,7 @@ def test_words_that_are_no_schedule(words, said):
 )
 def test_functions_that_are_no_schedule(function, said):
     with pytest.raises(ForageError, match=said):
-        make_setup("ppo", "CartPole-v1", agent_options={"learning_rate": function})
+        resolve("ppo", "CartPole-v1", agent_options={"learning_rate": function})
 
 
 @pytest.mark.parametrize(
@@ -92,15 +92,15 @@ def test_functions_that_are_no_schedule(function, said):
 def test_where_there_can_be_none(agent, given, said):
     environment = "CartPole-v1" if agent == "ppo" else "Pendulum-v1"
     with pytest.raises(ForageError, match=said):
-        make_setup(agent, environment, agent_options=given)
+        resolve(agent, environment, agent_options=given)
 
 
 def test_a_sweep_is_over_another_number():
     given = {"learning_rate": "linear:1e-3,0"}
-    setup = make_setup("ppo", "CartPole-v1", agent_options=given, sweep={"clip": [0.1, 0.2]}, seeds=1)
+    setup = resolve("ppo", "CartPole-v1", agent_options=given, sweep={"clip": [0.1, 0.2]}, seeds=1)
     assert [member["clip"] for member in setup.members] == [0.1, 0.2]
     with pytest.raises(ForageError, match="follows a schedule"):
-        make_setup("ppo", "CartPole-v1", agent_options=given, sweep={"learning_rate": [0.1, 0.2]})
+        resolve("ppo", "CartPole-v1", agent_options=given, sweep={"learning_rate": [0.1, 0.2]})
 
 
 def test_a_tree_without_schedules_stays_as_it_is():
@@ -192,7 +192,7 @@ def test_stopped_and_resumed_is_the_same(tmp_path, case):
     """In the middle of a fall, bit for bit, and from the stored configuration."""
     environment, given, parts = SCHEDULED[case]
     name = case.partition(",")[0].partition(" ")[0]
-    setup = make_setup(name, environment, agent_options=given, steps=96, seeds=2, **parts)
+    setup = resolve(name, environment, agent_options=given, steps=96, seeds=2, **parts)
     whole, begun = setup.runner(), setup.runner()
     whole.begin()
     begun.begin()
@@ -210,7 +210,7 @@ def test_stopped_and_resumed_is_the_same(tmp_path, case):
 
 def test_numbers_of_the_moment():
     """The loop has the number of its clock, and evaluation the last one."""
-    setup = make_setup("td3", "Pendulum-v1", agent_options={"exploration_noise": "linear:1,0"}, steps=1000)
+    setup = resolve("td3", "Pendulum-v1", agent_options={"exploration_noise": "linear:1,0"}, steps=1000)
     learner = setup.learner()
     assert float(at_fraction(learner, 0.25).agent.exploration_noise) == 0.75
     state = jax.eval_shape(lambda: learner.init(jax.random.key(0)))
@@ -245,7 +245,7 @@ class Told(Starts):
 def test_starts_follow_a_schedule(environment):
     """An episode that begins in a rollout gets the schedule's value at the rollout's start."""
     options = {"num_envs": 4, "rollout_length": 32, "hidden_sizes": (8,), "minibatches": 2, "epochs": 1}
-    setup = make_setup("ppo", environment, agent_options=options, starts=Told("linear:0,1"), steps=512, seeds=1)
+    setup = resolve("ppo", environment, agent_options=options, starts=Told("linear:0,1"), steps=512, seeds=1)
     runner = setup.runner()
     runner.begin()
     for turn in range(3):
@@ -264,7 +264,7 @@ def test_starts_follow_a_schedule(environment):
 def test_ranges_of_contexts_follow_a_schedule():
     options = {"num_envs": 4, "rollout_length": 32, "hidden_sizes": (8,), "minibatches": 2, "epochs": 1}
     tasks = Contexts((Uniform("length", 0.5, "linear:0.5,1"), "gravity=9.8..5"))
-    setup = make_setup("ppo", "CartPole-v1", agent_options=options, tasks=tasks, steps=512, seeds=1)
+    setup = resolve("ppo", "CartPole-v1", agent_options=options, tasks=tasks, steps=512, seeds=1)
     runner = setup.runner()
     runner.begin()
     assert np.all(runner.state.pool.starts.task.length == 0.5)
@@ -294,4 +294,4 @@ def test_ranges_of_contexts_follow_a_schedule():
 )
 def test_schedules_of_tasks_and_starts_that_cannot_be(parts, said):
     with pytest.raises(ForageError, match=said):
-        make_setup("ppo", "CartPole-v1", seeds=1, **parts()).loop()
+        resolve("ppo", "CartPole-v1", seeds=1, **parts()).loop()

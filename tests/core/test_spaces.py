@@ -16,8 +16,8 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.config.defaults import default_behaviour, default_memory
+from forage.config.resolve import from_config, resolve
 from forage.config.saved import BY_ENTRY, spec_from_config
-from forage.config.setup import from_config, make_setup
 from forage.core import prng, spaces
 from forage.core.arrays import travelling
 from forage.core.ports import ActInputs, Environment
@@ -376,7 +376,7 @@ class Counter(gymnasium.Env):
 
 
 def test_a_resumed_run_goes_on_reading_as_it_learned_to():
-    config = make_setup("ppo", Counter, steps=100, seeds=1).config()
+    config = resolve("ppo", Counter, steps=100, seeds=1).config()
     assert config["spec"].pop("scales") == BY_ENTRY
     old = from_config(config, Counter)
     assert scale_of(old.spec.observation_space) == 0.001 and "scales" not in old.config()["spec"]

@@ -17,7 +17,7 @@ from test_offline import SMALL, example, make_moment, written
 import forage.data
 from forage.agents.offline.iql import IQL
 from forage.cli.data import READING
-from forage.config.setup import from_config, make_setup
+from forage.config.resolve import from_config, resolve
 from forage.core.checkpoint import is_key
 from forage.core.types import ForageError, Spec
 from forage.data import files, formats
@@ -55,7 +55,7 @@ def pendulum(tmp_path):
     # Seen as Minari sees it: each observation once.
     for first in range(0, 60, 20):
         fields["next_observation"][first : first + 19] = fields["observation"][first + 1 : first + 20]
-    header = {"spec": make_setup("ppo", "Pendulum-v1", seeds=1).config()["spec"]}
+    header = {"spec": resolve("ppo", "Pendulum-v1", seeds=1).config()["spec"]}
     files.write(tmp_path / "a.npz", Transitions(**fields, **more), header)
     return tmp_path / "a.npz"
 
@@ -96,7 +96,7 @@ def test_minari_of_others_is_read(tmp_path):
     from minari.data_collector.episode_buffer import EpisodeBuffer
     from minari.dataset.minari_storage import MinariStorage
 
-    spec = make_setup("ppo", "CartPole-v1", seeds=1).spec
+    spec = resolve("ppo", "CartPole-v1", seeds=1).spec
     (tmp_path / "theirs" / "data").mkdir(parents=True)
     store = MinariStorage.new(tmp_path / "theirs" / "data", spec.observation_space, spec.action_space)
     seen = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -300,7 +300,7 @@ def test_a_csv_by_hand(tmp_path, capsys):
 @pytest.mark.thorough
 def test_a_run_learns_from_a_csv(tmp_path):
     data = csv_of(tmp_path / "log.csv")
-    setup = make_setup("bc", "CartPole-v1", steps=4, seeds=[3], data=data, agent_options=SMALL)
+    setup = resolve("bc", "CartPole-v1", steps=4, seeds=[3], data=data, agent_options=SMALL)
     runner = setup.runner()
     runner.begin()
     assert (np.asarray(runner.advance(4).metrics["updates"]) == 4).all()
@@ -367,10 +367,10 @@ def test_what_else_is_refused(pendulum, tmp_path, capsys):
     refused("do not belong together", pendulum, cart, tmp_path / "b")
     bad = example("CartPole-v1")
     bad.action[7] = 5
-    files.write(tmp_path / "bad.npz", bad, {"spec": make_setup("ppo", "CartPole-v1", seeds=1).config()["spec"]})
+    files.write(tmp_path / "bad.npz", bad, {"spec": resolve("ppo", "CartPole-v1", seeds=1).config()["spec"]})
     refused("row 7 has the action 5, outside the bounds", tmp_path / "bad.npz", tmp_path / "b.npz")
     with pytest.raises(ForageError, match="row 7 has the action 5"):
-        DataSet(str(tmp_path / "bad.npz")).opened(make_setup("ppo", "CartPole-v1", seeds=1).spec)
+        DataSet(str(tmp_path / "bad.npz")).opened(resolve("ppo", "CartPole-v1", seeds=1).spec)
     left = sorted(path for path in os.listdir(tmp_path) if path.startswith((".", "b.npz")) or path == "b")
     assert not left
 
@@ -415,7 +415,7 @@ def test_flipped_bytes_of_what_a_file_says_of_itself_are_refused(kind, mark, pen
 
 
 def test_a_flipped_byte_of_ogbench_is_refused_wherever_it_is(pendulum, tmp_path):
-    path, spec = tmp_path / "b.npz", make_setup("ppo", "Pendulum-v1", seeds=1).spec
+    path, spec = tmp_path / "b.npz", resolve("ppo", "Pendulum-v1", seeds=1).spec
     forage.data.convert(pendulum, path, to="ogbench")
     whole, refused = path.read_bytes(), 0
     for place in range(0, len(whole), 61):
@@ -561,7 +561,7 @@ def test_a_memory_map_gives_the_run_that_memory_gives(agent, pendulum, tmp_path)
     forage.data.convert(pendulum, tmp_path / "large")
 
     def begun(data):
-        setup = make_setup(agent, "Pendulum-v1", steps=40, seeds=[3, 7], data=data, agent_options=SMALL)
+        setup = resolve(agent, "Pendulum-v1", steps=40, seeds=[3, 7], data=data, agent_options=SMALL)
         runner = setup.runner()
         return setup, runner
 
@@ -584,7 +584,7 @@ def test_a_memory_map_gives_the_run_that_memory_gives(agent, pendulum, tmp_path)
 
 def test_batches_are_gathered_ahead(pendulum, tmp_path):
     forage.data.convert(pendulum, tmp_path / "large")
-    spec = make_setup("ppo", "Pendulum-v1", seeds=1).spec
+    spec = resolve("ppo", "Pendulum-v1", seeds=1).spec
     memory = DataSet(str(tmp_path / "large")).with_hashes().opened(spec)
     assert isinstance(memory, Mapped)
     keys = jax.random.split(jax.random.key(0), 4)

@@ -13,7 +13,7 @@ from tiers import gated
 
 from forage.agents.offline.iql import IQL, expectile_error
 from forage.config import registry
-from forage.config.setup import from_config, make_setup
+from forage.config.resolve import from_config, resolve
 from forage.core.types import DATASET, Batch, Clock, Experience, ForageError
 from forage.data import files
 from forage.data.demonstrations import Demonstrations
@@ -29,7 +29,7 @@ KEY = jax.random.key(0)
 def example(environment, count=60, length=20):
     """Random numbers with the shapes of an environment's transitions."""
     random = np.random.default_rng(0)
-    spec = make_setup("ppo", environment, seeds=1).spec
+    spec = resolve("ppo", environment, seeds=1).spec
     seen = random.normal(size=(count + 1, *spec.observation_space.shape)).astype(np.float32)
     box = spec.action_space.shape
     action = random.uniform(-2, 2, (count, *box)).astype(np.float32) if box else random.integers(0, 2, count)
@@ -38,7 +38,7 @@ def example(environment, count=60, length=20):
 
 
 def written(path, environment, **changes):
-    setup = make_setup("ppo", environment, seeds=1)
+    setup = resolve("ppo", environment, seeds=1)
     files.write(path, example(environment, **changes), {"spec": setup.config()["spec"]})
     return str(path)
 
@@ -55,7 +55,7 @@ def test_a_file_holds_what_was_written_and_numpy_reads_it(tmp_path):
 
 
 def test_batches_are_rows_of_the_file(tmp_path):
-    spec = make_setup("ppo", "CartPole-v1", seeds=1).spec
+    spec = resolve("ppo", "CartPole-v1", seeds=1).spec
     memory = DataSet(written(tmp_path / "a.npz", "CartPole-v1")).with_hashes().opened(spec)
     moment = make_moment(IQL(), spec)
     batch = jax.jit(lambda: memory.sample((), 500, 3, moment))()
@@ -108,7 +108,7 @@ def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     options = OPTIONS.get(agent, SMALL)
     if "demonstrations" in (field.name for field in registry.fields(registry.part_class("agent", agent))):
         options = options | {"demonstrations": data}
-    setup = make_setup(agent, environment, steps=40, seeds=[3, 7], data=data, agent_options=options)
+    setup = resolve(agent, environment, steps=40, seeds=[3, 7], data=data, agent_options=options)
     runner = setup.runner()
     runner.begin()
     runner.advance(7)
@@ -127,7 +127,7 @@ def test_what_is_refused(tmp_path):
 
     def refused(words, agent, environment, **options):
         with pytest.raises(ForageError, match=words):
-            make_setup(agent, environment, seeds=1, **options).runner()
+            resolve(agent, environment, seeds=1, **options).runner()
 
     refused(
         "holds transitions of CartPole-v1, whose observations are Box.4,., and Pendulum",
@@ -148,7 +148,7 @@ def test_what_is_refused(tmp_path):
 
 
 def test_several_rewards_are_refused(tmp_path):
-    spec = make_setup("ppo", "DeepSeaTreasure-v0", seeds=1).spec
+    spec = resolve("ppo", "DeepSeaTreasure-v0", seeds=1).spec
     with pytest.raises(ForageError, match="has several rewards"):
         files.check_recordable(spec)
     with pytest.raises(ForageError, match="has several rewards"):
@@ -180,7 +180,7 @@ def test_the_expectile_error_by_hand():
 
 def test_iql_moves_as_its_equations_say(tmp_path):
     """Weights are clipped, and the critics' target is r + discount V(s') with the new V, 0 after termination."""
-    spec = make_setup("ppo", "Pendulum-v1", seeds=1).spec
+    spec = resolve("ppo", "Pendulum-v1", seeds=1).spec
     agent = IQL(**SMALL, discount=0.5)
     state = small.at_once(lambda: agent.init(jax.random.key(0), spec))
     memory = DataSet(written(tmp_path / "a.npz", "Pendulum-v1")).opened(spec)

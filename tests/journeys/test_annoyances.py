@@ -7,7 +7,7 @@ import pytest
 import small
 
 import forage
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.errors import ForageError
 from forage.studies.claims import running
 
@@ -84,7 +84,7 @@ def test_an_unknown_activation_leaves_nothing_behind(capsys, tmp_path):
     Before: fails after the directory of the run was made, and leaves it.
     Now: any activation of `jax.nn`; of one that is none "Did you mean 'swish'", and no directory.
     """
-    assert make_setup("ppo", "CartPole-v1", activation="swish").agent.activation == "swish"
+    assert resolve("ppo", "CartPole-v1", activation="swish").agent.activation == "swish"
     said = answer(capsys, *TRAIN, "--activation", "swosh", "--directory", tmp_path / "run")
     assert "Did you mean 'swish'" in said and not (tmp_path / "run").exists()
 
@@ -113,7 +113,7 @@ def test_steps_in_words_in_python():
     Before (seen again): a raw `TypeError`.
     Now: 10,000 steps.
     """
-    assert make_setup("ppo", "CartPole-v1", steps="10k").steps == 10_000
+    assert resolve("ppo", "CartPole-v1", steps="10k").steps == 10_000
 
 
 def test_options_have_hyphens(capsys):
@@ -183,7 +183,7 @@ def test_a_step_of_four_values_is_named():
 
 
 def play(environment):
-    host = make_setup("ppo", environment, agent_options=small.PPO).environment(1)
+    host = resolve("ppo", environment, agent_options=small.PPO).environment(1)
     host.reset(0)
     host.step(host.action_space.sample()[None])
 

@@ -16,7 +16,7 @@ import small
 from corridor import Corridor
 
 import forage
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.errors import ForageError
 from forage.runs.run import Run
 
@@ -43,8 +43,8 @@ def test_an_environment_that_is_an_object(tmp_path):
     given = {"steps": 16, "seeds": 1, "evaluation_episodes": 1, "evaluation_actions": "greedy", "display": "quiet"}
     run = forage.train("ppo", mine, agent_options=small.PPO, directory=tmp_path / "run", **given)
     assert run.score.value == 4 and not hasattr(mine, "time")
-    assert make_setup("ppo", theirs).spec.horizon == 5
-    assert make_setup("ppo", gymnasium.make("CartPole-v1")).settings_from.startswith("preset")
+    assert resolve("ppo", theirs).spec.horizon == 5
+    assert resolve("ppo", gymnasium.make("CartPole-v1")).settings_from.startswith("preset")
 
 
 def test_an_environment_that_a_function_makes():
@@ -53,8 +53,8 @@ def test_an_environment_that_a_function_makes():
     Before: a raw `TypeError`.
     Now: trains.
     """
-    assert length_of(make_setup("ppo", lambda: Corridor(5))) == 5
-    assert length_of(make_setup("ppo", functools.partial(Corridor, length=4))) == 4
+    assert length_of(resolve("ppo", lambda: Corridor(5))) == 5
+    assert length_of(resolve("ppo", functools.partial(Corridor, length=4))) == 4
 
 
 def test_a_class_with_options():
@@ -63,7 +63,7 @@ def test_a_class_with_options():
     Before: refused, "Options go with its id; an object already has its own".
     Now: trains, and `config.json` keeps the options.
     """
-    setup = make_setup("ppo", Corridor, environment_options={"length": 6})
+    setup = resolve("ppo", Corridor, environment_options={"length": 6})
     assert length_of(setup) == 6 and setup.config()["environment"]["options"] == {"length": 6}
 
 
@@ -74,11 +74,11 @@ def test_a_vector_environment():
     Now: a function of their number trains; an object, which is a fixed number, is answered with that.
     """
     how = {"vectorization_mode": "sync", "vector_kwargs": {"autoreset_mode": "SameStep"}}
-    assert make_setup("ppo", lambda n: gymnasium.make_vec("CartPole-v1", n, **how)).spec.horizon == 500
+    assert resolve("ppo", lambda n: gymnasium.make_vec("CartPole-v1", n, **how)).spec.horizon == 500
     with pytest.raises(ForageError, match="give a function of that number that makes them, lambda n: gym"):
-        make_setup("ppo", gymnasium.make_vec("CartPole-v1", num_envs=2))
+        resolve("ppo", gymnasium.make_vec("CartPole-v1", num_envs=2))
     with pytest.raises(ForageError, match=r"lambda n: SyncVectorEnv\(...\)"):
-        make_setup("ppo", gymnasium.vector.SyncVectorEnv([Corridor]))
+        resolve("ppo", gymnasium.vector.SyncVectorEnv([Corridor]))
 
 
 def test_a_learning_rate_that_is_a_schedule():
@@ -89,7 +89,7 @@ def test_a_learning_rate_that_is_a_schedule():
     """
     falling = optax.linear_schedule(1e-3, 0.0, transition_steps=1)
     for given in (falling, lambda share: 1e-3 * (1 - share), "linear:1e-3,0"):
-        rate = make_setup("ppo", "CartPole-v1", learning_rate=given).agent.learning_rate
+        rate = resolve("ppo", "CartPole-v1", learning_rate=given).agent.learning_rate
         assert float(rate(0.25)) == pytest.approx(0.75e-3)
 
 
@@ -101,7 +101,7 @@ def test_a_network_of_ones_own():
     """
     own = {"activation": lambda x: x**3, "encoder": f"{ROOT / 'tests' / 'nn' / 'my_networks.py'}:Sines"}
     more = {"hidden_sizes": (8,), "value_sizes": (4, 4), "layer_norm": True}
-    setup = make_setup("ppo", "CartPole-v1", agent_options=own | more)
+    setup = resolve("ppo", "CartPole-v1", agent_options=own | more)
     network = jax.eval_shape(lambda: setup.agent.init(jax.random.key(0), setup.spec)).network
     assert [layer.bias.shape for layer in network.state_torso.body.layers] == [(4,), (4,)]
     assert len(network.state_torso.body.norms) == 2 and network.torsos.encoder is not None
@@ -113,7 +113,7 @@ def test_options_of_the_agent_beside_those_of_the_run():
     Before (seen again): refused, though well answered.
     Now: taken, as in `agent_options`.
     """
-    assert make_setup("ppo", "CartPole-v1", learning_rate=1e-3).agent.learning_rate == 1e-3
+    assert resolve("ppo", "CartPole-v1", learning_rate=1e-3).agent.learning_rate == 1e-3
 
 
 def test_a_callback(tmp_path):

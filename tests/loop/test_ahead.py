@@ -22,7 +22,8 @@ from small import environment
 
 import forage
 from forage.behaviours.policy import AgentPolicy
-from forage.config.setup import Setup, make_setup
+from forage.config.resolve import resolve
+from forage.config.run_config import RunConfig
 from forage.core import prng
 from forage.core.errors import ForageError, Interrupted
 from forage.core.ports import Behaviour, Decision
@@ -89,9 +90,9 @@ class Drawing(Behaviour):
         return decision._replace(action=action, hidden=decision.hidden._replace(behaviour=key))
 
 
-def setup_of(agent: str, env: Any = CARTPOLE, behaviour: Any = None, **options: Any) -> Setup:
+def setup_of(agent: str, env: Any = CARTPOLE, behaviour: Any = None, **options: Any) -> RunConfig:
     sizes = {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (8,)}
-    return make_setup(agent, env, behaviour=behaviour, seeds=[3], steps=4096, agent_options=sizes | options)
+    return resolve(agent, env, behaviour=behaviour, seeds=[3], steps=4096, agent_options=sizes | options)
 
 
 def copied(tree: Any) -> Any:
@@ -240,7 +241,7 @@ def test_a_stopped_run_goes_on_from_its_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("made", "agent", "measured"), [(DeepSea(5), "impala", True), (TwoStep(), "impala", False)])
 def test_maps_and_teams_come_along(made: Any, agent: str, measured: bool) -> None:
     build, way = functools.partial(OnHost, made), HostOptions(measured=measured)
-    setup = make_setup(agent, made, seeds=[3], steps=4096, agent_options={"num_envs": 4, "rollout_length": 8})
+    setup = resolve(agent, made, seeds=[3], steps=4096, agent_options={"num_envs": 4, "rollout_length": 8})
     learner = setup.learner()
     alone = HostRunner([learner], build, [3], 4096, way)
     # Such a batch draws for all its environments at once, so that one worker has them all.
@@ -471,14 +472,14 @@ def test_where_environments_cannot_be_saved_rollouts_are_kept_and_cut(tmp_path: 
 KILLED = """
 import os, signal, sys
 sys.path[:0] = sys.argv[1:]
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.loop.cluster.process import Process
 from forage.loop.cluster.workers import Workers
 from tests.loop.test_workers import Waiting
 
 if __name__ == "__main__":
     sizes = {"num_envs": 2, "rollout_length": 5000}  # of 50 ms each
-    setup = make_setup("impala", Waiting, seeds=[0], steps=100_000, agent_options=sizes)
+    setup = resolve("impala", Waiting, seeds=[0], steps=100_000, agent_options=sizes)
     runner = setup.runner(workers=Workers(2, ahead=1))
     runner.begin()
     runner.loops[0].ask(2)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from forage.config import registry
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core import checkpoint
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.pendulum import Pendulum
@@ -40,7 +40,7 @@ def plain(leaf):
 def test_stopped_and_gone_on_with(case, tmp_path):
     name, options, agent, agent_options, environment = ROWS[case]
     behaviour = registry.build("behaviour", name, options)
-    setup = make_setup(agent, environment, steps=480, seeds=[3], agent_options=agent_options, behaviour=behaviour)
+    setup = resolve(agent, environment, steps=480, seeds=[3], agent_options=agent_options, behaviour=behaviour)
     runner = setup.runner()
     runner.begin()
     runner.advance(3)  # of 8 steps each: in the middle of episodes

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import small
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import ForageError
 from forage.loop.device.episodes import any_of
 
@@ -16,7 +16,7 @@ LONGEST = 8 * 500  # steps of a generation
 
 def runner_of(seeds, **options):
     given = {"num_envs": 8, "hidden_sizes": (8,), "sigma": 0.1} | options
-    return make_setup("open-es", "CartPole-v1", steps=10 * LONGEST, seeds=seeds, agent_options=given).runner()
+    return resolve("open-es", "CartPole-v1", steps=10 * LONGEST, seeds=seeds, agent_options=given).runner()
 
 
 def test_steps_are_those_played():

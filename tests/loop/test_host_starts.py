@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import forage
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.host import HostEnvironment
 from forage.core.types import Clock, Experience, ForageError
 from forage.environments.adapters.gymnasium.environment import GymnasiumEnvironment
@@ -126,7 +126,7 @@ def test_where_an_episode_was_cut_can_be_gone_back_to(depth):
 def test_after_a_failure_new_episodes_have_nothing_behind_them():
     """Every kept state was reached in as many steps as its depth, although the first episodes were lost."""
     starts = GoExplore(capacity=64, probability=0.5, burst=3)
-    setup = make_setup("ppo", sea, steps=1000, seeds=[0], agent_options=PPO | {"rollout_length": 4}, starts=starts)
+    setup = resolve("ppo", sea, steps=1000, seeds=[0], agent_options=PPO | {"rollout_length": 4}, starts=starts)
     runner = setup.runner()
     runner.begin()
     runner.advance(1)
@@ -198,4 +198,4 @@ class Forgetful(HostEnvironment):
 )
 def test_what_cannot_be_is_said_early(environment, starts, said):
     with pytest.raises(ForageError, match=said):
-        make_setup("ppo", environment, steps=100, seeds=1, starts=starts).runner()
+        resolve("ppo", environment, steps=100, seeds=1, starts=starts).runner()

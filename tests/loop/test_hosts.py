@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import small
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import ForageError
 from forage.loop.cluster.hosts import (
     Hosts,
@@ -215,7 +215,7 @@ def test_strangers_neither_delay_nor_stop_the_first_host():
 
 def test_numbers_and_trees_travel_as_they_are():
     _, environment, options = small.AGENTS["dqn"]
-    runner = make_setup("dqn", environment, seeds=1, steps=100, agent_options=options).runner()
+    runner = resolve("dqn", environment, seeds=1, steps=100, agent_options=options).runner()
     runner.begin()
     state = runner.state.learner
     again = unpack_tree(pack_tree(state), state)

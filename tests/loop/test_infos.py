@@ -18,8 +18,8 @@ import forage
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
 from forage.config.defaults import default_memory
+from forage.config.resolve import from_config, resolve
 from forage.config.saved import spec_from_config
-from forage.config.setup import from_config, make_setup
 from forage.core.ports import Environment, Rewards
 from forage.core.types import Clock, ForageError, Step
 from forage.environments import make, spec_of
@@ -168,7 +168,7 @@ def test_the_device_reports_the_last_steps_of_each_episode():
 
 
 def test_old_configurations_name_none():
-    config = make_setup("ppo", "CartPole-v1", steps=160, seeds=1).config()
+    config = resolve("ppo", "CartPole-v1", steps=160, seeds=1).config()
     assert config["spec"].pop("info_names") == []
     assert spec_from_config(config).info_names == () == from_config(config).spec.info_names
 

@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from forage.behaviours.policy import AgentPolicy
 from forage.config import registry
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.checkpoint import is_key
 from forage.core.errors import Interrupted
 from forage.core.ports import Intervention
@@ -62,7 +62,7 @@ def host_loop(agent: str, behaviour: Any, **more: Any) -> HostLoop:
     parts = {"behaviour": behaviour}
     if agent == "ppo-lagrangian":
         parts |= {"rewards": registry.build("rewards", "weighted", {"names": ("reward",), "weights": (1.0,)})}
-    setup = make_setup(name, environment, steps=480, seeds=[3], agent_options=options | more, **parts)
+    setup = resolve(name, environment, steps=480, seeds=[3], agent_options=options | more, **parts)
     return setup.runner().loops[0]  # type: ignore[attr-defined]
 
 
@@ -151,9 +151,9 @@ def test_it_is_refused_where_it_cannot_be_asked():
     with pytest.raises(ForageError, match="Copies intervenes on the host, and this loop runs on the device"):
         DeviceLoop(learner, environment, Same(), Reset()).check()
     with pytest.raises(ForageError, match=r"learns from the whole returns .* has no use there"):
-        make_setup("open-es", "BitFlip-10", seeds=1, behaviour=Copies()).runner()
+        resolve("open-es", "BitFlip-10", seeds=1, behaviour=Copies()).runner()
     starts = registry.build("starts", "prioritised-levels", {})
-    setup = make_setup("ppo", "CartPole-v1", seeds=1, agent_options=small.PPO, behaviour=Copies(), starts=starts)
+    setup = resolve("ppo", "CartPole-v1", seeds=1, agent_options=small.PPO, behaviour=Copies(), starts=starts)
     with pytest.raises(ForageError, match=r"CartPole-v1 runs on the host with Copies.* that does not intervene\."):
         setup.runner()
 

@@ -10,7 +10,7 @@ from small import PPO as OPTIONS
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.ports import Agent
 from forage.core.types import Clock, ForageError
 from forage.environments import spec_of
@@ -37,12 +37,12 @@ class Before(AgentPolicy):
 
 def test_an_on_policy_run_carries_no_rollout():
     """Its last one would be as large as the agent, in every state and checkpoint, and it is never read again."""
-    setup = make_setup("ppo", "CartPole-v1", steps=100, seeds=1, agent_options=OPTIONS)
+    setup = resolve("ppo", "CartPole-v1", steps=100, seeds=1, agent_options=OPTIONS)
     assert jax.tree.leaves(setup.runner().shapes().learner.memory) == []
 
 
 def test_a_behaviour_with_another_signature_is_refused():
-    setup = make_setup("ppo", "CartPole-v1", steps=100, seeds=1, agent_options=OPTIONS, behaviour=Before())
+    setup = resolve("ppo", "CartPole-v1", steps=100, seeds=1, agent_options=OPTIONS, behaviour=Before())
     with pytest.raises(ForageError, match=r"Before\.act takes \(state, agent, .*is called with \(state, hidden, obs"):
         setup.runner()
 
@@ -110,7 +110,7 @@ def test_on_the_host_starts_are_told_before_the_agent_learns():
 
 
 def test_agents_that_do_not_judge_are_named():
-    setup = make_setup("dqn", "CartPole-v1", steps=2000, seeds=1)
+    setup = resolve("dqn", "CartPole-v1", steps=2000, seeds=1)
 
     class RatedReplay(UniformReplay):
         judged = True
@@ -163,13 +163,13 @@ class ActorOfBefore(PPO):
 )
 def test_a_former_contract_is_refused(environment, agent, parts, words):
     with pytest.raises(ForageError, match=words):
-        make_setup(agent, environment, steps=64, seeds=1, **parts).runner()
+        resolve(agent, environment, steps=64, seeds=1, **parts).runner()
 
 
 def test_a_loss_with_former_arguments_is_refused():
     words = r"CriticOfBefore\.actor_loss takes .* with \(actor, state, inputs\); see forage\.agents\.actor_critic\.sac"
     with pytest.raises(ForageError, match=words):
-        make_setup(CriticOfBefore(), "Pendulum-v1", steps=64, seeds=1).runner()
+        resolve(CriticOfBefore(), "Pendulum-v1", steps=64, seeds=1).runner()
 
 
 def test_a_policy_of_a_former_contract_is_refused():

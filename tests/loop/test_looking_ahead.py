@@ -14,7 +14,7 @@ from small import PPO as OPTIONS
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.guide import Guide
 from forage.behaviours.policy import AgentPolicy
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core import prng
 from forage.core.ports import Tasks, World
 from forage.core.types import Clock, ForageError
@@ -131,6 +131,6 @@ def test_a_guide_that_looks_ahead_is_refused_and_one_beside_it_leads():
     ],
 )
 def test_where_nothing_can_be_foreseen_is_one_sentence(environment, rewards, said):
-    setup = make_setup(Greedy(), environment, steps=10_000, seeds=1, rewards=rewards)
+    setup = resolve(Greedy(), environment, steps=10_000, seeds=1, rewards=rewards)
     with pytest.raises(ForageError, match=said):
         setup.runner()

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import small
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core import checkpoint
 from forage.core.mesh import Shape, shape_for
 from forage.memory.uniform import UniformReplay
@@ -40,7 +40,7 @@ SHAPES = {1: (1, 4), 2: (2, 2), 5: (1, 4), 8: (4, 1)}
 def setup_of(agent: str, seeds: int, **options: Any) -> Any:
     environment, given = SETTINGS[agent]
     memory = {} if agent == "ppo" else {"memory": UniformReplay(128)}
-    return make_setup(agent, environment, steps=1000, seeds=seeds, agent_options=given | options, **memory)
+    return resolve(agent, environment, steps=1000, seeds=seeds, agent_options=given | options, **memory)
 
 
 def numbers(tree: Any) -> list[np.ndarray]:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.errors import ForageError
 from forage.core.types import GONE
 from forage.environments import HostFactory
@@ -121,7 +121,7 @@ def test_where_a_worker_dies_steps_under_way_are_lost_and_the_others_cut() -> No
 
 @pytest.mark.thorough
 def test_whenever_a_worker_dies_a_rollout_hangs_together() -> None:
-    setup = make_setup("impala", Counting, seeds=[0], steps=10_000, agent_options={"num_envs": 4, "rollout_length": 12})
+    setup = resolve("impala", Counting, seeds=[0], steps=10_000, agent_options={"num_envs": 4, "rollout_length": 12})
     runner = setup.runner(workers=Workers(2, 2, first_come=True))
     try:
         runner.begin()

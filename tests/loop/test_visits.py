@@ -57,9 +57,9 @@ def test_where_episodes_begin_is_counted_apart():
 
 @pytest.mark.thorough
 def test_the_loop_sees_where_episodes_begin():
-    from forage.config.setup import make_setup
+    from forage.config.resolve import resolve
 
-    setup = make_setup("ppo", "DeepSea-5", steps=100, seeds=1, visits=True, agent_options=PPO)
+    setup = resolve("ppo", "DeepSea-5", steps=100, seeds=1, visits=True, agent_options=PPO)
     runner = setup.runner()
     runner.begin()
     runner.advance(2)
@@ -120,7 +120,7 @@ def test_a_run_counts_its_steps_and_learns_as_it_would(tmp_path):
 def test_counts_survive_a_stop(tmp_path):
     usual = {"seeds": [0], "agent_options": PPO, "display": "quiet", "evaluation_episodes": 2, "visits": True}
     whole = forage.train("ppo", "DeepSea-5", steps=400, directory=tmp_path / "whole", **usual)
-    setup = forage.config.setup.from_config(whole.config)
+    setup = forage.config.resolve.from_config(whole.config)
     runner = setup.runner()
     runner.begin()
     runner.advance(4)
@@ -131,9 +131,9 @@ def test_counts_survive_a_stop(tmp_path):
 
 
 def test_a_setup_keeps_what_was_asked_for():
-    from forage.config.setup import from_config, make_setup
+    from forage.config.resolve import from_config, resolve
 
-    setup = make_setup("ppo", "DeepSea-5", steps=100, seeds=1, visits=True)
+    setup = resolve("ppo", "DeepSea-5", steps=100, seeds=1, visits=True)
     assert (
         from_config(setup.config()).visits and not from_config(dataclasses.replace(setup, visits=False).config()).visits
     )

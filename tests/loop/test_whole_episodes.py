@@ -12,7 +12,7 @@ from small import PPO
 from tiers import gated
 
 from forage.agents.policy_gradient import ppo
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.ports import Agent, Starts
 from forage.core.types import Clock
 
@@ -45,7 +45,7 @@ class Whole(Marked):
 
 def lived(agent: Agent, environment: str, rollouts: int = 6) -> tuple[list[Any], list[Any]]:
     """Return each rollout of a run, and each report."""
-    setup = make_setup(agent, environment, steps=10_000, seeds=[0], starts=Numbered())
+    setup = resolve(agent, environment, steps=10_000, seeds=[0], starts=Numbered())
     runner: Any = setup.runner()
     runner.begin()
     found, reports = [], []

@@ -27,7 +27,7 @@ import pytest
 
 import forage
 from forage.cli.entry import as_command
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core import checkpoint
 from forage.core.compiling import stop
 from forage.core.errors import ForageError, InterruptedCompiling
@@ -215,7 +215,7 @@ def test_training_with_workers_is_training_without(
 @pytest.mark.parametrize("workers", [Workers(2), Workers(2, 2, first_come=True)])
 def test_resumed_with_workers_is_as_if_never_stopped(tmp_path: Path, workers: Workers) -> None:
     options = {"num_envs": 4, "rollout_length": 32}
-    setup = make_setup("ppo", "gymnasium:CartPole-v1", seeds=[0], steps=1024, agent_options=options)
+    setup = resolve("ppo", "gymnasium:CartPole-v1", seeds=[0], steps=1024, agent_options=options)
     one, other = (setup.runner(workers=workers) for _ in range(2))
     try:
         one.begin()
@@ -233,7 +233,7 @@ def test_resumed_with_workers_is_as_if_never_stopped(tmp_path: Path, workers: Wo
 @pytest.mark.thorough
 @pytest.mark.parametrize("workers", [Workers(2), Workers(2, first_come=True)])
 def test_what_was_lost_is_no_experience_and_no_episode(tmp_path: Path, workers: Workers) -> None:
-    setup = make_setup("impala", Counting, seeds=[0], steps=10_000, agent_options={"num_envs": 4, "rollout_length": 5})
+    setup = resolve("impala", Counting, seeds=[0], steps=10_000, agent_options={"num_envs": 4, "rollout_length": 5})
     runner = setup.runner(workers=workers)
     try:
         runner.begin()
@@ -718,7 +718,7 @@ def test_the_last_step_before_a_lost_one_is_cut() -> None:
 @pytest.mark.thorough
 def test_an_evaluation_whose_steps_have_a_limit_is_played_in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"num_envs": 2, "rollout_length": 5, "hidden_sizes": (8,)}
-    setup = make_setup("impala", COUNTING, seeds=[0], steps=1000, agent_options=options)
+    setup = resolve("impala", COUNTING, seeds=[0], steps=1000, agent_options=options)
     monkeypatch.setattr(forage.loop.cluster.workers, "Pool", MortalPool)  # type: ignore[attr-defined]
     here, there = setup.runner(), setup.runner(workers=Workers(1, step_timeout=5.0))
     try:

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from small import at_once
 from tiers import gated
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.ports import ActContext
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments import make
@@ -251,14 +251,14 @@ def test_adding_is_in_place_inside_a_compiled_loop():
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(agent, environment, words, message):
     for memory in ("hindsight", Recorded(Hindsight())):
-        setup = make_setup(agent, environment, steps=2000, seeds=1, memory=memory, **words)
+        setup = resolve(agent, environment, steps=2000, seeds=1, memory=memory, **words)
         with pytest.raises(ForageError, match=message) as error:
             setup.loop()
         assert str(error.value).count(". ") == 0
 
 
 def test_what_computes_no_reward_in_jax_is_refused():
-    agent = make_setup("dqn", "BitFlip-10", steps=100, seeds=1).agent
+    agent = resolve("dqn", "BitFlip-10", steps=100, seeds=1).agent
     with pytest.raises(ForageError, match="x computes its own on the host; use --memory uniform there"):
         Hindsight().check(agent, SPEC, None)
     with pytest.raises(ForageError, match="no goal_reward that computes"):
@@ -266,7 +266,7 @@ def test_what_computes_no_reward_in_jax_is_refused():
     with pytest.raises(ForageError, match="one of future, final, episode, not 'past'"):
         Hindsight(strategy="past")
     with pytest.raises(ForageError, match="replay-k of hindsight is 0 or more"):
-        make_setup("dqn", "BitFlip-10", steps=100, seeds=1, memory=Hindsight(replay_k=-1.0))
+        resolve("dqn", "BitFlip-10", steps=100, seeds=1, memory=Hindsight(replay_k=-1.0))
     for kept in (TimeLimit(bit_flip(4), 3), bit_flip(4)):
         Hindsight().check(agent, Spec("x", kept.observation_space, kept.action_space), kept)
     for changed in (RewardNoise(TimeLimit(bit_flip(4), 3), 1.0), TimeLimit(ActionRepeat(bit_flip(4), 2), 3)):
@@ -308,7 +308,7 @@ def test_bits_flip_until_they_are_as_asked():
 def test_bits_are_flipped_as_asked_with_hindsight_and_not_without(memory):
     options = {"n_step": 1, "dueling": False, "hidden_sizes": (128,), "num_envs": 8, "updates_per_rollout": 8}
     options |= {"discount": 0.98, "learning_rate": 1e-3}
-    setup = make_setup("dqn", "BitFlip-20", steps=40_000, seeds=1, agent_options=options, memory=memory)
+    setup = resolve("dqn", "BitFlip-20", steps=40_000, seeds=1, agent_options=options, memory=memory)
     runner = setup.runner()
     runner.begin()
     runner.advance(setup.steps // runner.steps_per_iteration)

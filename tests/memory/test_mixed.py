@@ -9,7 +9,7 @@ import small
 from tiers import first
 
 from forage.agents.actor_critic.sac import SAC
-from forage.config.setup import from_config, make_setup
+from forage.config.resolve import from_config, resolve
 from forage.core.ports import ActContext
 from forage.core.schedule import Schedule, at_fraction
 from forage.core.types import DATASET, Clock, ForageError
@@ -23,7 +23,7 @@ SMALL = {"hidden_sizes": (8,), "batch_size": 4, "learning_starts": 16, "num_envs
 
 def written(path, environment="Pendulum-v1", count=30, first=0.0):
     """Write transitions with rewards that count from `first` on."""
-    setup, random = make_setup("ppo", environment, seeds=1), np.random.default_rng(0)
+    setup, random = resolve("ppo", environment, seeds=1), np.random.default_rng(0)
     seen = random.normal(size=(count + 1, *setup.spec.observation_space.shape)).astype(np.float32)
     box = setup.spec.action_space.shape
     action = random.uniform(-2, 2, (count, *box)).astype(np.float32) if box else random.integers(0, 2, count)
@@ -36,7 +36,7 @@ def written(path, environment="Pendulum-v1", count=30, first=0.0):
 def drawn(memory, spec, size, seeds):
     """Return batches of a memory with eight own transitions that are all zero except for their source."""
     agent = SAC(**SMALL)
-    learner = make_setup(agent, "Pendulum-v1", seeds=1, steps=100).learner(learns=False)
+    learner = resolve(agent, "Pendulum-v1", seeds=1, steps=100).learner(learns=False)
     state = jax.eval_shape(lambda: learner.init(jax.random.key(0)))
     example = jax.tree.map(lambda x: np.zeros(x.shape[2:], x.dtype), state.memory)
     ring = memory.init(example, 2, 4, spec, None)
@@ -48,7 +48,7 @@ def drawn(memory, spec, size, seeds):
 
 
 def test_a_share_of_each_batch_is_from_the_files(tmp_path):
-    spec = make_setup("ppo", "Pendulum-v1", seeds=1).spec
+    spec = resolve("ppo", "Pendulum-v1", seeds=1).spec
     data = written(tmp_path / "a.npz"), written(tmp_path / "b.npz", first=100.0)
     memory = Mixed(data, capacity=8).opened(spec)
     batch = drawn(memory, spec, 8, 200)
@@ -66,7 +66,7 @@ def test_a_share_of_each_batch_is_from_the_files(tmp_path):
 
 @pytest.mark.parametrize(("share", "least", "most"), first(1, [(0.0, 0, 0), (1.0, 5, 5), (0.3, 1, 2)]))
 def test_other_shares_hold_in_the_mean(share, least, most, tmp_path):
-    spec = make_setup("ppo", "Pendulum-v1", seeds=1).spec
+    spec = resolve("ppo", "Pendulum-v1", seeds=1).spec
     batch = drawn(Mixed(written(tmp_path / "a.npz"), share=share, capacity=8).opened(spec), spec, 5, 400)
     number = (batch.experience.source[:, 0] == DATASET).sum(1)
     assert number.min() == least and number.max() == most
@@ -82,7 +82,7 @@ def test_the_share_may_follow_a_schedule(tmp_path):
 @pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped(environment, tmp_path):
     memory = Mixed(written(tmp_path / "a.npz"), share=Schedule("linear:0.5,0"), capacity=64)
-    setup = make_setup("sac", environment, steps=400, seeds=[3, 7], memory=memory, agent_options=SMALL)
+    setup = resolve("sac", environment, steps=400, seeds=[3, 7], memory=memory, agent_options=SMALL)
     again, runner, report = small.resumed(setup, tmp_path, 5)
     assert (np.asarray(report.metrics["updates"]) > 0).all()
     assert small.differing(runner.state, again.state) == []
@@ -92,7 +92,7 @@ def test_resumed_is_as_if_never_stopped(environment, tmp_path):
 
 def test_the_run_knows_its_files_again(tmp_path):
     data = written(tmp_path / "a.npz")
-    config = make_setup("sac", "Pendulum-v1", seeds=1, steps=100, memory=Mixed(data), agent_options=SMALL).config()
+    config = resolve("sac", "Pendulum-v1", seeds=1, steps=100, memory=Mixed(data), agent_options=SMALL).config()
     assert config["memory"]["data"] == [data] and len(config["memory"]["sha256"][0]) == 64
     Path(data).rename(tmp_path / "moved.npz")
     assert from_config(config).memory.data == (data,)  # evaluation reads no data
@@ -113,7 +113,7 @@ def test_what_is_refused(tmp_path):
 
     def refused(words, agent, environment="Pendulum-v1", memory=data, **options):
         with pytest.raises(ForageError, match=words):
-            make_setup(agent, environment, seeds=1, steps=100, memory=Mixed(memory), **options).runner().kept()
+            resolve(agent, environment, seeds=1, steps=100, memory=Mixed(memory), **options).runner().kept()
 
     refused("PPO learns only from the rollout", "ppo")
     refused("BC learns from a data set alone", "bc")
@@ -123,8 +123,8 @@ def test_what_is_refused(tmp_path):
     cartpole = written(tmp_path / "c.npz", "CartPole-v1")
     refused("The agent learns from what it notes", "dqn", "CartPole-v1", cartpole, agent_options=options)
     with pytest.raises(ForageError, match="share of mixed is from 0 to 1"):
-        make_setup("sac", "Pendulum-v1", seeds=1, memory=Mixed(data, share=1.5))
+        resolve("sac", "Pendulum-v1", seeds=1, memory=Mixed(data, share=1.5))
     with pytest.raises(ForageError, match="Mixed replay needs a data set"):
         Mixed(())
     with pytest.raises(ForageError, match="--memory mixed"):
-        make_setup("sac", "Pendulum-v1", seeds=1, memory=Mixed(data), data=data)
+        resolve("sac", "Pendulum-v1", seeds=1, memory=Mixed(data), data=data)

@@ -8,7 +8,7 @@ import small
 from small import differing
 from tiers import gated
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import Batch, Clock, Experience, ForageError
 from forage.memory.queue import Queue
 
@@ -19,7 +19,7 @@ EACH = 16
 
 def setup_of(agent="impala", environment="CartPole-v1", memory=None, steps=320, **options):
     options = (SMALL if agent == "impala" else small.PPO) | options
-    return make_setup(agent, environment, steps=steps, seeds=[3, 7], agent_options=options, memory=memory)
+    return resolve(agent, environment, steps=steps, seeds=[3, 7], agent_options=options, memory=memory)
 
 
 def clock_at(rollouts, total=320.0):
@@ -129,7 +129,7 @@ def test_who_may_wait():
     with pytest.raises(ForageError, match=r"PPO takes every rollout.*of 1 rollouts ago.*--memory rollout.*impala"):
         setup_of("ppo", memory=Queue(lag=1)).loop()
     with pytest.raises(ForageError, match="DQN learns from batches that are drawn from a replay memory"):
-        make_setup("dqn", "CartPole-v1", memory=Queue(lag=0)).loop()
+        resolve("dqn", "CartPole-v1", memory=Queue(lag=0)).loop()
     with pytest.raises(ForageError, match=r"queue holds back 4 rollouts of 16 steps each.*of 64 steps is over before"):
         setup_of(memory=Queue(lag=4), steps=64).loop()
     setup_of(memory=Queue(lag=4), steps=65).loop()

@@ -6,7 +6,7 @@ import pytest
 import small
 from tiers import gated
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import ForageError
 from forage.data import files
 from forage.data.logged import Transitions
@@ -21,7 +21,7 @@ CASES = [("ppo", None), ("dqn", UniformReplay(64))]
 
 def runner_of(agent, memory, steps=128):
     name, environment, options = small.AGENTS[agent]
-    setup = make_setup(name, environment, steps=steps, seeds=[3, 7], agent_options=options, memory=memory)
+    setup = resolve(name, environment, steps=steps, seeds=[3, 7], agent_options=options, memory=memory)
     return setup.runner()
 
 
@@ -64,19 +64,19 @@ def test_resumed_is_as_if_never_stopped(agent, inner, tmp_path):
 
 
 def test_the_memory_within_is_the_agents_usual_and_is_checked(tmp_path):
-    setup = make_setup("ppo", "CartPole-v1", seeds=1, memory="recorded")
+    setup = resolve("ppo", "CartPole-v1", seeds=1, memory="recorded")
     assert type(setup.memory.inner).__name__ == "LastRollout" and setup.memory.on_policy
-    assert type(make_setup("dqn", "CartPole-v1", seeds=1, memory="recorded").memory.inner).__name__ == "UniformReplay"
+    assert type(resolve("dqn", "CartPole-v1", seeds=1, memory="recorded").memory.inner).__name__ == "UniformReplay"
     with pytest.raises(ForageError, match="PPO learns only from the rollout"):
-        make_setup("ppo", "CartPole-v1", seeds=1, memory=Recorded(UniformReplay(64))).runner()
-    spec = make_setup("bc", "CartPole-v1", seeds=1).config()["spec"]
+        resolve("ppo", "CartPole-v1", seeds=1, memory=Recorded(UniformReplay(64))).runner()
+    spec = resolve("bc", "CartPole-v1", seeds=1).config()["spec"]
     seen, over = np.zeros((4, 4)), np.arange(4) == 3
     rows = Transitions(seen, np.zeros(4), np.ones(4), seen, over, np.zeros(4, bool))
     files.write(tmp_path / "few.npz", rows, {"spec": spec})
     with pytest.raises(ForageError, match="this one learns from a data set alone; leave the recording out"):
-        make_setup("bc", "CartPole-v1", seeds=1, memory=Recorded(DataSet(str(tmp_path / "few.npz")))).runner()
+        resolve("bc", "CartPole-v1", seeds=1, memory=Recorded(DataSet(str(tmp_path / "few.npz")))).runner()
 
 
 def test_the_memory_within_has_no_more_places_than_a_run_fills():
-    learner = make_setup("dqn", "CartPole-v1", steps=2000, seeds=1, memory=Recorded(UniformReplay(50_000))).learner()
+    learner = resolve("dqn", "CartPole-v1", steps=2000, seeds=1, memory=Recorded(UniformReplay(50_000))).learner()
     assert learner.memory.capacity == learner.memory.inner.capacity == 2000

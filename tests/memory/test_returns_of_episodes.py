@@ -7,7 +7,7 @@ import pytest
 import small
 from test_mixed import written
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.ports import ActContext
 from forage.core.schedule import Schedule
 from forage.core.types import Clock, Experience, ForageError, ReturnRule
@@ -44,7 +44,7 @@ def test_returns_are_those_of_whole_episodes(length, capacity, longest, rule):
     memory = ReplayOfReturns(capacity, DISCOUNT, longest, rule)
     parts, whole = rollouts(length)
     example = jax.tree.map(lambda x: x[0, 0], whole)
-    spec = make_setup("ppo", "Pendulum-v1", seeds=1).spec
+    spec = resolve("ppo", "Pendulum-v1", seeds=1).spec
 
     def fill(parts):
         def add(state, now):
@@ -74,7 +74,7 @@ def test_returns_are_those_of_whole_episodes(length, capacity, longest, rule):
 def online(tmp_path, **options):
     memory = Mixed(written(tmp_path / "a.npz"), capacity=512)
     words = {"steps": 640, "seeds": [3], "memory": memory, "agent_options": SMALL, "rewards": Scale(0.1)} | options
-    return make_setup("cal-ql", "Pendulum-v1", **words)
+    return resolve("cal-ql", "Pendulum-v1", **words)
 
 
 @pytest.mark.thorough
@@ -96,7 +96,7 @@ def test_a_run_hears_the_returns_of_what_it_learns_from(tmp_path):
 def test_what_is_refused(tmp_path):
     for agent in ("cql", "cal-ql"):
         with pytest.raises(ForageError, match="go on online from such a run with --memory mixed"):
-            make_setup(agent, "Pendulum-v1", seeds=1, agent_options=SMALL).learner()
+            resolve(agent, "Pendulum-v1", seeds=1, agent_options=SMALL).learner()
     with pytest.raises(ForageError, match="returns that are computed once"):
         online(tmp_path, agent_options=SMALL | {"discount": Schedule("linear:0.9,0.99")}).learner()
     with pytest.raises(ForageError, match="cal-ql learns from returns that are computed once, and normalise-return"):

@@ -7,7 +7,7 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.ports import ActContext
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.data import files
@@ -34,7 +34,7 @@ def test_pictures_of_a_segment_move_alike_and_all_else_stays():
     )
     spec = Spec("here", seen, spaces.Discrete(2), (), 1, 10, ())
     memory = Shifted(UniformReplay(64), pixels=2)
-    agent = make_setup("dqn", "minatar:Breakout").agent
+    agent = resolve("dqn", "minatar:Breakout").agent
     memory.check(agent, spec, None)
     random = np.random.default_rng(0)
     screens = random.integers(0, 255, (9, 1, 1, 40, 40)).astype(np.uint8)
@@ -68,7 +68,7 @@ def test_pictures_of_a_segment_move_alike_and_all_else_stays():
 
 
 def test_a_data_set_within_is_sealed_read_and_learned_from(tmp_path):
-    setup = make_setup("bc", "minatar:Breakout", seeds=1)
+    setup = resolve("bc", "minatar:Breakout", seeds=1)
     shape, random = setup.spec.observation_space.shape, np.random.default_rng(0)
     seen = random.integers(0, 2, (13, *shape)).astype(setup.spec.observation_space.dtype)
     over = np.arange(12) % 4 == 3
@@ -77,7 +77,7 @@ def test_a_data_set_within_is_sealed_read_and_learned_from(tmp_path):
     data = DataSet(str(tmp_path / "shown.npz"))
     options = {"batch_size": 8}
     made = [
-        make_setup("bc", "minatar:Breakout", steps=4, seeds=1, agent_options=options, memory=memory)
+        resolve("bc", "minatar:Breakout", steps=4, seeds=1, agent_options=options, memory=memory)
         for memory in (data, Shifted(data, pixels=1))
     ]
     assert made[1].memory.inner.sha256 == made[0].memory.sha256 != ""
@@ -90,6 +90,6 @@ def test_a_data_set_within_is_sealed_read_and_learned_from(tmp_path):
 
 def test_what_has_no_pictures_and_what_learns_from_its_rollouts_is_refused():
     with pytest.raises(ForageError, match=r"observations of CartPole-v1 are Box\(4,\)"):
-        make_setup("dqn", "CartPole-v1", memory=Shifted(UniformReplay(64))).learner()
+        resolve("dqn", "CartPole-v1", memory=Shifted(UniformReplay(64))).learner()
     with pytest.raises(ForageError, match="PPO learns from what it has just lived through"):
-        make_setup("ppo", "minatar:Breakout", memory="shifted").learner()
+        resolve("ppo", "minatar:Breakout", memory="shifted").learner()

@@ -14,8 +14,8 @@ from tiers import first, gated
 
 import forage
 from forage.config import registry
+from forage.config.resolve import from_config, resolve
 from forage.config.saved import load_policy
-from forage.config.setup import from_config, make_setup
 from forage.core.ports import ActInputs
 from forage.core.types import ForageError
 from forage.nn.layers import MLP, activation
@@ -33,7 +33,7 @@ AGENTS = {
 def state_of(name, **options):
     """Return a new agent and its state, after it has acted on one observation."""
     environment, given = AGENTS[name]
-    setup = make_setup(name, environment, agent_options=given | options)
+    setup = resolve(name, environment, agent_options=given | options)
     agent, spec = setup.agent, setup.spec
     state = agent.init(jax.random.key(0), spec)
     observation = jnp.full(spec.observation_space.shape, 0.1)
@@ -93,9 +93,9 @@ def test_any_activation_of_jax(name):
 
 
 def test_a_function_of_jax_is_kept_by_its_name():
-    agent = make_setup("ppo", "CartPole-v1", agent_options={"activation": jax.nn.selu, "optimiser": optax.lion}).agent
+    agent = resolve("ppo", "CartPole-v1", agent_options={"activation": jax.nn.selu, "optimiser": optax.lion}).agent
     assert (agent.activation, agent.optimiser) == ("selu", "lion")
-    own = make_setup("ppo", "CartPole-v1", agent_options={"activation": lambda x: x**3})
+    own = resolve("ppo", "CartPole-v1", agent_options={"activation": lambda x: x**3})
     assert "object" in registry.to_config(own.agent)["activation"]
 
 
@@ -155,11 +155,11 @@ def test_optimisers_of_optax(optimiser):
 def test_what_cannot_be_is_said_before_anything_begins(name, given, said):
     environment, usual = AGENTS.get(name, ("CartPole-v1", {}))
     with pytest.raises(ForageError, match=said):
-        make_setup(name, environment, agent_options=usual | given, steps=100_000).learner()
+        resolve(name, environment, agent_options=usual | given, steps=100_000).learner()
 
 
 @pytest.mark.parametrize("option", ["hidden_sizes", "value_sizes", "layer_norm"])
 def test_images_have_no_use_for_some(option):
     given = {"layer_norm": True}.get(option, (4,))
     with pytest.raises(ForageError, match=f"{option} has no effect on ppo"):
-        make_setup("ppo", "minatar:Breakout", agent_options={option: given})
+        resolve("ppo", "minatar:Breakout", agent_options={option: given})

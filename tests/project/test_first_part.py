@@ -9,7 +9,7 @@ import pytest
 import small
 
 from forage.config import registry
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.studies.claims.building import build_claim
 from forage.studies.claims.rows import Row, parse_rows
 
@@ -58,4 +58,4 @@ def test_its_claim(effort):
     claim = build_claim(Row("effort", Path("policy_gradient.toml"), "forage", parse_rows(CLAIM)["effort"]))
     assert {claim.treatment, *claim.baselines} == set(claim.arms)
     for arm in claim.arms.values():
-        make_setup(arm.agent, claim.environment, steps=claim.laptop.steps, seeds=1, **arm.parts())
+        resolve(arm.agent, claim.environment, steps=claim.laptop.steps, seeds=1, **arm.parts())

@@ -10,7 +10,7 @@ from tiers import gated
 from forage.cli import train
 from forage.cli.arguments import FLAGS, LISTS
 from forage.config import options
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.schedule import is_scheduled
 from forage.runs import training
 
@@ -26,7 +26,7 @@ def test_command(command, tmp_path, monkeypatch):
     made = []
 
     def keep(said):
-        made.append(make_setup(**{name: value for name, value in said.items() if name != "display"}))
+        made.append(resolve(**{name: value for name, value in said.items() if name != "display"}))
 
     monkeypatch.setattr(training, "start_run", keep)
     monkeypatch.setattr(training, "use_compilation_cache", lambda: None)
@@ -42,7 +42,7 @@ def test_the_schedules_in_python():
     block = next(block for block in PYTHON if "agent_options" in block)
     found = {}
     exec(block, found)
-    agent = make_setup("ppo", "CartPole-v1", agent_options=found["agent_options"]).agent
+    agent = resolve("ppo", "CartPole-v1", agent_options=found["agent_options"]).agent
     assert abs(float(agent.learning_rate(0.5)) - 1.5e-4) < 1e-9
     assert abs(float(agent.entropy_coefficient(0.5)) - 0.005) < 1e-9
 

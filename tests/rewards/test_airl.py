@@ -12,7 +12,7 @@ from tiers import first
 from forage.agents.actor_critic.sac import SAC
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
 from forage.agents.policy_gradient.ppo import PPO
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import ForageError
 from forage.rewards.adversarial.airl import AIRL
 from forage.rewards.scaling import Scale
@@ -117,7 +117,7 @@ def test_agents_say_how_probable_their_actions_are(name):
 def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     _, _, options = small.AGENTS[agent]
     rewards = AIRL(written(tmp_path / "a.npz", environment), **SMALL)
-    setup = make_setup(agent, environment, steps=320, seeds=[3, 7], rewards=rewards, agent_options=options)
+    setup = resolve(agent, environment, steps=320, seeds=[3, 7], rewards=rewards, agent_options=options)
     again, runner, _ = small.resumed(setup, tmp_path, 4)
     assert small.differing(runner.state, again.state) == []
 
@@ -127,7 +127,7 @@ def test_who_cannot_say_is_refused(tmp_path):
 
     def refused(words, agent, rewards, **options):
         with pytest.raises(ForageError, match=words):
-            make_setup(agent, "CartPole-v1", seeds=1, steps=4000, rewards=rewards, agent_options=options).runner()
+            resolve(agent, "CartPole-v1", seeds=1, steps=4000, rewards=rewards, agent_options=options).runner()
 
     refused("which DQN here cannot say; use an agent that draws its actions", "dqn", AIRL(data))
     refused("which PPO here cannot say", "ppo", AIRL(data), gru_size=4)

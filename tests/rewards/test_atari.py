@@ -12,7 +12,7 @@ from tiers import gated
 import forage
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import Experience, ForageError, Spec
 from forage.loop.compatible import check_ends
 from forage.memory.uniform import UniformReplay
@@ -82,7 +82,7 @@ def test_short_runs_of_a_game(agent, options, tmp_path):
 @needs_ale
 @pytest.mark.parametrize("id", ["ale:Pong", "gymnasium:ALE/Pong-v5"])
 def test_presets_keep_a_million_frames_in_seven_gigabytes(id):
-    setup = make_setup("dqn", id, seeds=1)
+    setup = resolve("dqn", id, seeds=1)
     assert setup.memory.capacity == 1_000_000 and type(setup.rewards) is AtariRewards
     (line,) = capacity.memory_lines(setup.runner())
     assert line.startswith("memory: 7.4") and line.endswith("bytes a transition, 1,000,000 of them")

@@ -12,7 +12,7 @@ import pytest
 import small
 from reward_helpers import KEY, learn, relabel, spec_of
 
-from forage.config.setup import from_config, make_setup
+from forage.config.resolve import from_config, resolve
 from forage.core.types import DATASET, Experience, ForageError
 from forage.data import files
 from forage.data.demonstrations import Demonstrations
@@ -163,7 +163,7 @@ def test_the_newest_transitions_are_kept():
 
 def written(path, environment="CartPole-v1", count=60):
     random = np.random.default_rng(0)
-    setup = make_setup("ppo", environment, seeds=1)
+    setup = resolve("ppo", environment, seeds=1)
     space = setup.spec.action_space
     seen = random.normal(size=(count + 1, *setup.spec.observation_space.shape)).astype(np.float32)
     action = random.uniform(-2, 2, (count, 1)).astype(np.float32) if space.shape else random.integers(0, 2, count)
@@ -202,7 +202,7 @@ def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
     data = written(tmp_path / "a.npz", environment.removeprefix("gymnasium:"))
     _, _, options = small.AGENTS[agent]
     rewards = GAIL(data, **SMALL)
-    setup = make_setup(agent, environment, steps=320, seeds=[3, 7], rewards=rewards, agent_options=options)
+    setup = resolve(agent, environment, steps=320, seeds=[3, 7], rewards=rewards, agent_options=options)
     again, runner, _ = small.resumed(setup, tmp_path, 4)
     assert small.differing(runner.state, again.state) == []
     shapes = [x.shape for x in jax.tree.leaves(runner.state)]
@@ -211,7 +211,7 @@ def test_resumed_is_as_if_never_stopped(agent, environment, tmp_path):
 
 def test_another_file_in_its_place_is_refused(tmp_path):
     data = written(tmp_path / "a.npz")
-    setup = make_setup("ppo", "CartPole-v1", steps=320, seeds=1, rewards=GAIL(data, **SMALL))
+    setup = resolve("ppo", "CartPole-v1", steps=320, seeds=1, rewards=GAIL(data, **SMALL))
     written(tmp_path / "a.npz", count=40)
     with pytest.raises(ForageError, match="does not hold the demonstrations that this run began with"):
         from_config(json.loads(json.dumps(setup.config()))).runner()

@@ -11,7 +11,7 @@ import pytest
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import Experience, ForageError, Spec
 from forage.loop.learner import Learner, name_rewards, take_streams
 from forage.loop.runner import EvaluationEpisodes
@@ -77,7 +77,7 @@ def test_what_there_is_not_cannot_be_taken():
 
 def test_several_rewards_are_scored_and_tuned_by_their_weights():
     """The plain sum prefers the second of two seeds; the weighted one, the reward alone, prefers the first."""
-    setup = make_setup("ppo", "Pendulum-cost", seeds=[0, 1], rewards=REWARD)
+    setup = resolve("ppo", "Pendulum-cost", seeds=[0, 1], rewards=REWARD)
     returns = np.array([[[-10.0, 1.0], [-20.0, 3.0]], [[-40.0, 70.0], [-40.0, 70.0]]])  # seed, episode, reward
     runner = SimpleNamespace(
         steps=0,

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core import checkpoint, streams
 from forage.core.types import ForageError
 from forage.runs import training
@@ -148,7 +148,7 @@ def test_nothing_goes_where_that_makes_no_room(kept, monkeypatch):
 
 
 def test_a_damaged_best_blocks_nothing(tmp_path):
-    setup = dataclasses.replace(make_setup("ppo", "CartPole-v1", steps=64, seeds=1), keep="best", evaluation_every=16)
+    setup = dataclasses.replace(resolve("ppo", "CartPole-v1", steps=64, seeds=1), keep="best", evaluation_every=16)
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "best.npz").write_bytes(b"PK\x03\x04 half a file")
     notes: list[str] = []

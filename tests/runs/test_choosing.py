@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 import forage
 from forage.config import registry
-from forage.config.setup import from_config, make_setup
+from forage.config.resolve import from_config, resolve
 from forage.core import prng
 from forage.core.ports import Agent, Environment
 from forage.core.types import ForageError, Step
@@ -143,7 +143,7 @@ class Runner:
 
 
 def setup_of(agent="ppo", seeds=2, **options):
-    return make_setup(agent, "CartPole-v1", seeds=seeds, steps=100_000, **options)
+    return resolve(agent, "CartPole-v1", seeds=seeds, steps=100_000, **options)
 
 
 BOTH_WAYS = [(prng.CHOICE, False), (prng.CHOICE, True)]
@@ -237,7 +237,7 @@ def test_a_search_plays_all_trials_one_way(tmp_path):
 
 def test_the_mark_of_a_run_is_the_choice(tmp_path):
     small_run = tmp_path / "config.json"
-    config = make_setup("ppo", "CartPole-v1", steps=64, seeds=1).config() | {"evaluation_actions": "auto"}
+    config = resolve("ppo", "CartPole-v1", steps=64, seeds=1).config() | {"evaluation_actions": "auto"}
     small_run.write_text(json.dumps(config))
     assert Run(tmp_path).actions == "greedy" and Run(tmp_path).evaluation_note == ""
     (tmp_path / "evaluation.json").write_text(

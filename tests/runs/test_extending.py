@@ -7,7 +7,7 @@ import small
 from small import differing_files
 
 import forage
-from forage.config.setup import from_config
+from forage.config.resolve import from_config
 from forage.core import checkpoint
 from forage.core.types import ForageError
 from forage.runs.changes import extend_setup

@@ -6,7 +6,7 @@ import sys
 import pytest
 import small
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.loading import load_class
 from forage.core.types import ForageError
 from forage.runs import training
@@ -39,18 +39,18 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_run_knows_the_files_of_ones_own(folder):
-    one = make_setup("ppo", f"{folder / 'line.py'}:Line", steps=64, seeds=1, agent_options=small.PPO)
+    one = resolve("ppo", f"{folder / 'line.py'}:Line", steps=64, seeds=1, agent_options=small.PPO)
     then = {"own": own_code(one)}
     assert set(then["own"]) == {"line.py", "lengths.py"}
-    assert own_code(make_setup("ppo", "CartPole-v1", steps=64, seeds=1)) == {}
-    assert own_code(make_setup("ppo", "gymnasium:CartPole-v1", steps=64, seeds=1)) == {}
+    assert own_code(resolve("ppo", "CartPole-v1", steps=64, seeds=1)) == {}
+    assert own_code(resolve("ppo", "gymnasium:CartPole-v1", steps=64, seeds=1)) == {}
     assert changed_code(then, one) == changed_code({}, one) == ""
     (folder / "lengths.py").write_text("LENGTH = 20\n")
     assert changed_code(then, one) == "another lengths.py"
     (folder / "line.py").write_text(CODE.replace("float(action)", "-float(action)"))
     assert changed_code(then, one) == "another lengths.py and another line.py"
     # The same class as a Python object: its module is the same file.
-    again = make_setup("ppo", load_class(f"{folder / 'line.py'}:Line"), steps=64, seeds=1, agent_options=small.PPO)
+    again = resolve("ppo", load_class(f"{folder / 'line.py'}:Line"), steps=64, seeds=1, agent_options=small.PPO)
     assert set(own_code(again)) == {"line.py", "lengths.py"}
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from forage.config import registry
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core import checkpoint
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium import saving
@@ -32,7 +32,7 @@ from forage.runs.scoring import cut_sentence
 
 
 def test_several_rewards_are_worth_what_their_weights_say():
-    setup = make_setup("dqn", "DeepSeaTreasure-v0", rewards=RND(inner=Weighted(("treasure", "time"), (1.0, 0.0))))
+    setup = resolve("dqn", "DeepSeaTreasure-v0", rewards=RND(inner=Weighted(("treasure", "time"), (1.0, 0.0))))
     returns = np.array([[1.0, -1.0], [2.0, -3.0]])  # of two seeds: the plain sum is 0 and -1
     assert setup.rewards.score(returns, setup.spec).tolist() == [1.0, 2.0]
     assert setup.scored == "1 treasure"
@@ -41,7 +41,7 @@ def test_several_rewards_are_worth_what_their_weights_say():
     # A scale, of which the factor is positive, leaves what is better: the score is of what is weighed within it.
     assert Scale(3.0, inner=cost).score(returns, setup.spec).tolist() == [0.5, 1.5]
     assert dataclasses.replace(setup, rewards=Scale(3.0, inner=cost)).scored == "-0.5 time"
-    assert make_setup("dqn", "CartPole-v1").scored is None
+    assert resolve("dqn", "CartPole-v1").scored is None
     with pytest.raises(ForageError, match=r"several rewards \(.*\), and EnvironmentReward does not say"):
         EnvironmentReward().score(returns, setup.spec)
 
@@ -98,7 +98,8 @@ def test_the_agent_alone_is_read(tmp_path):
 
 
 def test_what_does_not_fit_is_refused_before_anything_is_made(monkeypatch):
-    runner = make_setup("dqn", "CartPole-v1", seeds=2).runner()
+    setup = resolve("dqn", "CartPole-v1", seeds=2)
+    runner = setup.runner()
     needed = capacity.bytes_of(runner)
     # Two seeds of 100,000 transitions: two observations of four floats, action, reward, source, two flags.
     assert needed["memory"] == 2 * 100_000 * (2 * 16 + 4 + 4 + 4 + 2)
@@ -111,9 +112,9 @@ def test_what_does_not_fit_is_refused_before_anything_is_made(monkeypatch):
     with pytest.raises(
         ForageError, match=r"2 seeds takes .* MB of memory, and 1 MB are free .*memory \(uniform\) keeps"
     ):
-        capacity.check_memory(runner)
+        capacity.check_memory(runner, setup.names)
     monkeypatch.setattr(capacity, "free_here", lambda: None)
-    capacity.check_memory(runner)
+    capacity.check_memory(runner, setup.names)
 
 
 def test_free_memory_is_the_least_that_anybody_says(tmp_path):
@@ -168,12 +169,12 @@ def test_what_the_comment_behind_a_field_says():
 
 
 def test_a_run_never_outlasts_its_clock():
-    setup = make_setup("ppo", "CartPole-v1", steps=2_147_000_000)
+    setup = resolve("ppo", "CartPole-v1", steps=2_147_000_000)
     each = setup.agent.num_envs * setup.agent.rollout_length
     most = (2**31 - 1) // each * each
-    assert make_setup("ppo", "CartPole-v1", steps=most).steps == most
+    assert resolve("ppo", "CartPole-v1", steps=most).steps == most
     with pytest.raises(ForageError, match=f"from 1 to {most:,} steps"):
-        make_setup("ppo", "CartPole-v1", steps=2**31 - 1)
+        resolve("ppo", "CartPole-v1", steps=2**31 - 1)
     assert json.dumps(most)
 
 

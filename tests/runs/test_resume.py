@@ -19,7 +19,8 @@ from tiers import gated
 
 from forage.behaviours.guide import Guide
 from forage.config import registry
-from forage.config.setup import Setup, from_config, make_setup
+from forage.config.resolve import from_config, resolve
+from forage.config.run_config import RunConfig
 from forage.core import checkpoint
 from forage.core.types import ForageError
 from forage.runs.run import Run
@@ -203,10 +204,10 @@ def test_every_agent_is_stopped_and_resumed():
     check_places([CASES[name] for name in CORE], ELSEWHERE, Path(__file__).parents[1], registry.PORTS["agent"])
 
 
-def setup_of(case: Case) -> Setup:
+def setup_of(case: Case) -> RunConfig:
     agent, environment, options = small.ROWS[case.agent]
     options = {name: value for name, value in options.items() if name not in case.without}
-    return make_setup(
+    return resolve(
         agent,
         case.environment or environment,
         steps=480,
@@ -351,7 +352,7 @@ def test_what_is_learned_does_not_go_on_into_another_episode(learned):
     """If environments cannot be restored, new episodes begin after the newest known step."""
     options = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (8,), "learning_starts": 16, "batch_size": 4}
     rewards = part("rewards", "normalise-return")
-    setup = make_setup("dqn", "gymnasium:Acrobot-v1", steps=100, seeds=1, agent_options=options, rewards=rewards)
+    setup = resolve("dqn", "gymnasium:Acrobot-v1", steps=100, seeds=1, agent_options=options, rewards=rewards)
     runner, again = setup.runner(), setup.runner()
     runner.begin()
     runner.advance(3)

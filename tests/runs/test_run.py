@@ -20,7 +20,7 @@ import small
 from small import differing_files
 
 import forage
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.compiling import Background
 from forage.core.errors import ForageError, Interrupted, InterruptedCompiling
 from forage.environments.classic.cartpole import CartPole
@@ -178,7 +178,7 @@ def test_progress_is_of_the_newest_episodes():
 
 
 def test_the_start_of_a_sweep_names_what_is_swept():
-    setup = make_setup("ppo", "CartPole-v1", seeds=1, sweep={"learning_rate": [0.001, 0.01]})
+    setup = resolve("ppo", "CartPole-v1", seeds=1, sweep={"learning_rate": [0.001, 0.01]})
     assert "learning rate 0.001 or 0.01, epochs 10" in sizes(setup)
 
 
@@ -210,7 +210,7 @@ def test_a_later_evaluation_plays_other_episodes(copy):
 
 def test_runs_that_begin_in_the_same_second_have_directories_of_their_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    setup = make_setup("ppo", "CartPole-v1", steps=16, seeds=1)
+    setup = resolve("ppo", "CartPole-v1", steps=16, seeds=1)
     monkeypatch.setattr(training.datetime, "datetime", Noon)
     found = [training.new_directory(setup) for _ in range(3)] + [training.new_directory(setup, ".tune")]
     assert all(path.is_dir() for path in found) and len(set(found)) == 4

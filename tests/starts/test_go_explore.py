@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.ports import RolloutReport, RolloutStates
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
@@ -387,7 +387,7 @@ def test_an_empty_archive_is_never_drawn():
 @pytest.mark.thorough
 def test_what_is_seen_as_numbers_comes_into_bins():
     """A car in a valley never shows the same numbers twice, and the archive has room for all places it may be in."""
-    setup = make_setup(
+    setup = resolve(
         "ppo",
         "MountainCar-v0",
         steps=4000,

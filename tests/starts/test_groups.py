@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import small
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import Clock, ForageError
 from forage.environments.text.environment import TextEnvironment
 from forage.loop.host.starts import HostStarts
@@ -19,7 +19,7 @@ OPTIONS: dict[str, Any] = {"num_envs": 6, "rollout_length": 10, "hidden_sizes": 
 
 
 def test_all_of_a_group_begin_alike_and_no_others_do():
-    setup = make_setup(
+    setup = resolve(
         "reinforce",
         "CartPole-v1",
         steps=1000,
@@ -50,7 +50,7 @@ def test_all_of_a_group_begin_alike_and_no_others_do():
 def test_other_seeds_have_other_groups():
     begun = []
     for seed in (0, 1):
-        setup = make_setup("reinforce", "CartPole-v1", seeds=[seed], agent_options=OPTIONS | {"rollout_length": 500})
+        setup = resolve("reinforce", "CartPole-v1", seeds=[seed], agent_options=OPTIONS | {"rollout_length": 500})
         starts = Groups(2)
         state = starts.init(jax.random.key(seed), setup.environment, setup.spec, 6)
         begun.append(starts.begin(state, setup.environment, jax.random.key(9), jnp.int32(5))[1].tolist())
@@ -61,13 +61,13 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(ForageError, match="size of 1 or more"):
         Groups(0)
     with pytest.raises(ForageError, match="does not begin alike"):
-        make_setup(
+        resolve(
             "reinforce",
             "gymnasium:CartPole-v1",
             agent_options=OPTIONS | {"rollout_length": 500},
             starts=Groups(4),
         ).runner()
-    setup = make_setup("reinforce", "language:Reverse-2", agent_options=OPTIONS)
+    setup = resolve("reinforce", "language:Reverse-2", agent_options=OPTIONS)
     with pytest.raises(ForageError, match="--starts groups"):
         setup.runner().begin()
         setup.runner().advance(1)
@@ -97,6 +97,6 @@ def test_a_group_goes_on_from_its_best():
 
 def test_native_episodes_do_not_go_on_from_others():
     with pytest.raises(ForageError, match="on the host alone"):
-        make_setup("ppo", "CartPole-v1", steps=1000, seeds=[0], starts=Groups(2, onward="best")).runner()
+        resolve("ppo", "CartPole-v1", steps=1000, seeds=[0], starts=Groups(2, onward="best")).runner()
     with pytest.raises(ForageError, match="own, best"):
         Groups(2, onward="worst")

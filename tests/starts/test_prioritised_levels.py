@@ -12,7 +12,7 @@ import small
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
 from forage.config import registry
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.ports import RolloutReport, RolloutStates, ValueEstimates
 from forage.core.types import Clock, Experience, ForageError
 from forage.environments import spec_of
@@ -225,12 +225,12 @@ def test_mistakes_are_named(options, words):
 
 def test_parts_that_do_not_fit_are_named():
     with pytest.raises(ForageError, match=r"PrioritisedLevels needs an agent that judges.*DQN does not; ppo does"):
-        make_setup("dqn", "CartPole-v1", steps=2000, seeds=1, starts="prioritised-levels").loop()
+        resolve("dqn", "CartPole-v1", steps=2000, seeds=1, starts="prioritised-levels").loop()
     with pytest.raises(ForageError, match=r"OldReport.report takes .* calls it with \(state, rollout, review\)"):
         loop(OldReport())
     for name, value in (("rank_temperature", 0.0), ("staleness", 1.5), ("replay_probability", -1.0)):
         starts = PrioritisedLevels(**{name: value})
         with pytest.raises(ForageError, match=name.replace("_", "-")):
-            make_setup("ppo", "CartPole-v1", steps=2000, seeds=1, starts=starts)
+            resolve("ppo", "CartPole-v1", steps=2000, seeds=1, starts=starts)
     starts = PrioritisedLevels(7, staleness=0.3)
     assert registry.from_config(registry.to_config(starts)) == starts

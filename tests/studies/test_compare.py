@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import ForageError
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers import TimeLimit
@@ -27,7 +27,7 @@ def lying(tmp_path):
     def lie(name, evaluated=None, agent="ppo", environment="CartPole-v1", steps=100_000, **options):
         directory = tmp_path / name
         directory.mkdir(parents=True)
-        config = make_setup(agent, environment, steps=steps, seeds=2, **options).config()
+        config = resolve(agent, environment, steps=steps, seeds=2, **options).config()
         (directory / "config.json").write_text(json.dumps(config))
         (directory / "metrics.jsonl").write_text(json.dumps({"steps": steps, "seconds": 1.0, "return": [1, 2]}) + "\n")
         (directory / "versions.json").write_text(json.dumps({"forage": "1", "jax": "1"}))

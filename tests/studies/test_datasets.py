@@ -11,7 +11,7 @@ import small
 from gymnasium.spaces import Box, MultiDiscrete
 
 from forage.cli import entry
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core import prng, spaces
 from forage.core.errors import Interrupted
 from forage.core.types import ForageError
@@ -65,7 +65,7 @@ def test_each_tier_is_what_its_name_says(folder):
 def test_the_replay_is_what_the_run_lived_through(folder):
     """Its transitions are those of a run without a recording, in the order of each environment."""
     found, _ = files.read(folder / "medium-replay.npz")
-    setup = make_setup("ppo", "CartPole-v1", steps=12_000, seeds=[0], agent_options=OPTIONS)
+    setup = resolve("ppo", "CartPole-v1", steps=12_000, seeds=[0], agent_options=OPTIONS)
     runner = setup.runner()
     runner.begin()
     first = runner.next_rollout()
@@ -113,9 +113,7 @@ def test_a_set_without_its_validation_part_is_made_again(tmp_path):
 @pytest.mark.thorough
 def test_narrow_data_is_greedy_but_for_its_noise(folder):
     data = read(folder)
-    setup = make_setup(
-        "ppo", "CartPole-v1", steps=12_000, seeds=[0], agent_options=OPTIONS, evaluation_actions="greedy"
-    )
+    setup = resolve("ppo", "CartPole-v1", steps=12_000, seeds=[0], agent_options=OPTIONS, evaluation_actions="greedy")
     manifest = type("Fake", (), {"data": data, "folder": folder})()
     makers = Makers(Run(folder / "agent"), setup, manifest, 300, 0, None, 0.0)
     policy = makers.policy(data["policies"]["medium"]["step"])
@@ -137,7 +135,7 @@ def test_narrow_data_is_greedy_but_for_its_noise(folder):
 def test_the_validation_part_of_a_replay_has_other_episodes(folder):
     """Its episodes are divided: none is in both parts, and together they are all."""
     whole, _ = files.read(folder / "medium-replay.npz")
-    setup = make_setup("ppo", "CartPole-v1", steps=12_000, seeds=[0], agent_options=OPTIONS)
+    setup = resolve("ppo", "CartPole-v1", steps=12_000, seeds=[0], agent_options=OPTIONS)
     manifest = type("Fake", (), {"data": read(folder), "folder": folder})()
     (train, held), returns, _ = Makers(Run(folder / "agent"), setup, manifest, 300, 0, None, 0.25).replay()
     assert held.episodes == round(0.25 * whole.episodes) and train.episodes + held.episodes == whole.episodes
@@ -280,7 +278,7 @@ def test_each_fault_is_found_with_its_first_row(changes, said, tmp_path):
 
 def test_discrete_actions_outside_their_numbers(tmp_path):
     path = tmp_path / "a.npz"
-    setup = make_setup("ppo", "CartPole-v1", seeds=1)
+    setup = resolve("ppo", "CartPole-v1", seeds=1)
     zeros = np.zeros((3, 4), np.float32)
     files.write(
         path,

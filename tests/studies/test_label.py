@@ -8,7 +8,7 @@ import pytest
 import small
 from gymnasium import spaces
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import ForageError, Spec
 from forage.data import files
 from forage.data.logged import Transitions
@@ -86,7 +86,7 @@ def test_an_inverse_model_finds_the_actions(discrete):
 @pytest.fixture
 def log(tmp_path):
     """Files of CartPole: one to label, and one to label by."""
-    spec = make_setup("ppo", "CartPole-v1", seeds=1).config()["spec"]
+    spec = resolve("ppo", "CartPole-v1", seeds=1).config()["spec"]
     for name, count in (("a", 40), ("b", 20)):
         seen = RANDOM.normal(size=(count, 4)).astype(np.float32)
         last = np.arange(count) % 10 == 9

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 import small
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import ForageError
 from forage.runs import capacity
 from forage.starts.groups import Groups
@@ -222,10 +222,10 @@ def test_a_regression_is_caught_and_no_other(capsys, tmp_path, monkeypatch):
 def test_the_marks_of_episodes_are_counted():
     """REINFORCE compares the episodes of a group, identified by their marks: a whole number a step."""
     settings = {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (8,), "baseline": "group"}
-    setup = make_setup("reinforce", "language:Reverse-4", seeds=2, starts=Groups(2), agent_options=settings)
+    setup = resolve("reinforce", "language:Reverse-4", seeds=2, starts=Groups(2), agent_options=settings)
     mark = setup.loop().mark()
     marked = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(mark))
-    alone = make_setup("reinforce", "language:Reverse-4", seeds=2, agent_options=settings | {"baseline": "mean"})
+    alone = resolve("reinforce", "language:Reverse-4", seeds=2, agent_options=settings | {"baseline": "mean"})
     rollouts = [capacity.bytes_of(each.runner())["rollout"] for each in (setup, alone)]
     assert marked and rollouts[0] - rollouts[1] == marked * 2 * 4 * 8
     assert flops.flops_per_step(setup.learner(), mark) == flops.flops_per_step(alone.learner()) > 0

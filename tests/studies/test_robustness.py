@@ -8,7 +8,7 @@ import small
 
 import forage
 from forage.config.environment import wrap_environment, wrap_innermost
-from forage.config.setup import from_config
+from forage.config.resolve import from_config
 from forage.core.types import ForageError
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.pendulum import Pendulum

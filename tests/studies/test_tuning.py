@@ -14,7 +14,7 @@ import small
 
 from forage.cli import entry
 from forage.config.checks import seed_numbers
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core import checkpoint
 from forage.core.types import ForageError
 from forage.runs.curve import Rows
@@ -30,7 +30,7 @@ PPO = small.PPO
 
 
 def setup(environment="CartPole-v1", agent="ppo", **options):
-    return make_setup(agent, environment, steps=160, seeds=[0], agent_options=PPO | options)
+    return resolve(agent, environment, steps=160, seeds=[0], agent_options=PPO | options)
 
 
 def test_ranges_as_they_are_written():
@@ -40,7 +40,7 @@ def test_ranges_as_they_are_written():
     assert parse_range("epochs=1,4", setup()) == SearchRange("epochs", choices=(1, 4))
     assert parse_range("activation=tanh,relu", setup()) == SearchRange("activation", choices=("tanh", "relu"))
     assert parse_range("normalise_advantage=true,false", setup()).choices == (True, False)
-    rnd = make_setup("ppo", "CartPole-v1", steps=160, seeds=[0], agent_options=PPO, rewards="rnd")
+    rnd = resolve("ppo", "CartPole-v1", steps=160, seeds=[0], agent_options=PPO, rewards="rnd")
     assert parse_range("rewards.norm_discount=0.9:0.99", rnd).port == "rewards"
 
 
@@ -64,7 +64,7 @@ def test_ranges_that_cannot_be(text, error):
 
 
 def test_a_part_looks_at_the_ends_of_its_range_itself():
-    heads = make_setup("bootstrapped-dqn", "DeepSea-5", steps=160, seeds=[0])
+    heads = resolve("bootstrapped-dqn", "DeepSea-5", steps=160, seeds=[0])
     with pytest.raises(ForageError, match="is above 0 and at most 1, not 0"):
         parse_range("mask_probability=0:0.1", heads)
 

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import ForageError
 from forage.loop.device.loop import DeviceLoop
 from forage.nn.language.architecture import Architecture
@@ -23,7 +23,7 @@ def model() -> Transformer:
 
 def setup_of(tasks: Any, environment: Any = "text:addition", options: Any = None, **more: Any) -> Any:
     agent = {"model": model(), "num_envs": 8, "group_size": 4}
-    return make_setup(
+    return resolve(
         "grpo",
         environment,
         agent_options=agent,
@@ -47,7 +47,7 @@ def test_what_cannot_be_is_one_sentence(given, says):
 
 
 def test_groups_get_one_context_on_the_device():
-    setup = make_setup(
+    setup = resolve(
         "reinforce",
         "CartPole-v1",
         steps=1000,

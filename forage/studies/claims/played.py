@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core import prng, spaces
 from forage.core.compiling import QUICK, known_options
 from forage.core.ports import Environment
@@ -78,7 +78,7 @@ def played(environment: str, rule: PlayedBy, random: Sequence[float], seed: int 
     file = FOLDER / f"{environment.partition('-')[0].lower().replace(':', '-')}-{mark}.npz"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
-        setup = make_setup("ppo", environment, seeds=1)
+        setup = resolve("ppo", environment, seeds=1)
         native = setup.environment
         assert isinstance(native, Environment)
         files.write(file, episodes(native, rule, random, seed), {"spec": setup.config()["spec"]})

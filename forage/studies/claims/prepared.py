@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from forage.config.setup import from_config
+from forage.config.resolve import from_config
 from forage.data import files
 from forage.memory.recorded import Recorded
 from forage.memory.uniform import UniformReplay

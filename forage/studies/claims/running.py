@@ -20,7 +20,8 @@ import numpy as np
 from forage.config import registry
 from forage.config.defaults import default_memory
 from forage.config.options import PORTS
-from forage.config.setup import make_setup, prepare_devices
+from forage.config.resolve import resolve
+from forage.core.mesh import prepare_devices
 from forage.core.plain import dumps
 from forage.core.types import ForageError
 from forage.evaluation.statistics import score
@@ -175,8 +176,8 @@ def config_mismatch(
     stored: dict[str, Any], agent: str, environment: Any, words: dict[str, Any], directory: Path
 ) -> str:
     """Describe the differences between a stored run and a new one of `forage.train`; empty if there are none."""
-    of_setup = {*inspect.signature(make_setup).parameters, *PORTS}
-    setup = make_setup(agent, environment, **{name: value for name, value in words.items() if name in of_setup})
+    of_setup = {*inspect.signature(resolve).parameters, *PORTS}
+    setup = resolve(agent, environment, **{name: value for name, value in words.items() if name in of_setup})
     wanted = setup.config() | {name: value for name, value in words.items() if name not in of_setup}
     now = flatten_config(json.loads(dumps(wanted)))
     then = flatten_config({name: stored.get(name) for name in wanted})

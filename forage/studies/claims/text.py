@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core import prng
 from forage.core.ports import Environment
 from forage.data import files
@@ -32,7 +32,7 @@ def written(environment: str, options: str, steps: int, temperature: float | Non
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         agent = {"temperature": 1.0 if temperature is None else temperature}
-        setup = make_setup("grpo", environment, seeds=1, agent_options=agent, environment_options=json.loads(options))
+        setup = resolve("grpo", environment, seeds=1, agent_options=agent, environment_options=json.loads(options))
         assert not isinstance(setup.environment, Environment)
         batch = setup.environment(64)
         try:

@@ -31,8 +31,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from forage.config.registry import part_name
+from forage.config.resolve import from_config, resolve
+from forage.config.run_config import RunConfig
 from forage.config.saved import load_policy
-from forage.config.setup import Setup, from_config, make_setup
 from forage.core import spaces
 from forage.core.errors import ForageError, Interrupted, nearest
 from forage.core.host import HostEnvironment
@@ -168,9 +169,9 @@ def setup_of(
     steps: int | None,
     seed: int,
     narrow: bool,
-) -> Setup:
+) -> RunConfig:
     """Return the setup to train. Raise `ForageError` if the agent or the environment does not suit a data set."""
-    setup = make_setup(
+    setup = resolve(
         agent,
         environment,
         steps=steps,
@@ -191,7 +192,7 @@ def setup_of(
 
 
 def train_policies(
-    setup: Setup,
+    setup: RunConfig,
     directory: Path,
     name: str,
     environment: str,
@@ -226,7 +227,7 @@ class Makers:
     def __init__(
         self,
         run: Run,
-        setup: Setup,
+        setup: RunConfig,
         manifest: Manifest,
         steps: int,
         seed: int,
@@ -414,7 +415,7 @@ class Makers:
         return parts, wholes, source
 
 
-def experienced(run: Run, setup: Setup, until: int) -> tuple[Transitions, np.ndarray, int]:
+def experienced(run: Run, setup: RunConfig, until: int) -> tuple[Transitions, np.ndarray, int]:
     """Return the experience of a run up to a step, the mask of whole episodes, and the step of its start.
 
     With large observations and short episodes the oldest may be lost; see `forage.memory.uniform`.

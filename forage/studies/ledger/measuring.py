@@ -25,7 +25,7 @@ import jax
 import numpy as np
 
 from forage.config.registry import rebuilt
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.plain import dumps
 from forage.core.types import ForageError
 from forage.evaluation.statistics import score
@@ -89,7 +89,7 @@ def measure(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the figures of the row that `Row.settings` describes."""
     began, load = time.perf_counter(), os.getloadavg()[0]
     options = {name: rebuilt(value, name) for name, value in settings["options"].items()}
-    setup = make_setup(
+    setup = resolve(
         settings["agent"],
         settings["environment"],
         steps=settings["steps"],

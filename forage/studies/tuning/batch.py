@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Int
 
-from forage.config.setup import Setup
+from forage.config.run_config import RunConfig
 from forage.core import prng
 from forage.core.ports import Rewards
 from forage.runs.capacity import check_memory
@@ -22,7 +22,7 @@ class Batch:
 
     def __init__(
         self,
-        setup: Setup,
+        setup: RunConfig,
         settings: Sequence[Settings],
         seeds: Sequence[int],
         episodes: int,
@@ -35,7 +35,7 @@ class Batch:
         self.why = [""] * len(seeds)  # in a sentence, where one is known
         self.steps = 0  # that each member was trained, or would have been
         self.runner = setup.runner_of(self.seeds, self.numbers())
-        check_memory(self.runner)
+        check_memory(self.runner, setup.names)
         self.runner.begin()
 
     def numbers(self) -> dict[str, list[float]]:
@@ -92,7 +92,7 @@ class Batch:
 
 
 def repeat_settings(
-    setup: Setup, settings: Sequence[Settings], seeds: Sequence[int], episodes: int, rewards: Rewards | None = None
+    setup: RunConfig, settings: Sequence[Settings], seeds: Sequence[int], episodes: int, rewards: Rewards | None = None
 ) -> Batch:
     """Return a batch of every setting with every seed, setting after setting."""
     members = [s for s in settings for _ in seeds]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forage.config.setup import Setup
+from forage.config.run_config import RunConfig
 from forage.core.checkpoint import read_header, save
 from forage.core.types import ForageError
 from forage.loop.soundness import NotFinite
@@ -33,7 +33,7 @@ class Schedule(NamedTuple):
 
 
 def evolve(
-    setup: Setup,
+    setup: RunConfig,
     space: Sequence[SearchRange],
     seeds: Sequence[int],
     episodes: int,
@@ -131,7 +131,7 @@ class SavedPopulation:
 
 
 def replay(
-    setup: Setup,
+    setup: RunConfig,
     schedule: Schedule,
     seeds: Sequence[int],
     episodes: int,
@@ -161,7 +161,7 @@ def replay(
     return values
 
 
-def check(setup: Setup, space: Sequence[SearchRange], size: int) -> None:
+def check(setup: RunConfig, space: Sequence[SearchRange], size: int) -> None:
     """Raise `ForageError` for a search space that does not suit a population."""
     for one in space:
         if one.choices or not is_traced(setup, one):

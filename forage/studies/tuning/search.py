@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forage.config.setup import Setup
+from forage.config.run_config import RunConfig
 from forage.core import records
 from forage.core.types import ForageError
 from forage.runs.curve import Rows, read_rows, to_float
@@ -48,7 +48,7 @@ class Trial(NamedTuple):
 class Plan(NamedTuple):
     """The settings that all trials have in common."""
 
-    setup: Setup
+    setup: RunConfig
     space: Sequence[SearchRange]
     seeds: Sequence[int]
     episodes: int

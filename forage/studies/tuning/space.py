@@ -10,7 +10,7 @@ from typing import Any
 from forage.config import registry
 from forage.config.options import PORTS, parse
 from forage.config.ranges import check_number
-from forage.config.setup import Setup
+from forage.config.run_config import RunConfig
 from forage.core.errors import nearest
 from forage.core.types import ForageError
 
@@ -37,7 +37,7 @@ class SearchRange:
         return self.name.rpartition(".")[2]
 
 
-def parse_range(text: str, setup: Setup) -> SearchRange:
+def parse_range(text: str, setup: RunConfig) -> SearchRange:
     """`learning_rate=1e-4:1e-2:log`, `epochs=1,4,10`, `memory.exponent=0.3:0.9`.
 
     Raises `ForageError` if there is no such hyper-parameter, or it cannot have these values.
@@ -77,7 +77,7 @@ def parse_range(text: str, setup: Setup) -> SearchRange:
     return one
 
 
-def is_traced(setup: Setup, one: SearchRange) -> bool:
+def is_traced(setup: RunConfig, one: SearchRange) -> bool:
     """Return whether trials that differ in it can share a program: it is a number that no shape depends on.
 
     On the host, the seeds of a program share where episodes begin.
@@ -89,7 +89,7 @@ def is_traced(setup: Setup, one: SearchRange) -> bool:
     return isinstance(getattr(part, one.field), float) and not own.metadata.get("static", False)
 
 
-def with_settings(setup: Setup, settings: Mapping[str, Any]) -> Setup:
+def with_settings(setup: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
     """Return the setup with these hyper-parameters, named as in `SearchRange`."""
     parts: dict[str, Any] = {}
     for name, value in settings.items():

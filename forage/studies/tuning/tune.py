@@ -15,7 +15,8 @@ from forage.config.checks import seed_numbers
 from forage.config.options import PORTS
 from forage.config.ranges import check_call
 from forage.config.registry import fields, to_config
-from forage.config.setup import Setup, make_setup
+from forage.config.resolve import resolve
+from forage.config.run_config import RunConfig
 from forage.core.errors import Interrupted
 from forage.core.plain import dumps
 from forage.core.schedule import with_plain_numbers
@@ -84,7 +85,7 @@ def tune(
     if evaluation_actions == AUTO:
         raise ForageError("All trials of a search are played one way: --evaluation-actions greedy or sampled.")
     options["evaluation_actions"] = evaluation_actions
-    setup = make_setup(agent, environment, steps=steps, seeds=population, **options)
+    setup = resolve(agent, environment, steps=steps, seeds=population, **options)
     with_plain_numbers(setup.agent).check(setup.spec)
     if not setup.native:
         setup.check_host()
@@ -185,7 +186,7 @@ def check_directory(path: Path, words: dict[str, Any]) -> None:
 
 
 def train_test_seeds(
-    setup: Setup, environment: Any, seeds: Sequence[int], directory: Path, display: str, options: dict[str, Any]
+    setup: RunConfig, environment: Any, seeds: Sequence[int], directory: Path, display: str, options: dict[str, Any]
 ) -> Run:
     """Train a setting on the test seeds, a run like any other."""
     own = {field.name for field in fields(type(setup.agent))}  # given beside agent_options
@@ -194,7 +195,7 @@ def train_test_seeds(
     return training.train_or_resume(setup.agent, environment, directory=directory, display=display, **rest)
 
 
-def returns_of(run: Run, setup: Setup) -> np.ndarray:
+def returns_of(run: Run, setup: RunConfig) -> np.ndarray:
     """Return each seed's mean evaluation return; `setup` combines several rewards."""
     assert run.evaluation is not None
     names = setup.spec.reward_names
@@ -213,7 +214,7 @@ def verdict_sentence(tuned: np.ndarray | None, default: np.ndarray | None, broke
     return verdict(better, a, worse, b)
 
 
-def work(trials: int, method: str, setup: Setup, population: Sequence[int], seeds: Sequence[int]) -> str:
+def work(trials: int, method: str, setup: RunConfig, population: Sequence[int], seeds: Sequence[int]) -> str:
     """Describe the training of a search, which takes most of its time."""
     each = f"{setup.steps:,} steps with {len(population)} seed{'s' * (len(population) > 1)}"
     searched = (

@@ -12,7 +12,7 @@ from tiers import gated
 
 from forage.agents.language.base import LanguageState, Rows
 from forage.agents.language.grpo import GRPO, Lesson
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.errors import ForageError
 from forage.core.ports import ActInputs
 from forage.core.spaces import Tokens
@@ -33,7 +33,7 @@ def model(seed: int = 0) -> Transformer:
 
 def setup_of(environment: str = "text:addition", **options):
     options = {"model": model(), "num_envs": 8, "group_size": 4} | options
-    return make_setup("grpo", environment, agent_options=options, steps=64, seeds=[0])
+    return resolve("grpo", environment, agent_options=options, steps=64, seeds=[0])
 
 
 def grouped(seen, size: int):
@@ -240,7 +240,7 @@ def test_other_environments_and_starts_are_refused():
     with pytest.raises(ForageError, match="writes text"):
         setup_of("gymnasium:CartPole-v1").runner()
     with pytest.raises(ForageError, match="starts groups"):
-        make_setup("grpo", "text:addition", agent_options={"model": model()}, starts="reset").runner()
+        resolve("grpo", "text:addition", agent_options={"model": model()}, starts="reset").runner()
     small = SMALL._replace(vocabulary=99)
     with pytest.raises(ForageError, match="tokenizer"):
         setup_of(model=Transformer(jax.random.key(0), small)).runner()

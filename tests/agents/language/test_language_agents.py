@@ -11,7 +11,7 @@ from test_relatives import acted
 from forage.agents.language.online_dpo import OnlineDPO, Pair
 from forage.agents.language.ppo_language import along, at_last, back, conversation
 from forage.agents.language.sft import SFT
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.errors import ForageError
 from forage.core.types import GUIDE
 from forage.ops.tokens.preferences import PREFERENCES
@@ -26,7 +26,7 @@ OPTIONS = {
 
 def setup_of(name: str, environment: str = "text:addition", **options):
     options = {"model": model(), "num_envs": 8} | OPTIONS[name] | options
-    return make_setup(name, environment, agent_options=options, steps=64, seeds=[0])
+    return resolve(name, environment, agent_options=options, steps=64, seeds=[0])
 
 
 @pytest.mark.thorough

@@ -17,7 +17,7 @@ from forage.agents.language.kl_penalty import penalty_to_go, token_advantages
 from forage.agents.language.raft import RAFT
 from forage.agents.settings import DAPO, SETTINGS
 from forage.config.registry import from_config, part_class, to_config
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.errors import ForageError
 from forage.core.types import AGENT, OUTCOME, Batch, Experience
 
@@ -39,7 +39,7 @@ def setup_of(name: str, environment: str = "text:addition", **options):
     options = {"model": model()} | SMALL | OWN.get(name, {}) | options
     if name == "distill":
         options = {"teacher": model(1)} | options
-    return make_setup(name, environment, agent_options=options, steps=64, seeds=[0])
+    return resolve(name, environment, agent_options=options, steps=64, seeds=[0])
 
 
 def same(one, two) -> bool:
@@ -215,13 +215,13 @@ def test_the_first_answer_of_a_group_is_greedy():
 def test_an_agent_says_which_behaviour_it_needs(name, needs):
     options = {"model": model()} | SMALL | OWN.get(name, {})
     with pytest.raises(ForageError, match=f"use --behaviour {needs}"):
-        make_setup(name, "text:addition", agent_options=options, behaviour="policy", steps=64, seeds=[0])
+        resolve(name, "text:addition", agent_options=options, behaviour="policy", steps=64, seeds=[0])
 
 
 @pytest.mark.parametrize("name", gated(["greedy-first-sample", "reference-policy", "worked"], ["greedy-first-sample"]))
 def test_behaviours_of_text_say_what_they_need(name):
     with pytest.raises(ForageError, match="text"):
-        make_setup("ppo", "CartPole-v1", behaviour=name, steps=64, seeds=[0]).learner().check()
+        resolve("ppo", "CartPole-v1", behaviour=name, steps=64, seeds=[0]).learner().check()
 
 
 def test_the_best_answer_is_learned_from():
@@ -251,7 +251,7 @@ def test_a_student_comes_to_resemble_its_teacher(over):
 
 def test_a_teacher_is_another_one():
     with pytest.raises(ForageError, match="nothing to learn"):
-        make_setup("distill", "text:addition", steps=64, seeds=[0]).learner().check()
+        resolve("distill", "text:addition", steps=64, seeds=[0]).learner().check()
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from agent_rows import AGENTS
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import ForageError
 from forage_papers.agents.actor_critic.adaptive_ratio_sac import Activity, AdaptiveRatioSAC
 
@@ -27,7 +27,7 @@ def test_activity_has_settled_when_its_mean_stands_still_between_two_checks():
 @pytest.mark.thorough
 def test_there_are_few_updates_until_then_and_many_from_then_on():
     name, environment, options = AGENTS["adaptive-ratio-sac"]
-    setup = make_setup(name, environment, steps=480, seeds=[3, 7], agent_options=options)
+    setup = resolve(name, environment, steps=480, seeds=[3, 7], agent_options=options)
     runner = setup.runner()
     runner.begin()
     made, before = [], np.zeros(2, int)

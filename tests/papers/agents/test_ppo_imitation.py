@@ -8,7 +8,7 @@ from gymnasium import spaces
 from small import compute, differing, resumed
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.data import files
 from forage.data.demonstrations import Demonstrations
@@ -55,12 +55,12 @@ def test_demonstrations_are_imitated_beside_what_ppo_learns():
 @pytest.mark.thorough
 @pytest.mark.parametrize("environment", ["CartPole-v1", "gymnasium:CartPole-v1"])
 def test_resumed_is_as_if_never_stopped(environment, tmp_path):
-    one = make_setup("ppo", "CartPole-v1", seeds=1).config()["spec"]
+    one = resolve("ppo", "CartPole-v1", seeds=1).config()["spec"]
     seen, no = np.random.default_rng(0).normal(size=(41, 4)).astype(np.float32), np.zeros(40, bool)
     shown = Transitions(seen[:-1], np.arange(40) % 2, np.ones(40, np.float32), seen[1:], no, np.arange(40) == 39)
     files.write(tmp_path / "demos.npz", shown, {"spec": one})
     options = SIZES | {"demonstrations": str(tmp_path / "demos.npz"), "imitation_rows": 4}
-    setup = make_setup("ppo-imitation", environment, steps=160, seeds=[3, 7], agent_options=options)
+    setup = resolve("ppo-imitation", environment, steps=160, seeds=[3, 7], agent_options=options)
     again, runner, report = resumed(setup, tmp_path, 5)
     assert (np.asarray(report.metrics["imitation_loss"]) > 0).all()
     assert differing(runner.state, again.state) == []

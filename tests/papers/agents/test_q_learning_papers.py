@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.environments import make
 from forage.environments.tabular.values import optimal
 from forage.memory.uniform import UniformReplay
@@ -26,7 +26,7 @@ def test_it_comes_to_the_optimal_values(memory):
     options = {"learning_rate": 1.0, "discount": discount, "batch_size": 8 if plans else 1}
     parts = {"memory": memory, "behaviour": EpsilonGreedy(start=1.0, end=1.0)}
     steps = 4000 if plans else 20_000
-    setup = make_setup("q-learning", environment, steps=steps, seeds=[0], agent_options=options, **parts)
+    setup = resolve("q-learning", environment, steps=steps, seeds=[0], agent_options=options, **parts)
     runner = setup.runner()
     runner.begin()
     runner.advance(setup.steps)

@@ -14,8 +14,8 @@ from fine_tuning_helpers import SPEC, batch, linear_critics
 from small import at_once, compute
 
 from forage.agents.actor_critic.base import CriticKeys
+from forage.config.resolve import from_config, resolve
 from forage.config.saved import load_policy
-from forage.config.setup import from_config, make_setup
 from forage.core.ports import ActInputs
 from forage.core.types import Clock, ForageError
 from forage_papers.agents.actor_critic.offline_to_online.residual import ResidualSAC, ResidualTD3
@@ -86,7 +86,7 @@ def test_the_policy_waits_for_the_critics_and_the_base_stays(kind):
 def test_a_run_keeps_its_base_and_refuses_another(tmp_path):
     small.train(tmp_path / "base", "td3")
     options = {"base": str(tmp_path / "base"), "hidden_sizes": (8,), "critics": 2, "learning_starts": 16}
-    setup = make_setup("residual-td3", "Pendulum-v1", seeds=1, steps=100, agent_options=options)
+    setup = resolve("residual-td3", "Pendulum-v1", seeds=1, steps=100, agent_options=options)
     again = from_config(setup.config())
     assert again.agent.frozen.sha256 == setup.agent.frozen.sha256 and again.agent.frozen.weights is None
     policy = load_policy(tmp_path / "base")
@@ -96,7 +96,7 @@ def test_a_run_keeps_its_base_and_refuses_another(tmp_path):
     np.testing.assert_array_equal(opened.frozen.weights.actor.head.weight, policy.state.actor.head.weight)
 
     with pytest.raises(ForageError, match="plays Pendulum-v1, which shows or takes other things"):
-        make_setup("residual-td3", "MountainCarContinuous-v0", seeds=1, steps=100, agent_options=options).learner()
+        resolve("residual-td3", "MountainCarContinuous-v0", seeds=1, steps=100, agent_options=options).learner()
     path = tmp_path / "base" / "agent.npz"
     path.write_bytes(path.read_bytes() + b" ")
     with pytest.raises(ForageError, match="has changed since this run began to build on it"):
@@ -117,7 +117,7 @@ RUNS = {
 def test_resumed_is_as_if_never_stopped_and_evaluated_without_the_base(agent, tmp_path, capsys):
     small.train(tmp_path / "base", "sac")
     options = RUNS[agent] | {"base": str(tmp_path / "base")}
-    setup = make_setup(agent, "Pendulum-v1", seeds=[3, 7], steps=2000, agent_options=options)
+    setup = resolve(agent, "Pendulum-v1", seeds=[3, 7], steps=2000, agent_options=options)
     runner = setup.runner()
     runner.begin()
     runner.advance(40)
@@ -142,6 +142,6 @@ def test_what_is_refused():
     refused("name the run of one with --base RUN", None)
     refused("The base of ResidualSAC does not return", lambda observation: observation, ResidualSAC)
     with pytest.raises(ForageError, match="holds no trained agent"):
-        make_setup("residual-td3", "Pendulum-v1", seeds=1, agent_options={"base": "nowhere"})
+        resolve("residual-td3", "Pendulum-v1", seeds=1, agent_options={"base": "nowhere"})
     agent = dataclasses.replace(ResidualTD3(base=base), residual_scale=0.5)
     agent.check(SPEC)

@@ -11,8 +11,8 @@ from fine_tuning_helpers import SPEC, constant
 from small import compute
 
 from forage.behaviours.policy import AgentPolicy
+from forage.config.resolve import resolve
 from forage.config.saved import load_policy
-from forage.config.setup import make_setup
 from forage.core.types import AGENT, GONE, GUIDE, Batch, Clock, Experience, ForageError
 from forage.nn.normalise import RunningNorm
 from forage_papers.agents.policy_gradient.rpi import AFTER, BASELINE, RPI
@@ -151,7 +151,7 @@ def test_resumed_is_as_if_never_stopped_and_evaluated_without_the_oracles(tmp_pa
     small.train(tmp_path / "b", "ppo-continuous")
     runs = f"{tmp_path / 'a'},{tmp_path / 'b'}"
     options = SIZES | {"oracles": tuple(runs.split(","))}
-    setup = make_setup("rpi", "Pendulum-v1", seeds=[3, 7], steps=2000, agent_options=options)
+    setup = resolve("rpi", "Pendulum-v1", seeds=[3, 7], steps=2000, agent_options=options)
     assert isinstance(setup.behaviour, RAPS)
     again, runner, _ = small.resumed(setup, tmp_path, 20)
     assert small.differing(runner.state, again.state) == []
@@ -173,6 +173,6 @@ def test_what_is_refused():
     refused("a pair .agent, its state., not a int", oracles=(3,))
     refused("leave gru_size", oracles=(right,), gru_size=4)
     with pytest.raises(ForageError, match="use --behaviour raps"):
-        make_setup("rpi", "Pendulum-v1", seeds=1, agent_options={"oracles": (right,)}, behaviour=AgentPolicy())
+        resolve("rpi", "Pendulum-v1", seeds=1, agent_options={"oracles": (right,)}, behaviour=AgentPolicy())
     with pytest.raises(ForageError, match="holds no trained agent"):
-        make_setup("rpi", "Pendulum-v1", seeds=1, agent_options={"oracles": ("nowhere",)})
+        resolve("rpi", "Pendulum-v1", seeds=1, agent_options={"oracles": ("nowhere",)})

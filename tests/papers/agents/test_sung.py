@@ -18,7 +18,7 @@ import forage
 from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.offline.cql import CQL
 from forage.agents.actor_critic.offline.td3_bc import TD3BC
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.ports import ActInputs
 from forage.core.types import Clock, ForageError, Spec
 from forage.memory.mixed import Mixed
@@ -173,7 +173,7 @@ def test_an_offline_run_goes_on_online_and_resumes(agent, tmp_path):
     run = forage.train(start_from=offline, directory=tmp_path / "on", steps=24, **words, **more)
     assert run.config["agent"]["density_hidden"] == 8 and run.config["behaviour"]["random_steps"] == 0
     assert (run.directory / "handover.json").exists()
-    setup = make_setup(
+    setup = resolve(
         agent, "Pendulum-v1", steps=80, seeds=[3], agent_options=options | more["agent_options"], memory=memory
     )
     again, runner, _ = small.resumed(setup, tmp_path, 12)
@@ -184,9 +184,9 @@ def test_what_is_refused():
     with pytest.raises(ForageError, match="SUNG keeps 7 of 6 candidates"):
         SUNG(**ONLINE | {"kept": 7})
     with pytest.raises(ForageError, match="SUNG learns from a data set"):
-        make_setup("sung", "Pendulum-v1", seeds=1, steps=10).learner()
+        resolve("sung", "Pendulum-v1", seeds=1, steps=10).learner()
     with pytest.raises(ForageError, match="go on online from such a run with --memory mixed"):
-        make_setup("sung", "Pendulum-v1", seeds=1, steps=2000, agent_options={"online": True}).learner()
+        resolve("sung", "Pendulum-v1", seeds=1, steps=2000, agent_options={"online": True}).learner()
     picture = Spec("Eye", gymnasium.spaces.Box(0, 255, (8, 8, 3), np.uint8), SPEC.action_space)
     with pytest.raises(ForageError, match="tells what is unlike the data of vectors"):
         SUNG(normalise_observation=False).check(picture)

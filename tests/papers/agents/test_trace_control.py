@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 from small import compute
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import AGENT, GONE, PERSON, Batch, Clock, Experience, ForageError, Spec
 from forage.environments import make
 from forage.environments.tabular.values import optimal
@@ -89,7 +89,7 @@ def test_visits_add_up_and_those_who_left_say_nothing():
 @pytest.mark.thorough
 @pytest.mark.parametrize("trace", TRACES)
 def test_it_comes_to_the_values_of_the_best_policy(trace):
-    setup = make_setup(
+    setup = resolve(
         "trace-control", "tabular:GridWorld-3x4", steps=200_000, seeds=1,
         agent_options={"trace": trace, "target_epsilon": 0.0, "acting_epsilon": 0.3, "learning_rate": 0.02,
                        "discount": 0.9, "initial_deviation": 1.0},

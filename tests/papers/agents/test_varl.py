@@ -10,7 +10,7 @@ from fine_tuning_helpers import SPEC, batch
 from small import at_once, compute
 
 from forage.agents.actor_critic.sac import SAC
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import Clock, ForageError
 from forage_papers.agents.actor_critic.offline_to_online.varl import VARL
 
@@ -107,7 +107,7 @@ def test_resumed_is_as_if_never_stopped_and_evaluated_without_the_advisor(tmp_pa
     small.train(tmp_path / "base", "td3")
     options = {"advisor": str(tmp_path / "base"), "hidden_sizes": (8,), "batch_size": 4, "learning_starts": 16}
     options |= {"advice_interval": 8, "advice_rows": 2, "recent": 16, "cutoff": 60}
-    setup = make_setup("varl", "Pendulum-v1", seeds=[3, 7], steps=2000, agent_options=options)
+    setup = resolve("varl", "Pendulum-v1", seeds=[3, 7], steps=2000, agent_options=options)
     again, runner, _ = small.resumed(setup, tmp_path, 40)
     assert small.differing(runner.state, again.state) == []
     assert (np.asarray(runner.state.learner.agent.given) == 2 * 7).all()  # at 8, 16 ... 56
@@ -130,4 +130,4 @@ def test_what_is_refused():
     with pytest.raises(ForageError, match="leave on_host"):
         VARL(**TINY, advisor="somewhere", on_host=True).check(SPEC)
     with pytest.raises(ForageError, match="holds no trained agent"):
-        make_setup("varl", "Pendulum-v1", seeds=1, agent_options={"advisor": "nowhere"})
+        resolve("varl", "Pendulum-v1", seeds=1, agent_options={"advisor": "nowhere"})

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from forage.agents.language.grpo import GRPO
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.ports import ActContext, HiddenState
 from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -60,7 +60,7 @@ def test_the_first_rollout_sets_the_entropy_that_is_held():
 @pytest.mark.thorough
 def test_the_learner_scores_each_token_at_its_temperature():
     options = {"model": MODEL, "num_envs": 8, "group_size": 4}
-    setup = make_setup("grpo", "text:addition", agent_options=options, steps=64, seeds=[0], behaviour="policy")
+    setup = resolve("grpo", "text:addition", agent_options=options, steps=64, seeds=[0], behaviour="policy")
     learner, behaviour = setup.learner(), AnnealedDecoding(2.0, 0.2, decay=4.0, growth=0.0, head=0.0)
     agent, batch = learner.agent, setup.environment(8)
     behaviour.check(agent, learner.spec)

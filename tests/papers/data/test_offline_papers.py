@@ -9,7 +9,7 @@ from test_offline import SMALL, written
 from tiers import repeat
 
 from forage.cli import entry
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import ForageError
 
 PAGE = Path(__file__).parents[3] / "docs" / "offline.md"
@@ -33,7 +33,7 @@ test_resumed_is_as_if_never_stopped = pytest.mark.thorough(repeat(core.test_resu
 def test_demonstrations_must_be_named(tmp_path):
     data = written(tmp_path / "a.npz", "CartPole-v1")
     with pytest.raises(ForageError, match="ReCOIL imitates demonstrations beside the data set"):
-        make_setup("recoil", "CartPole-v1", seeds=1, data=data).runner()
+        resolve("recoil", "CartPole-v1", seeds=1, data=data).runner()
 
 
 @pytest.mark.thorough

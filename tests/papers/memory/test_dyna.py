@@ -8,7 +8,7 @@ from gymnasium import spaces
 from small import at_once
 from tiers import first
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.ports import ActContext
 from forage.core.spaces import OneHot
 from forage.core.types import AGENT, GONE, GUIDE, MODEL, NOBODY, Clock, Experience, ForageError, Spec
@@ -194,14 +194,14 @@ def test_shares_are_right_in_the_mean_for_small_batches():
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(agent, environment, options, message):
-    setup = make_setup(agent, environment, steps=2000, seeds=1, memory="dyna", agent_options=options)
+    setup = resolve(agent, environment, steps=2000, seeds=1, memory="dyna", agent_options=options)
     with pytest.raises(ForageError, match=message) as error:
         setup.loop()
     assert str(error.value).count(". ") == 0
 
 
 def test_what_a_table_cannot_hold_is_refused():
-    agent = make_setup("dqn", "tabular:Chain-5", steps=100, seeds=1, agent_options={"n_step": 1}).agent
+    agent = resolve("dqn", "tabular:Chain-5", steps=100, seeds=1, agent_options={"n_step": 1}).agent
     Dyna().check(agent, SPEC, None)
     with pytest.raises(ForageError, match="up to 1,000,000 pairs of an observation and an action, and x has 2,000,000"):
         Dyna().check(agent, Spec("x", spaces.Discrete(1_000_000), spaces.Discrete(2)), None)
@@ -212,4 +212,4 @@ def test_what_a_table_cannot_hold_is_refused():
         ({"outcomes": 0}, "outcomes of dyna is 1"),
     ):
         with pytest.raises(ForageError, match=message):
-            make_setup("dqn", "tabular:Chain-5", steps=100, seeds=1, memory=Dyna(**options))
+            resolve("dqn", "tabular:Chain-5", steps=100, seeds=1, memory=Dyna(**options))

@@ -9,7 +9,7 @@ import pytest
 import small
 
 from forage.config.registry import build, from_config
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import ForageError
 from forage.data import files
 from forage.data.logged import Transitions
@@ -41,7 +41,7 @@ def nothing(segment, draw):
 
 def walk(folder: Path) -> str:
     """Write two episodes that step from 0 to 5, the first until it is over and the second until time is."""
-    setup = make_setup("ppo", "CartPole-v1", seeds=1)
+    setup = resolve("ppo", "CartPole-v1", seeds=1)
     before = np.tile(np.arange(5.0)[:, None], (2, 4))
     over = np.arange(10) == 4
     rows = Transitions(before, np.arange(10) % 2, np.arange(10.0), before + 1, over, np.arange(10) == 9)
@@ -50,7 +50,7 @@ def walk(folder: Path) -> str:
 
 
 def test_copies_that_are_progress_stand_beside_the_data(tmp_path):
-    spec = make_setup("ppo", "CartPole-v1", seeds=1).spec
+    spec = resolve("ppo", "CartPole-v1", seeds=1).spec
     memory = Guided(walk(tmp_path), augmentation=shifted, progress=upward, copies=30, length=3).with_hashes()
     data = jax.device_get(memory.opened(spec).data)
     np.testing.assert_array_equal(data.reward[:10], np.arange(10))  # as it was
@@ -77,7 +77,7 @@ def test_a_change_in_place_leaves_the_data_as_they_were(tmp_path):
         segment.reward[:] *= 2
         return segment
 
-    spec = make_setup("ppo", "CartPole-v1", seeds=1).spec
+    spec = resolve("ppo", "CartPole-v1", seeds=1).spec
     always = lambda segment: True  # noqa: E731
     memory = Guided(walk(tmp_path), augmentation=doubled, progress=always, copies=0.01, length=5)
     reward = np.asarray(memory.opened(spec).data.reward)
@@ -89,13 +89,13 @@ def test_a_change_in_place_leaves_the_data_as_they_were(tmp_path):
 def test_a_run_knows_its_functions_again(tmp_path):
     named = {"augmentation": f"{__file__}:shifted", "progress": f"{__file__}:upward"}
     memory = build("memory", "guided", named | {"file": walk(tmp_path)})
-    config = make_setup("bc", "CartPole-v1", memory=memory).config()["memory"]
+    config = resolve("bc", "CartPole-v1", memory=memory).config()["memory"]
     assert config["progress"] == f"{Path(__file__).resolve()}:upward"
     assert from_config(config).progress.__name__ == "upward"
 
 
 def test_what_is_refused(tmp_path):
-    spec, file = make_setup("ppo", "CartPole-v1", seeds=1).spec, walk(tmp_path)
+    spec, file = resolve("ppo", "CartPole-v1", seeds=1).spec, walk(tmp_path)
     with pytest.raises(ForageError, match="needs a function progress; name it with"):
         Guided(file, augmentation=shifted)
     with pytest.raises(ForageError, match="never accepted none of 1000 augmented segments"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import small
 
-from forage.config.setup import from_config, make_setup
+from forage.config.resolve import from_config, resolve
 from forage.core.ports import ActContext
 from forage.core.types import AGENT, DATASET, Clock, ForageError
 from forage.data import files
@@ -20,7 +20,7 @@ OPTIONS = small.REPLAY | {"hidden_sizes": (8,)}
 
 def written(path, count=40):
     """Write demonstrations with their numbers, from 1 on, as observations; one episode falls, the next is cut."""
-    setup = make_setup("ppo", "CartPole-v1", seeds=1)
+    setup = resolve("ppo", "CartPole-v1", seeds=1)
     number = np.arange(1, count + 1)
     seen = np.repeat(number[:, None], 4, 1).astype(np.float32)
     data = Transitions(seen, number % 2, np.full(count, 7.0), seen + 0.5, number % 8 == 4, number % 8 == 0)
@@ -31,7 +31,7 @@ def written(path, count=40):
 @pytest.mark.parametrize(("share", "many"), [(0.5, 4), (0.25, 2), (1.0, 8)])
 def test_demonstrations_are_worth_1_and_the_rest_0(share, many, tmp_path):
     memory = SQIL(demonstrations=written(tmp_path / "a.npz"), share=share, capacity=64)
-    setup = make_setup("dqn", "CartPole-v1", steps=400, seeds=1, memory=memory, agent_options=OPTIONS)
+    setup = resolve("dqn", "CartPole-v1", steps=400, seeds=1, memory=memory, agent_options=OPTIONS)
     learner = setup.learner()
 
     @jax.jit
@@ -65,7 +65,7 @@ def test_demonstrations_are_worth_1_and_the_rest_0(share, many, tmp_path):
 @pytest.mark.thorough
 def test_resumed_is_as_if_never_stopped(tmp_path):
     memory = SQIL(demonstrations=written(tmp_path / "a.npz"), capacity=64)
-    setup = make_setup("sac-discrete", "CartPole-v1", steps=160, seeds=[3, 7], memory=memory, agent_options=OPTIONS)
+    setup = resolve("sac-discrete", "CartPole-v1", steps=160, seeds=[3, 7], memory=memory, agent_options=OPTIONS)
     runner = setup.runner()
     runner.begin()
     runner.advance(6)
@@ -82,7 +82,7 @@ def test_what_is_refused(tmp_path):
 
     def refused(words, agent, environment, memory, **options):
         with pytest.raises(ForageError, match=words):
-            make_setup(agent, environment, seeds=1, steps=4000, memory=memory, agent_options=options).runner()
+            resolve(agent, environment, seeds=1, steps=4000, memory=memory, agent_options=options).runner()
 
     refused("name a file of them with --memory.demonstrations", "dqn", "CartPole-v1", SQIL())
     refused("PPO learns only from the rollout", "ppo", "CartPole-v1", SQIL(demonstrations=data))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import small
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.ports import ActContext
 from forage.core.types import Clock, ForageError
 from forage.data import files
@@ -58,7 +58,7 @@ def test_clusters_by_hand():
 
 @pytest.fixture(scope="module")
 def setup():
-    return make_setup("sac", "maze:UMaze-Goal", seeds=1)
+    return resolve("sac", "maze:UMaze-Goal", seeds=1)
 
 
 def test_goals_are_of_ways_that_the_data_go_or_could_go(setup, tmp_path):
@@ -95,13 +95,13 @@ def test_what_is_refused(setup, tmp_path):
     with pytest.raises(ForageError, match="near by observation or achieved_goal, not by 'luck'"):
         Stitched("a.npz", near="luck")
     file = crossing(tmp_path, setup)
-    make_setup("bc", "maze:UMaze-Goal", memory=Stitched(file)).learner()
+    resolve("bc", "maze:UMaze-Goal", memory=Stitched(file)).learner()
     with pytest.raises(ForageError, match="clusters of stitched is 1 or more"):
-        make_setup("bc", "maze:UMaze-Goal", memory=Stitched(file, clusters=0))
+        resolve("bc", "maze:UMaze-Goal", memory=Stitched(file, clusters=0))
     with pytest.raises(ForageError, match="whole episodes of a data set, which stitched does not tell"):
-        make_setup("bc", "maze:UMaze-Goal", agent_options={"weighted": True}, memory=Stitched(file)).learner()
+        resolve("bc", "maze:UMaze-Goal", agent_options={"weighted": True}, memory=Stitched(file)).learner()
     plain, no = tmp_path / "plain.npz", np.zeros(1, bool)
     rows = Transitions(np.zeros((1, 4)), np.zeros(1, int), np.ones(1), np.zeros((1, 4)), no, ~no)
-    files.write(plain, rows, {"spec": make_setup("ppo", "CartPole-v1", seeds=1).config()["spec"]})
+    files.write(plain, rows, {"spec": resolve("ppo", "CartPole-v1", seeds=1).config()["spec"]})
     with pytest.raises(ForageError, match="has observations without goals, and stitched relabelling gives others"):
-        make_setup("bc", "CartPole-v1", memory=Stitched(str(plain))).learner()
+        resolve("bc", "CartPole-v1", memory=Stitched(str(plain))).learner()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import small
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.ports import ActContext
 from forage.core.types import Clock, ForageError
 from forage.data import files
@@ -28,7 +28,7 @@ def test_weights_by_hand():
 
 
 def test_episodes_are_drawn_in_proportion_to_length_and_weight(tmp_path):
-    setup = make_setup("ppo", "CartPole-v1", seeds=1)
+    setup = resolve("ppo", "CartPole-v1", seeds=1)
     lengths, paid = np.array([2, 6, 4]), np.array([3.0, 0.5, 0.0])  # returns of 6, 3 and 0
     number = np.repeat(np.arange(3), lengths)
     last = np.append(np.diff(number) > 0, True)
@@ -49,8 +49,8 @@ def test_what_is_refused(tmp_path):
     with pytest.raises(ForageError, match="by advantage or return, not by 'luck'"):
         TrajectoryWeighted("a.npz", by="luck")
     with pytest.raises(ForageError, match="temperature of trajectory-weighted is above 0"):
-        files.write(tmp_path / "a.npz", example(), {"spec": make_setup("ppo", "CartPole-v1", seeds=1).config()["spec"]})
-        make_setup("bc", "CartPole-v1", memory=TrajectoryWeighted(str(tmp_path / "a.npz"), temperature=0.0))
+        files.write(tmp_path / "a.npz", example(), {"spec": resolve("ppo", "CartPole-v1", seeds=1).config()["spec"]})
+        resolve("bc", "CartPole-v1", memory=TrajectoryWeighted(str(tmp_path / "a.npz"), temperature=0.0))
 
 
 def example():

@@ -12,7 +12,7 @@ import scipy.stats
 import small
 
 from forage.config.options import PORTS
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import ForageError
 from forage.runs import training
 from forage.runs.run import Run, read_json, write_json
@@ -209,9 +209,9 @@ def test_every_arm_can_be_set_up(name, monkeypatch, tmp_path):
     setups = {}
 
     def set_up(agent, environment, *, steps, seeds, directory, **options):
-        of_setup = {*signature(make_setup).parameters, *PORTS}
+        of_setup = {*signature(resolve).parameters, *PORTS}
         parts = {name: value for name, value in options.items() if name in of_setup}
-        setups[directory.name] = make_setup(agent, environment, steps=steps, seeds=seeds, **parts)
+        setups[directory.name] = resolve(agent, environment, steps=steps, seeds=seeds, **parts)
 
     monkeypatch.setattr(training, "train_or_resume", set_up)
 

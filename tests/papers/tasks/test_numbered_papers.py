@@ -14,7 +14,7 @@ from tiers import repeat
 
 import forage
 from forage.agents.language.grpo import GRPO
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.host import HostEnvironment, HostStep
 from forage.core.ports import RolloutReport, RolloutStates
 from forage.core.types import GONE, Clock, Experience, ForageError, Step
@@ -211,9 +211,9 @@ def test_levels_are_the_different_difficulties():
 
 def test_other_places_are_refused():
     with pytest.raises(ForageError, match="use --starts reset or groups"):
-        make_setup("ppo", lambda n: Exam(n), steps=100, seeds=1, tasks=DARS(), starts=Archive(4)).runner()
+        resolve("ppo", lambda n: Exam(n), steps=100, seeds=1, tasks=DARS(), starts=Archive(4)).runner()
     with pytest.raises(ForageError, match="CartPole has none"):
-        make_setup("ppo", "CartPole-v1", steps=100, seeds=1, tasks=DARS()).runner()
+        resolve("ppo", "CartPole-v1", steps=100, seeds=1, tasks=DARS()).runner()
 
 
 def test_state_is_there_for_tasks_alone():

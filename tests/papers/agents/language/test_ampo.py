@@ -9,7 +9,7 @@ from test_grpo import grouped, learned, model
 
 from forage.agents.language.base import Aux
 from forage.agents.language.grpo import Scores
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core import spaces
 from forage.core.types import DATASET, Batch, Experience, ForageError, Replay
 from forage.data import files
@@ -24,7 +24,7 @@ PROBLEMS = {"problems": 3, "level": 1}
 
 def setup_of(memory=None, **options):
     options = {"model": model(), "num_envs": 8, "group_size": 4} | options
-    return make_setup(
+    return resolve(
         "ampo", "text:addition", agent_options=options, steps=64, seeds=[0], environment_options=PROBLEMS, memory=memory
     )
 
@@ -102,7 +102,7 @@ def test_others_than_teachers_are_refused(tmp_path):
     with pytest.raises(ForageError, match="use ampo"):
         options = {"model": model(), "num_envs": 8, "group_size": 4}
         given = {"agent_options": options, "environment_options": PROBLEMS}
-        make_setup("grpo", "text:addition", memory=file, steps=64, seeds=[0], **given).learner(learns=False)
+        resolve("grpo", "text:addition", memory=file, steps=64, seeds=[0], **given).learner(learns=False)
 
 
 @pytest.mark.thorough

@@ -10,7 +10,7 @@ import pytest
 from resuming_helpers import check_resumed
 
 from forage.agents.language.base import Aux, LanguageState
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.errors import ForageError
 from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience
@@ -29,7 +29,7 @@ def model(seed: int = 0) -> Transformer:
 
 def setup_of(environment: str = "text:addition", env: Any = WORKFLOW, **options: Any):
     options = {"model": model(), "num_envs": 4, "group_size": 2} | options
-    return make_setup("at-grpo", environment, agent_options=options, environment_options=env, steps=64, seeds=[0])
+    return resolve("at-grpo", environment, agent_options=options, environment_options=env, steps=64, seeds=[0])
 
 
 def batch_of(reward: list[list[float]], new: int = 3) -> Batch:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from resuming_helpers import check_resumed
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.errors import ForageError
 from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience
@@ -57,7 +57,7 @@ def collected(agent, state, setup, mark, reward, seed):
 @pytest.mark.thorough
 def test_first_answers_are_learned_from_one_rollout_later_against_the_policy_that_wrote_them():
     options = OPTIONS | {"model": model(), "num_envs": 6, "minibatches": 1, "learning_rate": 1e-3}
-    setup = make_setup(
+    setup = resolve(
         "attn-rl", "text:addition", agent_options=options, environment_options={"branches": True}, steps=48, seeds=[0]
     )
     agent: AttnRL = setup.learner().agent  # type: ignore[assignment]
@@ -101,7 +101,7 @@ def test_what_cannot_be_is_one_sentence(options, says):
     env = {"branches": True} if environment == "text:addition" else {}
     given = {"model": model()} | OPTIONS | options
     with pytest.raises(ForageError, match=says):
-        make_setup(
+        resolve(
             "attn-rl", environment, agent_options=given, environment_options=env, starts=starts, steps=48, seeds=[0]
         ).runner()
 

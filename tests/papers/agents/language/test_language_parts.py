@@ -7,7 +7,7 @@ from test_grpo import model
 from tiers import gated
 
 from forage.behaviours.policy import AgentPolicy
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core import prng
 from forage.core.errors import ForageError
 from forage.core.types import Clock
@@ -40,7 +40,7 @@ def test_a_turn_of_the_loop_keeps_its_shapes(name):
     rewards, behaviour, memory = TURNS[name]()
     options = {"model": model(), "num_envs": 8, "group_size": 4, "minibatches": 2}
     parts = {"rewards": rewards, "behaviour": behaviour, "memory": memory}
-    learner = make_setup("grpo", "text:addition", agent_options=options, steps=64, seeds=[0], **parts).learner()
+    learner = resolve("grpo", "text:addition", agent_options=options, steps=64, seeds=[0], **parts).learner()
 
     def turn():
         state = learner.init(prng.key(0))
@@ -57,4 +57,4 @@ def test_a_turn_of_the_loop_keeps_its_shapes(name):
 def test_groups_of_another_size_are_refused(port, part):
     options = {"model": model(), "num_envs": 8, "group_size": 4}
     with pytest.raises(ForageError, match="compares 8 episodes with one beginning"):
-        make_setup("grpo", "text:addition", agent_options=options, **{port: part}).runner()
+        resolve("grpo", "text:addition", agent_options=options, **{port: part}).runner()

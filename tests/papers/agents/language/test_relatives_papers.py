@@ -9,7 +9,7 @@ from test_relatives import REWARD, SMALL, acted, lengthy, setup_of
 from tiers import repeat
 
 from forage.config.registry import from_config, part_class, to_config
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.types import AGENT, GUIDE, OUTCOME
 from forage_papers.agents.language.a_star_po import AStarPO
 from forage_papers.agents.language.rl_plus import RLPlus
@@ -51,7 +51,7 @@ def test_the_first_policy_writes_the_first_answers():
 
 def test_agents_of_text_get_what_the_environment_paid_beside_what_a_part_makes_of_it():
     part = Shorter(price=0.25, group_size=4)
-    learner = make_setup("dapo", "text:addition", agent_options={"model": model()} | SMALL, rewards=part).learner()
+    learner = resolve("dapo", "text:addition", agent_options={"model": model()} | SMALL, rewards=part).learner()
     _, batch = lengthy([0, 1, 0, 0], [1, 2, 3, 4])
     shorter = learner.relabelled((), batch.experience)
     np.testing.assert_allclose(shorter.reward[0], [-0.25, 1, -0.25, -0.5])

@@ -9,7 +9,7 @@ import pytest
 from resuming_helpers import check_resumed
 from tiers import gated
 
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.errors import ForageError
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
@@ -98,7 +98,7 @@ def test_what_cannot_be_is_one_sentence(options, says):
     environment = options.pop("environment", "text:addition")
     given = {"model": model(), "num_envs": 8, "group_size": 4, "rollout_length": 3} | options
     with pytest.raises(ForageError, match=says):
-        make_setup(
+        resolve(
             "vine-ppo", environment, agent_options=given, starts=starts, environment_options=env, steps=48, seeds=[0]
         ).runner()
 

@@ -10,7 +10,7 @@ import pytest
 from resuming_helpers import check_resumed
 
 from forage.agents.language.base import Aux
-from forage.config.setup import make_setup
+from forage.config.resolve import resolve
 from forage.core.errors import ForageError
 from forage.core.types import Batch, Clock, Experience
 from forage.memory.uniform import UniformReplay
@@ -59,7 +59,7 @@ def test_loop_by_hand():
 def test_what_cannot_be_is_one_sentence(options, says):
     given = {"model": model(), "num_envs": 8, "group_size": 4, "rollout_length": 4} | options
     with pytest.raises(ForageError, match=says):
-        make_setup("loop", "text:guess", agent_options=given, steps=64, seeds=[0]).runner()
+        resolve("loop", "text:guess", agent_options=given, steps=64, seeds=[0]).runner()
 
 
 def test_texts_are_counted_from_0_and_rows_that_wait_do_not_count():
@@ -85,7 +85,7 @@ def replayed(agent: Any, state: Any, waiting: float) -> Batch:
 @pytest.mark.thorough
 def test_the_critic_of_archer_tells_turns_apart_and_the_policy_waits_for_it():
     agent = ArCHer(model=model(), hidden_size=16, critic_learning_rate=3e-3, learning_starts=0, warmup=50)
-    spec = make_setup("grpo", "text:guess", agent_options={"model": model(), "num_envs": 8, "group_size": 4}).spec
+    spec = resolve("grpo", "text:guess", agent_options={"model": model(), "num_envs": 8, "group_size": 4}).spec
     first = state = agent.init(jax.random.key(0), spec)
     learn = jax.jit(lambda state, batch, steps, key: agent.learn(state, batch, Clock(steps, jnp.float32(1000)), key)[0])
     for number in range(60):
