@@ -37,7 +37,7 @@ def turn(runner: HostRunner) -> float:
     runner.advance(ROLLOUTS)
     for loop in runner.loops:
         if isinstance(loop, LaggedLoop):
-            loop.environment.remembered()
+            loop.environment.final_memory()
         for leaf in loop.flat.leaves:
             leaf.block_until_ready()
     return (runner.steps - steps) / (time.perf_counter() - began)

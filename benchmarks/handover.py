@@ -27,7 +27,7 @@ import forage
 from forage.config.resolve import resolve
 from forage.data import files
 from forage.evaluation.statistics import student_interval
-from forage.memory.mixed import Mixed
+from forage.memory.mixed import MixedReplay
 from forage.memory.uniform import UniformReplay
 from forage.rewards.scaling import Scale
 from forage.runs.starting import handover_record
@@ -100,7 +100,7 @@ def train(cell: str) -> dict[str, Any]:
             directory=Path(folder) / "before",
             **common,
         )
-        memory = Mixed(str(file), capacity=STEPS) if method.with_data else UniformReplay(STEPS)
+        memory = MixedReplay(str(file), capacity=STEPS) if method.with_data else UniformReplay(STEPS)
         run = forage.train(
             method.agent,
             environment,

@@ -34,7 +34,7 @@ from forage.data import files
 from forage.environments.classic.mountain_car import MountainCar
 from forage.environments.maze.point import point_maze
 from forage.evaluation.statistics import student_interval
-from forage.memory.mixed import Mixed
+from forage.memory.mixed import MixedReplay
 from forage.rewards.adversarial.airl import AIRL
 from forage.rewards.adversarial.gail import GAIL
 from forage.studies.claims.played import episodes, pump
@@ -95,7 +95,7 @@ def rows(folder: Path) -> dict[str, tuple[str, dict[str, Any]]]:
     """Return the agent of each row, and what else `forage.train` is told."""
     car, ball = (demonstrations(task, folder / f"{name}.npz") for name, task in TASKS.items())
     long, data = {"steps": 50_000}, {"data": ball, "steps": 10_000}
-    with_data = {"memory": Mixed(ball, capacity=20_000), "steps": 10_000}
+    with_data = {"memory": MixedReplay(ball, capacity=20_000), "steps": 10_000}
     return {
         "mountain/ppo alone": ("ppo", long | {"agent_options": QUICK}),
         "mountain/sac-discrete alone": ("sac-discrete", long | {"agent_options": SOFT}),

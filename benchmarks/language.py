@@ -92,14 +92,14 @@ def cells_of() -> list[str]:
 
 def made_from(row: str) -> str:
     """Return what stands for all that a cell is made from; a cell of another is trained anew."""
-    return cells.fingerprint([TASK, STEPS, HELD_OUT, DRAWN_FROM, DRAWS, rows()[row]])
+    return cells.row_hash([TASK, STEPS, HELD_OUT, DRAWN_FROM, DRAWS, rows()[row]])
 
 
 def train(row: str, seeds: list[int], **also: Any) -> dict[str, Any]:
     """Train seeds of a row, let them and the base model answer the held-out problems, and return their cells."""
     import forage
     from forage.runs.run import Run
-    from forage.studies.asking import SIDE_BY_SIDE, LoadedRun, ask, at, problems_of
+    from forage.studies.asking import SIDE_BY_SIDE, LoadedRun, ask, problems_of, with_temperature
 
     agent, own = rows()[row]
     words: dict[str, Any] = {"steps": STEPS, **own}
@@ -114,12 +114,12 @@ def train(row: str, seeds: list[int], **also: Any) -> dict[str, Any]:
         }
         run = forage.train(agent, TASK, directory=f"{folder}/run", **how, **words)
         seconds = time.monotonic() - began
-        trained = LoadedRun.of(Run(run.directory))
+        trained = LoadedRun.from_run(Run(run.directory))
         environment = trained.environment(SIDE_BY_SIDE)
         environment.examine()
         environment.reset(DRAWN_FROM)
         problems = problems_of(environment, HELD_OUT, DRAWN_FROM)
-        asked = functools.partial(ask, at(trained.agent, 1.0), environment=environment, problems=problems)
+        asked = functools.partial(ask, with_temperature(trained.agent, 1.0), environment=environment, problems=problems)
         heard = [
             (asked(state, answers=DRAWS), asked(state, answers=1, greedy=True))
             for state in (trained.first, *trained.states)

@@ -64,7 +64,7 @@ def side_by_side(environment: str, steps: int, trials: int, batch: int) -> float
     plan = Plan(setup, [parse_range(text, setup) for text in SPACE], SEEDS, 32, "tpe", batch)
     with tempfile.TemporaryDirectory() as directory:
         started = time.perf_counter()
-        search(plan, trials, Path(directory) / "trials.jsonl", lambda found, seconds: None)
+        run_trials(plan, trials, Path(directory) / "trials.jsonl", lambda found, seconds: None)
         return time.perf_counter() - started
 
 

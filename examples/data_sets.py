@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import forage
-from forage.studies.datasets import make, show
+from forage.studies.datasets import make, show_data_set
 
 
 def main(steps: int = 60_000, seeds: int = 5, directory: str = "runs/data-sets") -> None:
     tiers = ["random", "expert"]
     folder = Path(directory).with_name(f"{Path(directory).name}-data")
     manifest = make("CartPole-v1", tiers=tiers, steps=2000, agent="ppo", train_steps=max(steps, 10_000), output=folder)
-    print(show(folder / manifest["sets"]["expert"]["file"]))
+    print(show_data_set(folder / manifest["sets"]["expert"]["file"]))
     run = forage.train(
         "bc",
         "CartPole-v1",

@@ -10,7 +10,7 @@ import numpy as np
 import forage
 import forage.data
 from forage.environments.classic.cartpole import CartPole
-from forage.evaluation.off_policy import Logged, estimate, log_episodes, softened
+from forage.evaluation.off_policy import LoggedEpisodes, estimate, log_episodes, soften_policy
 from forage.evaluation.off_policy.estimators.fitted_q import fitted_q
 
 WORDS = """
@@ -31,7 +31,7 @@ def controller(observation):
 
 def write_log(path: Path, episodes: int) -> None:
     """Write what a plant's own software would: the controller acts, 4 of 10 actions are random."""
-    log = log_episodes(CartPole(), softened(controller, 0.4), episodes)
+    log = log_episodes(CartPole(), soften_policy(controller, 0.4), episodes)
     with open(path, "w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["run", "x", "speed", "angle", "turning", "push", "paid", "fell", "p"])
@@ -67,7 +67,7 @@ def main(steps: int = 1_000, seeds: int = 3, directory: str = "runs/from-log", e
     agent = forage.load(directory)
     data, _ = forage.data.read(file)
     table = estimate(
-        Logged.of(data),
+        LoggedEpisodes.from_data(data),
         lambda observation: np.eye(2)[np.asarray(agent.act(observation))],
         discount=0.95,
         estimators={"fqe": functools.partial(fitted_q, features=cosines(data.observation))},

@@ -12,7 +12,7 @@ import numpy as np
 
 import forage
 from forage.evaluation.conditions import Cell, maps
-from forage.evaluation.look import FAINT, INK, PALETTE, QUIET, describe, sheet, style
+from forage.evaluation.look import FAINT, INK, PALETTE, QUIET, caption, sheet, style
 from forage.studies.robustness import Robustness
 from forage.tasks.contexts import Contexts
 
@@ -67,7 +67,7 @@ def draw(path: Path, grid: dict, grids: dict[str, Robustness], kinds: dict[str, 
     axes.set_yticks(range(len(KINDS)), list(KINDS), color=INK)
     axes.set_ylim(len(KINDS) - 0.5, -0.5)
     axes.legend(frameon=False, fontsize=8.5, labelcolor=INK, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
-    said = describe([scores[0].seeds], "as bars")
+    said = caption([scores[0].seeds], "as bars")
     figure.suptitle("PPO on CartPole in other physics", x=0.01, ha="left", color=INK, fontsize=12, fontweight="bold")
     figure.supxlabel(f"return, {said}", x=0.01, ha="left", color=QUIET, fontsize=8.5)
     figure.savefig(path)

@@ -51,13 +51,13 @@ class Noisy(Always):
 
     shape: tuple[int, ...] = (2,)
 
-    def hidden(self, spec):
+    def init_hidden(self, spec):
         return jnp.zeros(2)
 
     def act(self, state, inputs):
         return inputs.noise, inputs.hidden.at[0].add(1), ()
 
-    def acted(self, state, hidden, action):
+    def observe_action(self, state, hidden, action):
         return hidden.at[1].set(action.sum())
 
     def noise(self, spec):
@@ -66,13 +66,13 @@ class Noisy(Always):
 
 def begin(behaviour, agent, spec):
     """Return the memory at the start of an episode, as the loop makes it."""
-    return HiddenState(agent.hidden(spec), behaviour.hidden(agent, spec))
+    return HiddenState(agent.init_hidden(spec), behaviour.init_hidden(agent, spec))
 
 
 def decide(behaviour, state, hidden, observation, moment):
     """Return the behaviour's decision after the agent's memory was updated with the action, as in the loop."""
     decision = behaviour.act(state, hidden, observation, moment)
-    memory = moment.agent.acted(moment.agent_state, decision.hidden.agent, decision.action)
+    memory = moment.agent.observe_action(moment.agent_state, decision.hidden.agent, decision.action)
     return decision._replace(hidden=decision.hidden._replace(agent=memory))
 
 

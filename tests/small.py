@@ -23,7 +23,7 @@ from forage.core.checkpoint import is_key, named_leaves
 from forage.core.ports import Environment
 from forage.core.types import Experience, Spec
 from forage.environments.classic.cartpole import CartPole
-from forage.environments.wrappers.together import Together
+from forage.environments.wrappers.together import EnvironmentCopies
 from forage.memory.rollout import LastRollout
 
 PATIENCE = 1200  # seconds for a process that a test starts; where the machine is shared, compiling alone takes minutes
@@ -221,7 +221,7 @@ class KeptRollout(LastRollout):
         return state
 
 
-class Pair(Together):
+class Pair(EnvironmentCopies):
     """Two agents, each with a pole of its own; for runs that name it, as `small:Pair`."""
 
     environment: Environment = dataclasses.field(default_factory=CartPole)

@@ -21,17 +21,17 @@ from forage.evaluation import look
 from forage.evaluation.comparison import welch_p
 from forage.evaluation.statistics import Score, score
 from forage.studies.claims import names, running
-from forage.studies.claims.claim import Also, Effect, Rule, effects, environments, evaluated, verdict
+from forage.studies.claims.claim import Effect, Rule, SecondMeasure, effects, environments, evaluated, join_verdicts
 from forage.studies.claims.dependencies import at_commit, modules, working_tree
-from forage.studies.claims.picture import draw
+from forage.studies.claims.picture import draw_claim
 from forage.studies.claims.published import (
-    Published,
+    PublishedResult,
     breach,
     bridge,
-    changed_since,
     code_of,
-    published,
-    scores,
+    judged_scores,
+    published_results,
+    settings_changed,
     settings_here,
 )
 
@@ -100,8 +100,10 @@ def publish(name: str) -> bool:
         return False
     (PAGES / "results").mkdir(parents=True, exist_ok=True)
     result = json.loads((source / "result.json").read_text())
-    earlier = [one.result for one in published().get(name, []) if scores(one.result) != scores(result)]
-    if broken := breach(result, earlier, running.load(name).laptop.seeds):
+    earlier = [
+        one.result for one in published_results().get(name, []) if judged_scores(one.result) != judged_scores(result)
+    ]
+    if broken := breach(result, earlier, running.load_claim(name).laptop.seeds):
         sys.exit(broken)
     (PAGES / "results" / f"{name}.json").write_text(json.dumps(result, separators=(",", ":")) + "\n")
     return True
@@ -113,15 +115,15 @@ def judged_again(result: dict[str, Any]) -> dict[str, Any]:
     Margin, direction, confidence and arms are those that it was run with, and so are the words while the claim's
     experiment of today has not been run.
     """
-    claim = running.load(result["claim"])._replace(rule=Rule(**result["rule"]))
+    claim = running.load_claim(result["claim"])._replace(rule=Rule(**result["rule"]))
     words = result if pending(result) else {"statement": claim.statement, "note": claim.note}
     if claim.judge is None:
         claim = claim._replace(treatment=result["treatment"], baselines=tuple(baselines(result)))
     found = effects(claim, arrays({label: arm["values"] for label, arm in result["arms"].items()}))
-    again = {**words, "arms": scored(result["arms"]), "effects": as_data(found), "verdict": verdict(found)}
+    again = {**words, "arms": scored(result["arms"]), "effects": as_data(found), "verdict": join_verdicts(found)}
     if "also" in result:
         known = {also.measured: also for also in claim.also}
-        shown = [(one, known.get(one["measured"], Also(evaluated, one["measured"]))) for one in result["also"]]
+        shown = [(one, known.get(one["measured"], SecondMeasure(evaluated, one["measured"]))) for one in result["also"]]
         again["also"] = [one | {"effects": as_data(also.effects(claim, arrays(one["values"])))} for one, also in shown]
     return result | again
 
@@ -141,7 +143,7 @@ def interval(total: Score) -> list[float] | None:
 
 def pending(result: dict[str, Any]) -> bool:
     """Return whether the claim was changed after this result, which gave it other seeds, and has not been run since."""
-    return tuple(result["seeds"]) != running.load(result["claim"]).laptop.seeds
+    return tuple(result["seeds"]) != running.load_claim(result["claim"]).laptop.seeds
 
 
 def arrays(values: dict[str, list[float]]) -> dict[str, np.ndarray]:
@@ -202,7 +204,7 @@ def page(result: dict[str, Any]) -> str:
     lines += table(result, "verdict")
     for one in result.get("also", ()):
         lines += ["", f"By the {one['measured']}, which does not decide:", *table(one, "it would be")]
-    said = running.load(name).judged_by or (
+    said = running.load_claim(name).judged_by or (
         f"{result['treatment']} is ahead of each other arm, {better} of the measure being better, by more than "
         f"{rule['margin']:g}, with the whole {rule['confidence']:.0%} interval of the difference of means (Welch's)."
     )
@@ -221,7 +223,7 @@ def page(result: dict[str, Any]) -> str:
         lines.append("- **Changed since**: `forage claim` runs another experiment now, which has no result yet.")
     if names := stored_settings()["changed"].get(name):
         lines.append(f"- **Settings changed since**: {', '.join(f'`{one}`' for one in names)}.")
-    paper = running.load(name).paper
+    paper = running.load_claim(name).paper
     lines.append(
         f"- **The paper's environment and length** (`--scale paper`): {paper.environment}, {paper.seeds} seeds of "
         f"{paper.steps:,} steps for each arm; needs {paper.needs}. It has not been run here"
@@ -250,7 +252,7 @@ def stored_settings() -> dict[str, Any]:
 def store_settings(results: Sequence[dict[str, Any]]) -> None:
     """Store the settings of today, and for each result those that have changed since."""
     stored, now = stored_settings(), settings_here([result["claim"] for result in results])
-    changed = {one["claim"]: changed_since(one, now.found[one["claim"]], stored["same"]) for one in results}
+    changed = {one["claim"]: settings_changed(one, now.found[one["claim"]], stored["same"]) for one in results}
     parts = {
         "now": rows(now.all()),
         "changed": rows({name: found for name, found in changed.items() if found}),
@@ -291,11 +293,11 @@ def published_before(one: dict[str, Any]) -> str:
     return f"{where}, **{verdict}**{as_published}: {against}"
 
 
-def find_earlier(log: Mapping[str, Sequence[Published]]) -> dict[str, list[dict[str, Any]]]:
+def find_earlier(log: Mapping[str, Sequence[PublishedResult]]) -> dict[str, list[dict[str, Any]]]:
     """Return each claim's results before the one that lies there now, judged by today's statistics."""
     found = {}
     for name, all_of_it in sorted(log.items()):
-        shown = scores(json.loads((PAGES / "results" / f"{name}.json").read_text()))
+        shown = judged_scores(json.loads((PAGES / "results" / f"{name}.json").read_text()))
         found[name] = [
             {
                 "commit": one.commit,
@@ -305,7 +307,7 @@ def find_earlier(log: Mapping[str, Sequence[Published]]) -> dict[str, list[dict[
                 **{key: judged_again(one.result)[key] for key in ("verdict", "effects")},
             }
             for one in all_of_it
-            if scores(one.result) != shown
+            if judged_scores(one.result) != shown
         ]
     return {name: rows for name, rows in found.items() if rows}
 
@@ -339,7 +341,7 @@ def lost(results: list[dict[str, Any]]) -> tuple[int, list[str], list[str]]:
     """
     p = {}
     for result in results:
-        if running.load(result["claim"]).judge is None:
+        if running.load_claim(result["claim"]).judge is None:
             values = arrays({label: arm["values"] for label, arm in result["arms"].items()})
             margin = result["rule"]["margin"] * (1 if result["rule"]["higher"] else -1)
             mine = values[result["treatment"]]
@@ -428,11 +430,11 @@ def pages() -> dict[str, str]:
 
 def draw_pictures(folder: Path) -> None:
     """Draw the picture of each result, but for those in the folder that are newer than all that they are drawn of."""
-    programs = [Path(sys.modules[one].__file__ or "").stat().st_mtime for one in (draw.__module__, look.__name__)]
+    programs = [Path(sys.modules[one].__file__ or "").stat().st_mtime for one in (draw_claim.__module__, look.__name__)]
     for path in result_paths():
         picture = folder / f"{path.stem}.png"
         if not picture.exists() or picture.stat().st_mtime <= max(path.stat().st_mtime, *programs):
-            draw(picture, json.loads(path.read_text()), environments(running.load(path.stem)))
+            draw_claim(picture, json.loads(path.read_text()), environments(running.load_claim(path.stem)))
 
 
 def main() -> None:
@@ -444,7 +446,7 @@ def main() -> None:
             sys.exit(f"{name} has not been run; forage claim {name} does it.")
     results = [up_to_date(path) for path in result_paths()]
     store_settings(results)
-    EARLIER.write_text(rows(find_earlier(published())).replace("\n }", "\n}") + "\n")
+    EARLIER.write_text(rows(find_earlier(published_results())).replace("\n }", "\n}") + "\n")
     readme = ROOT / "README.md"
     readme.write_text(counted(readme.read_text(), results))
 

@@ -15,7 +15,7 @@ import numpy as np
 from forage.environments.tabular.makers import frozen_lake, river_swim, seeded_garnet
 from forage.environments.tabular.mdp import Tabular
 from forage.environments.tabular.values import expected_return, optimal
-from forage.evaluation.off_policy import ESTIMATORS, Logged, Target, estimate, log_episodes, tabular_policy
+from forage.evaluation.off_policy import ESTIMATORS, LoggedEpisodes, Target, estimate, log_episodes, tabular_policy
 from forage.evaluation.off_policy.selection import normalised_regret, rank_correlation, sharpe_ratio
 
 PAGE = Path(__file__).parents[1] / "off-policy.md"
@@ -35,7 +35,7 @@ def best_softened(mdp: Tabular, discount: float, share: float) -> np.ndarray:
 
 
 @functools.cache
-def logs(name: str) -> tuple[Tabular, float, list[Logged]]:
+def logs(name: str) -> tuple[Tabular, float, list[LoggedEpisodes]]:
     """An MDP, its discount, and what a policy half of which is uniform logged."""
     maker, discount = MDPS[name]
     mdp = maker()

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter
 
 from forage.environments.tabular.makers import river_swim
-from forage.evaluation.look import DASHES, PALETTE, QUIET, count, head, sheet, style
+from forage.evaluation.look import DASHES, PALETTE, QUIET, count_label, head, sheet, style
 from forage.evaluation.plots import label_ends
 from forage.evaluation.statistics import score
 from forage.studies.regret import regret
@@ -58,7 +58,7 @@ def draw(number: np.ndarray, found: dict[str, np.ndarray]) -> None:
     axes.set_yscale("log")
     axes.set_xlim(1, number[-1])
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(count))
+        axis.set_major_formatter(FuncFormatter(count_label))
     said = f"mean of {len(SEEDS)} seeds, shaded from the least to the most of them"
     head(axes, f"Regret on RiverSwim-{STATES}", [said, "the bounds of the proofs, above 1B, are beyond the picture"])
     label_ends(figure, axes, labels)

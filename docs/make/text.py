@@ -54,7 +54,7 @@ print(countdown.verify(problem, "I guess <answer>1 + 1</answer>"))
   returns 7, the sample counts as wrong and the verdict says why.
 
 A family of your own is a class of `forage.environments.text.problems.Family` with `name`, `levels`, `measure`, `make`,
-`size` and `reason`, and its own `read` and `judge` where its answers are no whole numbers (`text/problems.py`).
+`size` and `reason`, and its own `parse_answer` and `judge` where its answers are no whole numbers (`text/problems.py`).
 `train`, `chat`, `evaluate` and `check` take it as `file.py:Class`:
 
     forage train grpo mine.py:Twice

@@ -65,5 +65,5 @@ class Boltzmann(Behaviour):
         best = values.max() if mask is None else jnp.where(mask, values, -jnp.inf).max()
         # Where untried actions are worth infinity, the draw is among those.
         logits = jnp.where(values == best, 0.0, (values - best) / self.temperature(moment.clock))
-        action = Categorical.of(logits, mask).sample(draw_key)
+        action = Categorical.from_logits(logits, mask).sample(draw_key)
         return Decision(action, hidden._replace(agent=memory), aux)

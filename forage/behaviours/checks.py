@@ -16,7 +16,7 @@ def check_choices(what: str, agent: Agent, spec: Spec) -> None:
     if not isinstance(space, gymnasium.spaces.Discrete | gymnasium.spaces.MultiDiscrete):
         raise ForageError(
             f"{what[0].upper()}{what[1:]} draws among finitely many actions, and {spec.name} has "
-            f"{spaces.describe(space)}; use the agent's own behaviour."
+            f"{spaces.describe_space(space)}; use the agent's own behaviour."
         )
     check_replay(what, agent)
 

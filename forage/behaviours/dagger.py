@@ -82,20 +82,20 @@ class DAgger(Behaviour):
             self.agent.check(spec)
             self.agent.check_unpaid("an expert")
         wanted, seen = spaces.example(spec.action_space), spaces.example(spec.observation_space)
-        given = jax.eval_shape(lambda: self.told(self.remember(spec), seen, prng.key(0))[0])
+        given = jax.eval_shape(lambda: self.expert_action(self.remember(spec), seen, prng.key(0))[0])
         if jax.tree.map(jnp.shape, given) != jax.tree.map(jnp.shape, wanted):
             raise ForageError(
-                f"The expert's actions are not {spaces.describe(spec.action_space)}, which {spec.name} takes."
+                f"The expert's actions are not {spaces.describe_space(spec.action_space)}, which {spec.name} takes."
             )
 
-    def hidden(self, agent: Agent, spec: Spec) -> PyTree[Array]:
+    def init_hidden(self, agent: Agent, spec: Spec) -> PyTree[Array]:
         return self.remember(spec)
 
     def remember(self, spec: Spec) -> PyTree[Array]:
         """Return the expert's own memory at the start of an episode."""
-        return self.agent.hidden(spec) if self.trained else ()
+        return self.agent.init_hidden(spec) if self.trained else ()
 
-    def told(
+    def expert_action(
         self, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]
     ) -> tuple[PyTree[Array], PyTree[Array]]:
         """Return the expert's action and its memory after it."""
@@ -112,12 +112,12 @@ class DAgger(Behaviour):
         ):  # a run that only evaluates loads no expert, and never comes here but for shapes
             label, expert_memory = own, ()
         else:
-            label, expert_memory = self.told(hidden.behaviour, observation, expert_key)
+            label, expert_memory = self.expert_action(hidden.behaviour, observation, expert_key)
         leads = jax.random.uniform(coin_key) < moment.clock.anneal(1.0, 0.0, self.fraction)
         label = jax.tree.map(lambda told, own: jnp.asarray(told).astype(own.dtype), label, own)
         action = jax.tree.map(lambda told, own: jnp.where(leads, told, own), label, own)
         if self.trained:
             pair: Any = self.expert
-            expert_memory = self.agent.acted(pair[1], expert_memory, action)
+            expert_memory = self.agent.observe_action(pair[1], expert_memory, action)
         source = jnp.where(leads, GUIDE, AGENT).astype(jnp.int32)
         return Decision(action, HiddenState(memory, expert_memory), Label(label), source)

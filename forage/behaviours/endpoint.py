@@ -19,10 +19,10 @@ from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenStat
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.text import named
-from forage.core.text.completions import Answer, AnswerRequest, Reader, complete
+from forage.core.text.completions import Answer, AnswerRequest, TokenReader, complete
 from forage.core.text.server import SAID, LostAnswer, Server, check_url, map_threads
 from forage.core.types import AGENT, GONE, ForageError, Spec
-from forage.nn.language.export import write
+from forage.nn.language.export import write_model
 
 TRUNCATIONS = "top_k", "top_p", "min_p"
 CORRECTION = "token-truncate"
@@ -130,7 +130,7 @@ class Endpoint(Behaviour):
                 f"temperature above 0."
             )
 
-    def reader(self, spec: Spec) -> Reader:
+    def reader(self, spec: Spec) -> TokenReader:
         """Return the reader of the server's tokens. Raise `ForageError` if the tokenizer is not the environment's."""
         tokenizer, space = named.tokenizer(self.tokenizer), spec.action_space
         assert isinstance(space, Tokens) and space.end is not None
@@ -140,7 +140,7 @@ class Endpoint(Behaviour):
                 f"The tokenizer of {spec.name} has {space.vocabulary - 1} tokens, and {self.tokenizer} "
                 f"{tokenizer.vocabulary}; give --behaviour.tokenizer what --env.tokenizer is."
             )
-        return Reader(tokenizer, space.vocabulary - 1, ends[0], self.text, ends[1:])
+        return TokenReader(tokenizer, space.vocabulary - 1, ends[0], self.text, ends[1:])
 
     def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         """Return an empty answer: the server is asked once all environments are known."""
@@ -157,7 +157,7 @@ class Endpoint(Behaviour):
         counts = {name: np.int64(0) for name in ("asked", "failed", "row", "rollouts")}
         return counts | {"lost": np.zeros(num_envs, bool), "published": np.int64(-1)}
 
-    def measured(self, state: Any) -> dict[str, float]:
+    def intervention_metrics(self, state: Any) -> dict[str, float]:
         found = {"answers_asked": float(state["asked"]), "answers_lost": float(state["failed"])}
         lag = state["rollouts"] - 1 - state["published"]
         return found | ({"sampler_lag": float(max(lag, 0))} if self.publish else {})
@@ -222,7 +222,7 @@ class Endpoint(Behaviour):
             )
         assert scene.policy is not None
         tokenizer, part = self.reader(scene.spec).tokenizer, directory.with_name(f"{directory.name}.part")
-        written = write(scene.policy().network, tokenizer, part)
+        written = write_model(scene.policy().network, tokenizer, part)
         try:
             directory.mkdir(parents=True, exist_ok=True)
             for file in written.iterdir():

@@ -27,7 +27,7 @@ class GreedyFirstSample(Behaviour):
 
     def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         agent: Any = moment.agent
-        first = moment.who % agent.group == 0
+        first = moment.stream_index % agent.group == 0
         agent = dataclasses.replace(agent, temperature=jnp.where(first, 0.0, agent.temperature))
         action, memory, aux = moment._replace(agent=agent).own(hidden.agent, observation, moment.key)
         return Decision(action, hidden._replace(agent=memory), aux)

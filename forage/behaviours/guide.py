@@ -120,7 +120,7 @@ class Guide(Behaviour):
         if not fits:
             words = ", ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(given))
             raise ForageError(
-                f"The guide's action is {words}; {spec.name} takes one of {spaces.describe(spec.action_space)}."
+                f"The guide's action is {words}; {spec.name} takes one of {spaces.describe_space(spec.action_space)}."
             )
 
     def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> Curriculum | tuple[()]:
@@ -129,12 +129,12 @@ class Guide(Behaviour):
         running = jnp.zeros(agent.num_envs * spec.num_agents)
         return Curriculum(jnp.int32(0), jnp.float32(-jnp.inf), jnp.float32(0), jnp.int32(0), running)
 
-    def hidden(self, agent: Agent, spec: Spec) -> Progress:
+    def init_hidden(self, agent: Agent, spec: Spec) -> Progress:
         return Progress(jnp.int32(0), jnp.int32(0), jnp.int32(0), self.remember(spec))
 
     def remember(self, spec: Spec) -> PyTree[Array]:
         """Return the guide's own memory at the start of an episode."""
-        return self.policy[0].hidden(spec) if self.trained else ()
+        return self.policy[0].init_hidden(spec) if self.trained else ()
 
     def lead(
         self, hidden: PyTree[Array], observation: PyTree[Array], key: Key[Array, ""]
@@ -167,7 +167,7 @@ class Guide(Behaviour):
         action = jax.tree.map(lambda led, own: jnp.where(leads, led, own).astype(own.dtype), led, own)
         source = jnp.where(leads, GUIDE, AGENT).astype(jnp.int32)
         if self.trained:
-            guide_memory = self.policy[0].acted(self.policy[1], guide_memory, action)
+            guide_memory = self.policy[0].observe_action(self.policy[1], guide_memory, action)
         progress = Progress(progress.time + 1, guided, stage, guide_memory)
         return Decision(action, HiddenState(memory, progress), aux, source, memo=stage)
 

@@ -15,7 +15,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 
 
-class Held(NamedTuple):
+class HeldNoiseState(NamedTuple):
     """The behaviour's memory within an episode."""
 
     noise: Float[Array, "*noise"]
@@ -48,17 +48,17 @@ class HeldNoise(Behaviour):
     def check(self, agent: Agent, spec: Spec) -> None:
         check_noise("held noise", agent, spec)
 
-    def hidden(self, agent: Agent, spec: Spec) -> Held:
+    def init_hidden(self, agent: Agent, spec: Spec) -> HeldNoiseState:
         shape = agent.noise(spec)
         assert shape is not None
-        return Held(jnp.zeros(shape), jnp.int32(0))
+        return HeldNoiseState(jnp.zeros(shape), jnp.int32(0))
 
     def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         act_key, noise_key = jax.random.split(moment.key)
-        held: Held = hidden.behaviour
+        held: HeldNoiseState = hidden.behaviour
         time = held.time % self.interval if self.interval else held.time
         noise = jnp.where(time == 0, jax.random.normal(noise_key, held.noise.shape), held.noise)
         action, memory, aux = moment.agent.act(
             moment.agent_state, ActInputs(hidden.agent, observation, act_key, explore=True, noise=noise)
         )
-        return Decision(action, HiddenState(memory, Held(noise, held.time + 1)), aux)
+        return Decision(action, HiddenState(memory, HeldNoiseState(noise, held.time + 1)), aux)

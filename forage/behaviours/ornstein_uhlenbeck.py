@@ -49,7 +49,7 @@ class OrnsteinUhlenbeck(Behaviour):
     def check(self, agent: Agent, spec: Spec) -> None:
         check_noise("Ornstein-Uhlenbeck noise", agent, spec)
 
-    def hidden(self, agent: Agent, spec: Spec) -> Walk:
+    def init_hidden(self, agent: Agent, spec: Spec) -> Walk:
         shape = agent.noise(spec)
         assert shape is not None
         return Walk(jnp.zeros(shape), jnp.bool_(False))

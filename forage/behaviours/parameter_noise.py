@@ -13,7 +13,7 @@ from forage.behaviours.checks import check_replay
 from forage.core import prng
 from forage.core.ports import ActContext, ActInputs, Agent, Behaviour, Decision, HiddenState
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import describe, split_mask
+from forage.core.spaces import describe_space, split_mask
 from forage.core.types import Experience, ForageError, Spec
 from forage.nn.batch_norm import BatchNorm
 from forage.nn.distributions import Actions, Categorical
@@ -29,7 +29,7 @@ class ParameterNoiseState(NamedTuple):
     half_range: Float[Array, " dimensions"]  # of continuous actions; none where actions are choices
 
 
-class Perturbed(NamedTuple):
+class PerturbedState(NamedTuple):
     """The behaviour's memory within an episode."""
 
     network: Any  # that plays it
@@ -84,7 +84,7 @@ class ParameterNoise(Behaviour):
     def check(self, agent: Agent, spec: Spec) -> None:
         check_replay("parameter noise", agent)
         name = type(agent).__name__
-        if jax.tree.leaves(agent.hidden(spec)):
+        if jax.tree.leaves(agent.init_hidden(spec)):
             raise ForageError(f"Parameter noise goes with networks that act on one observation; {name} has memory.")
         space = spec.action_space
         knows = type(agent).action_values is not Agent.action_values
@@ -92,7 +92,7 @@ class ParameterNoise(Behaviour):
         if not (isinstance(space, gymnasium.spaces.Box) or (isinstance(space, gymnasium.spaces.Discrete) and knows)):
             raise ForageError(
                 f"Parameter noise compares continuous actions, action values or probabilities, and {name} has none of "
-                f"them for {describe(space)}; dqn, sac-discrete, sac and td3 do, each in its action space."
+                f"them for {describe_space(space)}; dqn, sac-discrete, sac and td3 do, each in its action space."
             )
         if not hasattr(jax.eval_shape(lambda: agent.init(prng.key(0), spec)), agent.acting):
             raise ForageError(
@@ -101,30 +101,30 @@ class ParameterNoise(Behaviour):
             )
 
     def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> ParameterNoiseState:
-        actions = Actions.of(spec.action_space)
+        actions = Actions.from_space(spec.action_space)
         return ParameterNoiseState(jnp.asarray(self.initial_scale, jnp.float32), jnp.array(actions.half_range))
 
-    def hidden(self, agent: Agent, spec: Spec) -> Perturbed:
+    def init_hidden(self, agent: Agent, spec: Spec) -> PerturbedState:
         network = getattr(jax.eval_shape(lambda: agent.init(prng.key(0), spec)), agent.acting)
         blank = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), network)
-        return Perturbed(blank, jnp.bool_(False))
+        return PerturbedState(blank, jnp.bool_(False))
 
     def act(
         self, state: ParameterNoiseState, hidden: HiddenState, observation: PyTree[Array], moment: ActContext
     ) -> Decision:
         agent, agent_state = moment.agent, moment.agent_state
         act_key, noise_key = jax.random.split(moment.key)
-        before: Perturbed = hidden.behaviour
+        before: PerturbedState = hidden.behaviour
         now = getattr(agent_state, agent.acting)
-        network = run_if(~before.goes_on, lambda _: perturbed(now, state.scale, noise_key), before.network)
+        network = run_if(~before.goes_on, lambda _: perturb(now, state.scale, noise_key), before.network)
         player = agent_state._replace(**{agent.acting: network})
         action, memory, aux = agent.act(player, ActInputs(hidden.agent, observation, act_key, explore=False))
-        return Decision(action, HiddenState(memory, Perturbed(network, jnp.bool_(True))), aux)
+        return Decision(action, HiddenState(memory, PerturbedState(network, jnp.bool_(True))), aux)
 
     def report(self, state: ParameterNoiseState, rollout: Experience, moment: ActContext) -> ParameterNoiseState:
         agent, agent_state = moment.agent, moment.agent_state
         noise_key, act_key = jax.random.split(moment.key)
-        network = perturbed(getattr(agent_state, agent.acting), state.scale, noise_key)
+        network = perturb(getattr(agent_state, agent.acting), state.scale, noise_key)
         other = agent_state._replace(**{agent.acting: network})
         if state.half_range.size:
 
@@ -149,7 +149,7 @@ class ParameterNoise(Behaviour):
         return state._replace(scale=jnp.clip(scale, *SCALES))
 
 
-def perturbed(network: Any, scale: Float[Array, ""], key: Key[Array, ""]) -> Any:
+def perturb(network: Any, scale: Float[Array, ""], key: Key[Array, ""]) -> Any:
     """Return the network with normal noise on all its weights but those of convolutions and batch normalisation."""
     kept = Conv, BatchNorm
     parts, structure = jax.tree.flatten(network, is_leaf=lambda part: isinstance(part, kept))
@@ -166,4 +166,4 @@ def log_policy(agent: Agent, agent_state: Any, observation: PyTree[Array]) -> Fl
     values = agent.action_values(agent_state, (), observation)
     if values is None:
         return jnp.log(jnp.maximum(agent.probabilities(agent_state, observation, explore=True), 1e-12))
-    return Categorical.of(values, split_mask(observation)[1]).log_probabilities
+    return Categorical.from_logits(values, split_mask(observation)[1]).log_probabilities

@@ -33,7 +33,7 @@ class ReferencePolicy(Behaviour):
 
     def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         agent: Any = moment.agent
-        first = moment.who % agent.group < agent.firsts
+        first = moment.stream_index % agent.group < agent.firsts
         now = moment.agent_state
 
         def answer(network: Any, there: Bool[Array, ""]) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:

@@ -87,12 +87,12 @@ class SelfPlay(Behaviour):
         selves = jax.tree.map(lambda x: jnp.broadcast_to(x, (kept, *x.shape)), first)
         return Pool(selves, jnp.int32(1), key)
 
-    def hidden(self, agent: Agent, spec: Spec) -> Game:
-        return Game(jnp.bool_(False), jnp.bool_(False), jnp.int32(0), agent.hidden(spec))
+    def init_hidden(self, agent: Agent, spec: Spec) -> Game:
+        return Game(jnp.bool_(False), jnp.bool_(False), jnp.int32(0), agent.init_hidden(spec))
 
     def draw(self, pool: Pool, moment: ActContext) -> tuple[Bool[Array, ""], Int[Array, ""]]:
         """Return whether the seat is the agent's own, and the past self of the others, in a game that begins now."""
-        env, seat = jnp.divmod(moment.who, moment.spec.num_agents)
+        env, seat = jnp.divmod(moment.stream_index, moment.spec.num_agents)
         key = jax.random.fold_in(jax.random.fold_in(pool.key, moment.clock.steps), env)
         seat_key, rival_key = jax.random.split(key)
         own = jax.random.randint(seat_key, (), 0, moment.spec.num_agents)
@@ -110,7 +110,7 @@ class SelfPlay(Behaviour):
         if self.opponents == "past":
             past = jax.tree.map(lambda x: x[rival], state.selves)
             other, theirs, _ = agent.act(past, ActInputs(theirs, observation, rival_key, explore=True))
-            theirs = agent.acted(past, theirs, other)
+            theirs = agent.observe_action(past, theirs, other)
         else:
             other = spaces.sample(moment.spec.action_space, rival_key, spaces.split_mask(observation)[1])
         action = jax.tree.map(lambda own, other: jnp.where(learner, own, other).astype(own.dtype), own, other)

@@ -14,7 +14,7 @@ from jaxtyping import Array, Key, PyTree
 from forage.behaviours.policy import AgentPolicy
 from forage.core import spaces, trust
 from forage.core.loading import Own as OwnClass
-from forage.core.loading import load_class, name_of
+from forage.core.loading import load_class, target_name
 from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState, Intervention, InterventionContext
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, Experience, ForageError, Spec
@@ -99,7 +99,7 @@ SCRIPTS: dict[str, Script] = {
 """By the name of the environment, without library and version."""
 
 
-class Scripted(Person):
+class ScriptedPerson(Person):
     """A scripted person that takes over if the danger rises above `takes`, and gives back if it falls below `gives`."""
 
     def __init__(self, takes: float, gives: float):
@@ -129,7 +129,7 @@ class Scripted(Person):
 
 
 @functools.lru_cache
-def made(target: str) -> Person:
+def load_person(target: str) -> Person:
     """Return the person that `module:Class` or `file.py:Class` names, the same one for all seeds."""
     cls = load_class(target)
     if not issubclass(cls, Person):
@@ -137,7 +137,7 @@ def made(target: str) -> Person:
     return cls()
 
 
-def shapes(action: PyTree[Any]) -> PyTree[tuple[int, ...]]:
+def action_shapes(action: PyTree[Any]) -> PyTree[tuple[int, ...]]:
     """Return the shape of each array of an action."""
     return jax.tree.map(np.shape, action)
 
@@ -145,10 +145,10 @@ def shapes(action: PyTree[Any]) -> PyTree[tuple[int, ...]]:
 def by_name(person: Any) -> Any:
     """Return a person as a name that a run can import again from anywhere, if it has one."""
     if isinstance(person, type):
-        person = name_of(person) or person()
+        person = target_name(person) or person()
     if isinstance(person, str) and ":" in person:  # imported when it is first asked
         trust.check_source(person.rpartition(":")[0])
-    return OwnClass.named(person).target if isinstance(person, str) and ":" in person else person
+    return OwnClass.from_target(person).target if isinstance(person, str) and ":" in person else person
 
 
 class Takeover(Behaviour):
@@ -188,15 +188,15 @@ class Takeover(Behaviour):
             )
 
     @property
-    def around(self) -> Behaviour:
+    def base_behaviour(self) -> Behaviour:
         """Return the behaviour that acts unless the person does."""
         return self.inner or AgentPolicy()
 
     def someone(self) -> Person:
         """Return the person. Raise `ForageError` if there is none of that name."""
         if self.person == SCRIPTED:
-            return Scripted(float(self.takes), float(self.gives))
-        return made(self.person) if isinstance(self.person, str) else self.person
+            return ScriptedPerson(float(self.takes), float(self.gives))
+        return load_person(self.person) if isinstance(self.person, str) else self.person
 
     def check(self, agent: Agent, spec: Spec) -> None:
         if not isinstance(self.person, Person) and self.person != SCRIPTED and ":" not in str(self.person):
@@ -204,9 +204,9 @@ class Takeover(Behaviour):
                 f"A person is {SCRIPTED} or a class of one's own, as in --behaviour.person my_person.py:Person, not "
                 f"{self.person!r}."
             )
-        if self.around.on_host:
+        if self.base_behaviour.on_host:
             raise ForageError("A takeover goes around a behaviour that does not intervene itself, such as own.")
-        self.around.check(agent, spec)
+        self.base_behaviour.check(agent, spec)
         self.someone().check(spec)
 
     def attend(self, spec: Spec, num_envs: int) -> PyTree[np.ndarray]:
@@ -220,10 +220,11 @@ class Takeover(Behaviour):
         for memory, at in zip(state, np.ndindex(shape), strict=True):
             seen, own, begins = jax.tree.map(lambda x, at=at: x[at], (scene.observation, scene.action, scene.begins))
             given, memory = person.act(memory, scene._replace(observation=seen, action=own, begins=begins))
-            if given is not None and shapes(given) != shapes(own):
+            if given is not None and action_shapes(given) != action_shapes(own):
                 raise ForageError(
-                    f"{type(person).__name__} answered with an action of shape {shapes(given)}, and {spec.name} takes "
-                    f"one of {spaces.describe(spec.action_space)}, of shape {shapes(own)}."
+                    f"{type(person).__name__} answered with an action of shape {action_shapes(given)}, and "
+                    f"{spec.name} takes "
+                    f"one of {spaces.describe_space(spec.action_space)}, of shape {action_shapes(own)}."
                 )
             taken.append(given is not None)
             actions.append(own if given is None else given)
@@ -237,19 +238,19 @@ class Takeover(Behaviour):
     labels = property(lambda self: self.around.labels)  # type: ignore[assignment]
 
     def completes(self, agent: Agent) -> dict[str, Any]:
-        return self.around.completes(agent)
+        return self.base_behaviour.completes(agent)
 
     def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> Any:
-        return self.around.init(key, agent, spec)
+        return self.base_behaviour.init(key, agent, spec)
 
-    def hidden(self, agent: Agent, spec: Spec) -> PyTree[Array]:
-        return self.around.hidden(agent, spec)
+    def init_hidden(self, agent: Agent, spec: Spec) -> PyTree[Array]:
+        return self.base_behaviour.init_hidden(agent, spec)
 
     def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
-        return self.around.act(state, hidden, observation, moment)
+        return self.base_behaviour.act(state, hidden, observation, moment)
 
     def report(self, state: Any, rollout: Experience, moment: ActContext) -> Any:
-        return self.around.report(state, rollout, moment)
+        return self.base_behaviour.report(state, rollout, moment)
 
     def truncate(self, state: Any, agent: Agent, clock: Clock) -> Any:
-        return self.around.truncate(state, agent, clock)
+        return self.base_behaviour.truncate(state, agent, clock)

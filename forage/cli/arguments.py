@@ -19,7 +19,7 @@ FLAGS = {option.word or option.name for option in OPTIONS if option.flag} | {
 
 def say(data: dict[str, Any]) -> None:
     """Print a result as a line of JSON, for `--json`."""
-    from forage.runs.display import say as print_line
+    from forage.runs.display import print_json as print_line
 
     print_line(data)
 

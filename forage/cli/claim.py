@@ -48,4 +48,4 @@ def run(positional: list[str], words: options.Words) -> None:
     if kind == "json":
         say({"event": "claim", **result})
     elif kind != "quiet":
-        print(*running.sentences(result), sep="\n")
+        print(*running.result_sentences(result), sep="\n")

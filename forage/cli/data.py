@@ -170,7 +170,7 @@ def record(run: str, words: options.Words) -> None:
     use_compilation_cache()
     with Waiting(kind) as tell:
         found = recorded(run, steps, output, tell=tell, **given)
-    _, header = files.read(Path(output))
+    _, header = files.read_data(Path(output))
     if kind == "json":
         say({"file": output} | {name: header[name] for name in ("transitions", "episodes", "mean_return", "source")})
     elif kind != "quiet":
@@ -248,7 +248,7 @@ def show(file: str, words: options.Words) -> None:
     kind = display(words)
     page = str(words.pop("page")) if "page" in words else None
     nothing_left(words, "data show", ["page", "json", "quiet"])
-    from forage.studies.datasets.show import show as shown
+    from forage.studies.datasets.show import show_data_set as shown
 
     found = shown(file, page)
     if kind == "json":

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TextIO
 from forage.cli.arguments import FLAGS, LISTS, named_options
 from forage.config import options
 from forage.core import streams
-from forage.core.errors import ForageError, Interrupted, Notice, did_you_mean, nearest, unusable
+from forage.core.errors import ForageError, Notice, RunInterrupted, did_you_mean, nearest, unusable
 from forage.core.records import printable
 from forage.core.trust import granting
 
@@ -112,7 +112,7 @@ def as_command(work: Callable[[], int | None]) -> NoReturn:
             code = error.code
     except ForageError as error:
         complain(str(error))
-        code = 130 if isinstance(error, Interrupted) else 2
+        code = 130 if isinstance(error, RunInterrupted) else 2
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:

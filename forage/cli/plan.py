@@ -42,7 +42,7 @@ def run(positional: list[str], words: options.Words) -> None:
     agent_options = options.fill(words, fields, "", agent)
     nothing_left(words, "plan", ["cores", "gpus", "seeds", "json", *(field.name for field in fields)])
     from forage.runs.training import use_compilation_cache
-    from forage.studies.plan import check_gpus, lines, plan
+    from forage.studies.plan import check_gpus, plan, plan_lines
 
     use_compilation_cache()
     check_gpus(numbers.pop("gpus", None))
@@ -50,4 +50,4 @@ def run(positional: list[str], words: options.Words) -> None:
     if json:
         say({"event": "plan", "predicted": [one._asdict() for one in found]})
     else:
-        print(*lines(found), sep="\n")
+        print(*plan_lines(found), sep="\n")

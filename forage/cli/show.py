@@ -116,7 +116,7 @@ def show_words(build: Any) -> None:
     try:
         if batch.in_words:
             print(inspect.cleandoc(type(batch).__doc__ or ""), "an episode, as an expert plays it", sep="\n\n")
-            print(*(f"  {line}" for line in str(batch.played()).splitlines()), "", "options", sep="\n")
+            print(*(f"  {line}" for line in str(batch.expert_episode()).splitlines()), "", "options", sep="\n")
     finally:
         batch.close()
 

@@ -71,12 +71,12 @@ def run(positional: list[str], words: options.Words) -> None:
     known += ["wrap", *PORTS]
     nothing_left(words, "tune", [*known, *(field.name.replace("_", "-") for field in fields)])
     from forage.runs.training import use_compilation_cache
-    from forage.studies.tuning.tune import sentences
     from forage.studies.tuning.tune import tune as search
+    from forage.studies.tuning.tune import tuning_sentences
 
     use_compilation_cache()
     result = search(agent, environment, space, **arguments)
     if kind == "json":
         say({"event": "tune", **result})
     elif kind != "quiet":
-        print(*sentences(result), sep="\n")
+        print(*tuning_sentences(result), sep="\n")

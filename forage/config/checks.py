@@ -117,7 +117,7 @@ def check_groups(agent: Agent, starts: Starts) -> None:
         words = " ".join(f"--starts.{option} {str(value).lower()}" for option, value in options.items())
         raise ForageError(
             f"{name} learns from answers that go on from {wanted.prefixes} prefixes of "
-            f"{'each' if wanted.each else 'the first'} of {agent.group}"
+            f"{'each' if wanted.per_answer else 'the first'} of {agent.group}"
             f"{', a rollout later' if wanted.late else ''}; use --starts {agent.usual_starts} {words}."
         )
     if starts.group != agent.group:
@@ -201,7 +201,8 @@ def check_encoder(cls: Any, space: Any) -> None:
         features = jax.eval_shape(lambda own: own(spaces.example(space)), found)
     except Exception as error:
         raise ForageError(
-            f"{name} cannot encode {spaces.describe(space)}: {str(error).splitlines()[0].rstrip('.')}; {contract}."
+            f"{name} cannot encode {spaces.describe_space(space)}: {str(error).splitlines()[0].rstrip('.')}; "
+            f"{contract}."
         ) from error
     if getattr(features, "shape", None) != (found.size,):
         raise ForageError(

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from forage.config.presets import ATARI, NORMALISED, SMALL_IMAGES, SMALL_PPO, Preset, presets_of
 from forage.config.registry import fields, from_config, part_class, part_name, target_of
 from forage.core.ports import Agent, Behaviour, Memory, Rewards, Starts
-from forage.core.spaces import Tokens, describe, is_bounded_box, observation_part
+from forage.core.spaces import Tokens, describe_space, is_bounded_box, observation_part
 from forage.core.types import Spec
 from forage.nn.encoders import is_image
 from forage.nn.layers import is_large
@@ -272,7 +272,7 @@ take as long; in InvertedDoublePendulum SAC 617 after 8,000 and PPO 3644 after 5
 def suggest(spec: Spec, native: bool) -> tuple[str, str]:
     """Return an agent that suits an environment, and the reason."""
     found = next(one for one in SUGGESTIONS if one.fits(spec, native))
-    return found.agent, f"{describe(spec.action_space)} actions {found.why}"
+    return found.agent, f"{describe_space(spec.action_space)} actions {found.why}"
 
 
 class Length(NamedTuple):

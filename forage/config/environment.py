@@ -15,8 +15,8 @@ from forage.config.options import hyphens
 from forage.core.compiling import check_precision
 from forage.core.errors import nearest
 from forage.core.host import HostEnvironment
-from forage.core.loading import name_of, short, whole
-from forage.core.plain import numbers
+from forage.core.loading import full_target, short, target_name
+from forage.core.plain import python_numbers
 from forage.core.ports import Environment, Evolver
 from forage.core.ranges import check_all_declared
 from forage.core.types import ForageError, Spec
@@ -61,7 +61,7 @@ def resolve_environment(
     `wrap` names what is put around it, the first innermost.
     """
     check_precision()  # or the environment would be blamed for numbers that are not what its spaces say
-    options = numbers(options) if options else {}
+    options = python_numbers(options) if options else {}
     if wrap:
         name, environment, config = resolve_environment(given, options)
         for words in wrap:
@@ -70,15 +70,18 @@ def resolve_environment(
         if isinstance(environment, Environment):
             return name, wrap_environment(environment, wrap), config
         return name, wrap_on_host(name, environment, wrap), config
-    if isinstance(given, type) and (found := name_of(given)):
+    if isinstance(given, type) and (found := target_name(given)):
         if given.__module__ != "__main__":
             return resolve_environment(found, options)
         # The class itself: to find it by its name the script that runs would be run again.
         _, environment, _ = resolve_object(given, options, found)
-        return short(found), environment, {"id": whole(found), "options": to_plain(found, options)}
+        return short(found), environment, {"id": full_target(found), "options": to_plain(found, options)}
     if isinstance(given, str):
         given = bare(given)
-        config = {"id": whole(given) if ":" in given else given, "options": to_plain(given, options) if options else {}}
+        config = {
+            "id": full_target(given) if ":" in given else given,
+            "options": to_plain(given, options) if options else {},
+        }
         made = make(given, **options)
         if isinstance(made, HostFactory):
             return short(made.id), made.build, config

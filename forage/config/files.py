@@ -38,7 +38,7 @@ def read(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text("utf-8-sig")  # with or without the mark that some editors write first
         if kind == ".json":
-            found = records.parse(text)
+            found = records.parse_json(text)
         elif kind == ".toml":
             found = tomllib.loads(text)
         else:

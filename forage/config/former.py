@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -66,6 +67,11 @@ def check_part(name: str, known: Collection[str]) -> None:
         raise ForageError(f"The part {name} is called {PARTS[name]} now.")
 
 
+def stored_name(part: str) -> str:
+    """Return the new name of a stored part."""
+    return TARGETS.get(part) or PARTS.get(part, part)
+
+
 def with_today(stored: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
     """Return the stored options of a part, with today's names of options and values."""
     found = {today(option, known) or option: value for option, value in stored.items()}
@@ -73,6 +79,11 @@ def with_today(stored: Mapping[str, Any], known: Collection[str]) -> dict[str, A
         option: VALUES[option].get(value, value) if option in VALUES and isinstance(value, str) else value
         for option, value in found.items()
     }
+
+
+def with_former_words(source: str) -> str:
+    """Return the source of a claim's functions with the former names of all that they call."""
+    return re.sub(rf"\b(?:{'|'.join(FORMER_WORDS)})\b", lambda found: FORMER_WORDS[found[0]], source)
 
 
 def with_former(value: Any, option: str = "") -> Any:
@@ -86,10 +97,48 @@ def with_former(value: Any, option: str = "") -> Any:
     return FORMER_PARTS.get(value, value) if option in ("part", "behaviour") else value
 
 
-CLASSES: dict[str, str] = {"Own": "AgentPolicy", "Lesson": "ActionAdvice"}
-"""Classes of parts that claims' results name, by their former names, with today's."""
+WATCHED: dict[str, str] = {
+    "Before": "PriorRun",
+    "Guided": "GuidedAugmentation",
+    "Lesson": "ActionAdvice",
+    "Logged": "LoggedEpisodes",
+    "Masked": "SelectEntries",
+    "Mixed": "MixedReplay",
+    "Own": "AgentPolicy",
+    "Recorded": "RecordedMemory",
+    "Stitched": "StitchedGoals",
+    "Target.chosen": "Target.at_logged_actions",
+    "Target.padded": "Target.pad_episodes",
+    "Target.taken": "Target.taken_probability",
+    "Weighted": "WeightedRewards",
+    "flat": "flatten_observation",
+    "inside": "clip_interval",
+    "judged": "interval_verdict",
+    "marginalised": "marginalised_importance",
+    "record": "record_clip",
+    "verdict": "join_verdicts",
+}
+"""Classes, methods and functions that results of claims depend on, by their former names, with the new ones."""
 
-FORMER_CLASSES = {name: former for former, name in CLASSES.items()}
+TARGETS: dict[str, str] = {
+    "forage.core.frozen:Frozen": "forage.core.frozen:FrozenPolicy",
+    "forage.nn.language.pretrained:Pretrained": "forage.nn.language.pretrained:PretrainedModel",
+    "forage.tasks.distributions:Fixed": "forage.tasks.distributions:Constant",
+}
+"""`module:Class` of parts without a name, by their former names, with the new ones."""
+
+CALLED: dict[str, str] = {
+    "Ended": "CutAsTerminated",
+    "judged": "interval_verdict",
+    "read": "read_data",
+    "record": "record_clip",
+    "search": "breadth_first",
+    "write": "write_data",
+}
+"""Functions and classes that functions of claims use, by their former names, with the new ones."""
+
+FORMER_WORDS = {name: former for former, name in CALLED.items()}
+FORMER_WATCHED = {name: former for former, name in WATCHED.items()}
 FORMER_OPTIONS = {name: option for option, names in OPTIONS.items() for name in names}
 FORMER_VALUES = {option: {name: former for former, name in table.items()} for option, table in VALUES.items()}
 FORMER_PARTS = {name: former for former, name in PARTS.items()}

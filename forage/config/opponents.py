@@ -35,14 +35,14 @@ class Trained(Opponent):
     agent_state: Any
     sampled: bool = equinox.field(static=True)  # its actions are drawn, as in training
 
-    def hidden(self, spec: Spec) -> PyTree[Array]:
-        return self.agent.hidden(spec)
+    def init_hidden(self, spec: Spec) -> PyTree[Array]:
+        return self.agent.init_hidden(spec)
 
     def act(
         self, hidden: PyTree[Array], observation: PyTree[Array], spec: Spec, key: Key[Array, ""]
     ) -> tuple[PyTree[Array], PyTree[Array]]:
         action, hidden, _ = self.agent.act(self.agent_state, ActInputs(hidden, observation, key, explore=self.sampled))
-        return action, self.agent.acted(self.agent_state, hidden, action)
+        return action, self.agent.observe_action(self.agent_state, hidden, action)
 
 
 def default_opponent(environment: Any, behaviour: Behaviour) -> str | None:

@@ -19,22 +19,22 @@ import numpy as np
 from forage.behaviours.dagger import DAgger
 from forage.config.saved import load_policy
 from forage.core import frozen, prng, spaces
-from forage.core.frozen import Frozen, Tree
+from forage.core.frozen import FrozenPolicy, Tree
 from forage.core.ports import Behaviour, Environment, Starts
 from forage.core.text.named import FORAGE
 from forage.core.types import ForageError, Spec
-from forage.data.demonstrations import Demonstrations, opened, with_hashes
-from forage.data.files import fingerprint
+from forage.data.demonstrations import Demonstrations, load_demonstrations, with_hashes
+from forage.data.files import file_hash
 from forage.environments.grid.core import GridWorld
 from forage.environments.grid.solve import solve
 from forage.environments.wrappers.base import Wrapper
 from forage.nn.language import base, pretrained
-from forage.nn.language.pretrained import Pretrained
+from forage.nn.language.pretrained import PretrainedModel
 from forage.nn.transformer import Transformer
-from forage.starts.cell_archive import flattened
-from forage.starts.snapshot import Snapshot, Snapshots, play
+from forage.starts.cell_archive import flatten_rows
+from forage.starts.snapshot import Snapshot, Snapshots, play_teacher
 
-REFERENCES = (Frozen, Demonstrations, Pretrained, DAgger)
+REFERENCES = (FrozenPolicy, Demonstrations, PretrainedModel, DAgger)
 """The parts, and parts within parts, that may name other runs or files."""
 
 
@@ -61,7 +61,7 @@ def load_references(parts: Sequence[Any], spec: Spec, learns: bool = True) -> Se
     if not has_references(parts):
         return parts
     parts = [with_expert(part, spec, learns) if isinstance(part, Behaviour) else part for part in parts]
-    return load_models(load_policies(opened(parts, spec), spec)) if learns else parts
+    return load_models(load_policies(load_demonstrations(parts, spec), spec)) if learns else parts
 
 
 SOLVER = "solver"
@@ -84,7 +84,7 @@ def with_expert_hash(behaviour: Behaviour) -> Behaviour:
         return behaviour  # what was sealed before may be gone where a run is only evaluated
     path = Path(behaviour.expert).expanduser().absolute()
     load_policy(path)
-    return dataclasses.replace(behaviour, expert=str(path), sha256=fingerprint(path / "agent.npz"))
+    return dataclasses.replace(behaviour, expert=str(path), sha256=file_hash(path / "agent.npz"))
 
 
 def take_policies(part: Tree) -> Tree:
@@ -93,12 +93,12 @@ def take_policies(part: Tree) -> Tree:
     Agents taken earlier stay, as their run may be gone when this one is only evaluated.
     """
 
-    def one(policy: Frozen) -> Frozen:
+    def one(policy: FrozenPolicy) -> FrozenPolicy:
         if policy.agent is not None or policy.function is not None:
             return policy
         path = Path(policy.run).expanduser().absolute()
         agent = load_policy(path).agent
-        return dataclasses.replace(policy, run=str(path), sha256=fingerprint(path / "agent.npz"), agent=agent)
+        return dataclasses.replace(policy, run=str(path), sha256=file_hash(path / "agent.npz"), agent=agent)
 
     return frozen.map_frozen_policies(part, one)
 
@@ -109,11 +109,11 @@ def load_policies(part: Tree, spec: Spec) -> Tree:
     Raise `ForageError` if such a run is gone, has learned more since, or is of another environment.
     """
 
-    def one(policy: Frozen) -> Frozen:
+    def one(policy: FrozenPolicy) -> FrozenPolicy:
         if policy.weights is not None or policy.function is not None:
             return policy
         found, path = load_policy(policy.run), policy.run
-        if fingerprint(Path(path) / "agent.npz") != policy.sha256:
+        if file_hash(Path(path) / "agent.npz") != policy.sha256:
             raise ForageError(
                 f"The agent of {path} has changed since this run began to build on it; put it back, or train again."
             )
@@ -144,7 +144,7 @@ def with_expert(behaviour: Behaviour, spec: Spec, learns: bool = True) -> Behavi
         action = spaces.example(spec.action_space)
         return dataclasses.replace(behaviour, expert=lambda observation, key: action)
     policy, path = load_policy(behaviour.expert), behaviour.expert
-    if fingerprint(Path(path) / "agent.npz") != behaviour.sha256:
+    if file_hash(Path(path) / "agent.npz") != behaviour.sha256:
         raise ForageError(
             f"The agent of {path} has changed since this run began to learn from it; put it back, or train again."
         )
@@ -177,10 +177,10 @@ def solved(environment: Environment, starts: Snapshot) -> Snapshots:
             def act(time, observation, key):
                 return actions[time], time + 1
 
-            return play(environment, start, act, jnp.int32(0), key, steps, starts.every, starts.discount)
+            return play_teacher(environment, start, act, jnp.int32(0), key, steps, starts.every, starts.discount)
 
         played = jax.vmap(one)(start, actions, keys)
-        return flattened(played)
+        return flatten_rows(played)
 
     start = jax.tree.map(lambda x: x[found], (states, observations))
     return replay(start, jnp.asarray(actions), keys[found])
@@ -196,7 +196,7 @@ def take_models(part: Tree) -> Tree:
     What was taken before stays, as the files may be gone where a run is only evaluated.
     """
 
-    def one(model: Pretrained) -> Pretrained:
+    def one(model: PretrainedModel) -> PretrainedModel:
         if model.sizes:
             return model
         source = model.source if model.source == FORAGE else str(Path(model.source).expanduser().absolute())
@@ -211,7 +211,7 @@ def take_models(part: Tree) -> Tree:
 def load_models(part: Tree) -> Tree:
     """Return a part with the weights of each pretrained transformer in it. Raise `ForageError` for changed ones."""
 
-    def one(model: Pretrained) -> Pretrained:
+    def one(model: PretrainedModel) -> PretrainedModel:
         if model.weights is not None:
             return model
         if model.sha256 in HELD:  # taken out, as no two parts may give away one array
@@ -232,7 +232,7 @@ def load_models(part: Tree) -> Tree:
 def read_model(source: str) -> Transformer:
     """Return the transformer of a source. Raise `ForageError` if there is none."""
     if source == FORAGE:
-        return base.load()
+        return base.load_base()
     path = Path(source)
     if (path / "agent.npz").exists():
         network = getattr(load_policy(path).state, "network", None)

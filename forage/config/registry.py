@@ -23,7 +23,7 @@ from forage.config.options import WINGS
 from forage.core import trust
 from forage.core.elsewhere import method_elsewhere
 from forage.core.errors import ForageError, nearest
-from forage.core.plain import numbers
+from forage.core.plain import python_numbers
 from forage.core.settings import Setting
 
 
@@ -63,9 +63,9 @@ def target_of(port: str, name: str) -> str | None:
 
 
 INNER = {
-    "forage.core.frozen:Frozen",
+    "forage.core.frozen:FrozenPolicy",
     "forage.data.demonstrations:Demonstrations",
-    "forage.nn.language.pretrained:Pretrained",
+    "forage.nn.language.pretrained:PretrainedModel",
     "forage.starts.cells:Cells",
     *(
         f"forage.tasks.distributions:{name}"
@@ -84,7 +84,7 @@ WRAPPERS: dict[str, str] = {
     "rescale-action": "forage.environments.wrappers.actions:RescaleAction",
     "resize": "forage.environments.wrappers.images:Resize",
     "grey": "forage.environments.wrappers.images:Grey",
-    "masked": "forage.environments.wrappers.selection:Masked",
+    "masked": "forage.environments.wrappers.selection:SelectEntries",
     "noisy-tv": "forage.environments.wrappers.noisy_tv:NoisyTV",
     "context-visible": "forage.environments.wrappers.selection:ContextVisible",
     "motion": "forage.environments.wrappers.motion:Motion",
@@ -187,10 +187,10 @@ def part_name(part: Any) -> str:
     known = name_of_target(target)
     if known is not None or target.startswith("forage."):
         return known or target
-    from forage.core.loading import Own, name_of
+    from forage.core.loading import Own, target_name
 
-    named = name_of(type(part))
-    return Own.named(named).target if named else target
+    named = target_name(type(part))
+    return Own.from_target(named).target if named else target
 
 
 def short_name(part: Any) -> str:
@@ -378,7 +378,7 @@ def stored_target(config: dict[str, Any]) -> str | None:
     A part of a package is looked up there, so that no other package and no newer part of Forage takes its place.
     """
     package = config.get(ORIGIN)
-    name = config["part"] if package else former.PARTS.get(config["part"], config["part"])
+    name = config["part"] if package else former.stored_name(config["part"])
     if package and ":" not in name:
         from forage.config import packages
 
@@ -423,7 +423,7 @@ class PartChoice(NamedTuple):
         check_options(self.name, self.options, known)
         for key, value in self.options.items():
             former.check_value(key, value, self.name)
-        found = values.understood(self.cls, numbers(self.options)) if self.options else {}
+        found = values.understood(self.cls, python_numbers(self.options)) if self.options else {}
         check_kinds(found, {key: field.type for key, field in known.items()}, self.name)
         missing = [key for key, field in known.items() if field.required and key not in found]
         if missing:
@@ -484,7 +484,7 @@ def from_config(config: dict[str, Any]) -> Any:
             raise ForageError(f"{name} has no option {key!r}{nearest(key, known)}")
         options[key] = rebuilt(value, f"{name}'s {key}")
     if is_a(cls, "Part"):
-        options = cls.stored(options)
+        options = cls.translate_options(options)
     return made(cls, values.understood(cls, options))
 
 

@@ -299,7 +299,7 @@ def from_config(
         **given,
     }
     if data is not None:
-        given["memory"] = parts["memory"] = registry.from_config(config["memory"]).moved(data)
+        given["memory"] = parts["memory"] = registry.from_config(config["memory"]).relocate(data)
     for port in ("agent", *PORTS):
         if port in given:
             continue

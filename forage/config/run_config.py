@@ -47,9 +47,9 @@ from forage.loop.host.starts import HostedEnvironment
 from forage.loop.learner import Learner
 from forage.loop.offline.loop import OfflineLoop
 from forage.loop.runner import Numbers, Runner
-from forage.memory.around import Around
-from forage.memory.dataset import Opened
-from forage.memory.mixed import OpenedMixed
+from forage.memory.around import MemoryWrapper
+from forage.memory.dataset import OpenedDataSet
+from forage.memory.mixed import OpenedMixedReplay
 from forage.starts.reset import Reset
 from forage.starts.snapshot import Snapshot
 from forage.tasks.same import Same
@@ -143,7 +143,7 @@ class RunConfig:
         rows = 1 if self.agent.joint else self.spec.num_agents  # that a memory has for a step of one environment
         memory = shortened(self.memory, self.agent, self.agent.num_envs * rows, self.steps * rows)
         if learns:
-            memory = self.prepared(memory.opened(self.spec))
+            memory = self.prepared(memory.load(self.spec))
         parts = (self.agent, self.behaviour, self.rewards, memory)
         agent, behaviour, rewards, memory = load_references(parts, self.spec, learns)
         learner = Learner(agent, behaviour, rewards, memory, self.spec)
@@ -162,8 +162,8 @@ class RunConfig:
         if not (told or agent.best_episodes < 1):
             return memory
         name = self.names["agent"]
-        tells = isinstance(memory, OpenedMixed) and agent.fine_tunes and not agent.contexts
-        if type(memory) is not Opened and not tells:
+        tells = isinstance(memory, OpenedMixedReplay) and agent.fine_tunes and not agent.contexts
+        if type(memory) is not OpenedDataSet and not tells:
             raise ForageError(
                 f"{name} learns from whole episodes of a data set, which {self.names['memory']} does not "
                 f"tell; give it one file with --data{ONLINE if agent.fine_tunes else ''}."
@@ -181,12 +181,12 @@ class RunConfig:
             )
         if jax.tree.leaves(state):  # rewards with a state are refused
             return memory
-        data = memory.stored if isinstance(memory, OpenedMixed) else memory.data
+        data = memory.translate_options if isinstance(memory, OpenedMixedReplay) else memory.data
         paid = rewards.relabel(state, jax.tree.map(lambda x: x[None], data)).reward[0]
         paid = np.asarray(paid, np.float64)
-        if isinstance(memory, OpenedMixed):
-            return memory.prepared(agent, paid, self.spec.horizon)
-        return memory.prepared(agent, paid)
+        if isinstance(memory, OpenedMixedReplay):
+            return memory.with_returns(agent, paid, self.spec.horizon)
+        return memory.with_returns(agent, paid)
 
     def loop(self, learns: bool = True) -> DeviceLoop:
         """Build the loop on the device. Raise `ForageError` if its parts do not fit. `learns`: as in `learner`."""
@@ -293,7 +293,9 @@ class RunConfig:
         batch = self.environment(1)
         try:
             for tasks, starts in moments((self.tasks, self.starts)):
-                world = HostedEnvironment.of(batch, self.spec, starts.repeats, not same, starts.follows_steps)
+                world = HostedEnvironment.from_environment(
+                    batch, self.spec, starts.repeats, not same, starts.follows_steps
+                )
                 tasks.check(world)
                 starts.check(world, tasks)
             if self.starts.repeats and not batch.seeded:
@@ -337,7 +339,7 @@ class RunConfig:
     @property
     def host_workers(self) -> Workers:
         """Return the workers that step its environments."""
-        return Workers.of(self.workers, self.worker_threads, self.first_come, self.ahead, self.step_timeout)
+        return Workers.parse(self.workers, self.worker_threads, self.first_come, self.ahead, self.step_timeout)
 
     def config(self) -> dict[str, Any]:
         """Return the environment, the parts and the settings of learning as plain data; see `from_config`."""
@@ -373,8 +375,8 @@ def is_ours(environment: Any) -> bool:
 
 def shortened(memory: Memory, agent: Agent, streams: int, transitions: int) -> Memory:
     """Return the same memory with no more places than a run of this many transitions can fill, in whole rollouts."""
-    if isinstance(memory, Around):
-        memory = memory.around(shortened(memory.inner, agent, streams, transitions))
+    if isinstance(memory, MemoryWrapper):
+        memory = memory.wrap(shortened(memory.inner, agent, streams, transitions))
     capacity = getattr(memory, "capacity", None)
     rollout = streams * agent.rollout_length
     fills = -(-max(transitions, agent.segment * streams) // rollout) * rollout

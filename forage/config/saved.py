@@ -14,10 +14,10 @@ from forage.config.registry import from_config
 from forage.config.trusting import stored
 from forage.config.values import at_last
 from forage.core import prng, records, spaces
-from forage.core.checkpoint import load as load_tree
+from forage.core.checkpoint import load_tree as load_tree
 from forage.core.compiling import check_precision
 from forage.core.ports import Agent
-from forage.core.sweep import best, members_of
+from forage.core.sweep import best_member, members_of
 from forage.core.types import ForageError, Spec
 from forage.evaluation.statistics import interquartile_mean
 from forage.loop.policy import Policy, actions_of
@@ -33,7 +33,7 @@ def read_config(directory: Path) -> dict[str, Any]:
     """Return a run's configuration. Raise `ForageError` if there is none, or one of another kind."""
     path = directory / "config.json"
     try:
-        config = records.parse(path.read_text(encoding="utf-8"))
+        config = records.parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ForageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
     missing = [name for name in NEEDED if not isinstance(config, dict) or name not in config]
@@ -86,7 +86,7 @@ def load_policy(
         raise ForageError(
             f"{path / 'evaluation.json'} cannot be read: it is of another number of members than the run."
         )
-    index = best(str(path), members, returns, wanted, interquartile_mean)
+    index = best_member(str(path), members, returns, wanted, interquartile_mean)
     states, _ = agent_states(path, agent, spec, len(members), checkpoint)
     sampled = actions_of(config, evaluation, actions) == "sampled"
     policy = Policy(agent, jax.tree.map(lambda x: x[index], states), spec, sampled)
@@ -164,6 +164,6 @@ def load(
     {'seed': 1, 'learning_rate': 0.001}
     """
     policy = load_policy(directory, seed, actions, checkpoint=checkpoint, **settings)
-    if policy.chosen:
-        print(policy.chosen, file=sys.stderr)
+    if policy.choice_words:
+        print(policy.choice_words, file=sys.stderr)
     return policy

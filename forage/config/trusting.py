@@ -102,7 +102,7 @@ def check(where: str | os.PathLike[str], config: dict[str, Any]) -> None:
     with stored(where, config):
         for name in code_in(config):
             core.check_source(core.source_of(name))
-        core.check(addresses_in(config))
+        core.check_trusted(addresses_in(config))
 
 
 def unknown_in(config: dict[str, Any]) -> list[core.Entry]:
@@ -120,11 +120,11 @@ def keep_own(config: dict[str, Any], but: dict[str, Any] | None = None) -> None:
         str(path) for name in code_in(config) if name not in theirs for path in core.files_of(core.source_of(name))
     }
     for path in sorted(files):
-        core.keep({"path": path})
+        core.keep_entry({"path": path})
     known = [] if but is None else addresses_in(but)
     for entry in addresses_in(config):
         if entry not in known:
-            core.keep(entry)
+            core.keep_entry(entry)
 
 
 def trust(run: str | os.PathLike[str]) -> None:
@@ -139,4 +139,4 @@ def trust(run: str | os.PathLike[str]) -> None:
     if not (path / "config.json").exists():
         raise ForageError(f"{run} is not a run: it has no config.json.")
     config = read_config(path)
-    core.remember(os.fspath(run), unknown_in(config))
+    core.remember_entries(os.fspath(run), unknown_in(config))

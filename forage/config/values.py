@@ -87,9 +87,9 @@ def schedule_of(value: Any) -> Any:
     if not isinstance(value, str):
         return Schedule(named(value) or getattr(value, "__qualname__", repr(value)), value)
     if "." in value.partition(":")[0] or (value.partition(":")[0].strip() not in FORMS and looks_own(value)):
-        from forage.core.loading import load_named, whole
+        from forage.core.loading import full_target, load_named
 
-        return Schedule(whole(value), load_named(value))
+        return Schedule(full_target(value), load_named(value))
     return Schedule(value)
 
 
@@ -137,12 +137,12 @@ def at_last(config: dict[str, Any]) -> dict[str, Any]:
 
 def named(value: Any) -> str | None:
     """Return the `module:Name` that finds a function or class again in any process, if there is one."""
-    from forage.core.loading import name_of, whole
+    from forage.core.loading import full_target, target_name
 
     if not callable(value) or not hasattr(value, "__qualname__"):
         return None
-    found = name_of(value)
-    return whole(found) if found else None
+    found = target_name(value)
+    return full_target(found) if found else None
 
 
 def plain_name(value: Any) -> str | None:

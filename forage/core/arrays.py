@@ -18,8 +18,8 @@ from gymnasium import spaces
 from jaxtyping import Int
 
 from forage.core.host import array_dtype
-from forage.core.spaces import Tokens, Whole, describe, is_limited, to_json
-from forage.core.spaces import leaves as paths
+from forage.core.spaces import Tokens, Whole, describe_space, is_limited, to_json
+from forage.core.spaces import spaces_by_path as paths
 from forage.core.types import ForageError
 
 ARRAY_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
@@ -115,11 +115,11 @@ def rows_as_arrays(space: Any, value: Any) -> Any:
     if isinstance(space, spaces.Tuple):
         return {str(at): rows_as_arrays(part, value[at]) for at, part in enumerate(space.spaces) if not is_empty(part)}
     if isinstance(space, spaces.Text):
-        return np.stack([encode_text(space, plain(text)) for text in value])
+        return np.stack([encode_text(space, plain_text(text)) for text in value])
     return np.asarray(as_arrays(space, np.asarray(value)))
 
 
-def plain(text: Any) -> Any:
+def plain_text(text: Any) -> Any:
     """Return a text of a file as a string."""
     return text.decode() if isinstance(text, bytes) else text
 
@@ -174,7 +174,7 @@ def travelling(space: Any) -> spaces.Space[Any]:
 
 def action_space(name: str, inner: spaces.Space[Any]) -> spaces.Space[Any]:
     """Return the space that agents act in for an environment's own. Raise `ForageError` if there is none."""
-    parts = list(leaves(inner))
+    parts = list(inner_spaces(inner))
     if isinstance(inner, spaces.Discrete):
         return spaces.Discrete(int(inner.n))
     if parts and is_choices(inner):
@@ -199,7 +199,7 @@ def action_space(name: str, inner: spaces.Space[Any]) -> spaces.Space[Any]:
 def is_choices(space: Any) -> bool:
     """Return whether an action space is made of choices only."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        return bool(space.spaces) and all(map(is_choices, leaves(space)))
+        return bool(space.spaces) and all(map(is_choices, inner_spaces(space)))
     return isinstance(space, CHOICES) or is_few(space)
 
 
@@ -239,11 +239,11 @@ def pair_leaves(space: spaces.Space[Any], value: Any) -> Iterator[tuple[spaces.S
         yield space, value
 
 
-def leaves(space: spaces.Space[Any]) -> Iterator[spaces.Space[Any]]:
+def inner_spaces(space: spaces.Space[Any]) -> Iterator[spaces.Space[Any]]:
     """Yield the spaces inside Dicts and Tuples, in order."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         for part in space.values() if isinstance(space, spaces.Dict) else space.spaces:
-            yield from leaves(part)
+            yield from inner_spaces(part)
     else:
         yield space
 
@@ -264,7 +264,7 @@ def check_alike(name: str, first: Spaces, other: Spaces, which: str) -> None:
     """
     for kind, ours, theirs in zip(("observations", "actions"), first, other, strict=True):
         if meaning(kind, ours) != meaning(kind, theirs):
-            found, wanted = describe(theirs), describe(ours)
+            found, wanted = describe_space(theirs), describe_space(ours)
             if found == wanted:
                 found, wanted = str(theirs), str(ours)
             raise ForageError(
@@ -276,7 +276,7 @@ def check_alike(name: str, first: Spaces, other: Spaces, which: str) -> None:
 def meaning(kind: str, space: spaces.Space[Any]) -> Any:
     """Return the properties that two copies of a space of observations or actions must share."""
     if kind == "actions":
-        starts = [np.asarray(getattr(leaf, "start", getattr(leaf, "low", 0))).tolist() for leaf in leaves(space)]
+        starts = [np.asarray(getattr(leaf, "start", getattr(leaf, "low", 0))).tolist() for leaf in inner_spaces(space)]
         return to_json(action_space("", space)), starts
     kept: dict[tuple[str, ...], Any] = {}
     for path, leaf in paths(space).items():

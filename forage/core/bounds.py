@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from jaxtyping import PyTree
 
-from forage.core.spaces import leaves
+from forage.core.spaces import spaces_by_path
 
 TOLERANCE = 1e-5  # of a bound, which float32 may round
 MOST_OUTSIDE = 0.01  # share of a data set's rows
@@ -80,7 +80,7 @@ def data_outside(file: str, observation: PyTree[Any], space: gymnasium.Space[Any
 def bounded_leaves(space: gymnasium.Space[Any]) -> dict[tuple[str, ...], gymnasium.spaces.Box]:
     """Return the boxes of a space, by where they are, whose bounds say more than their dtype does."""
     found = {}
-    for path, leaf in leaves(space).items():
+    for path, leaf in spaces_by_path(space).items():
         if not isinstance(leaf, gymnasium.spaces.Box) or leaf.dtype.kind not in "iuf":
             continue
         whole = np.iinfo(leaf.dtype) if leaf.dtype.kind in "iu" else None

@@ -69,7 +69,7 @@ def write_atomically(path: Path, write: Any) -> None:
 Look = Callable[[str, np.ndarray], None]
 
 
-def save(
+def save_tree(
     path: Path, tree: PyTree, header: dict[str, Any], look: Look = lambda name, array: None, rows: int | None = None
 ) -> None:
     """Save the leaves of `tree` and a small JSON `header`, as `numpy.savez` would, but with one leaf in memory.
@@ -137,15 +137,15 @@ def _pack_leaf(leaf: np.ndarray) -> dict[str, np.ndarray]:
 def _read_shape(file: Archive, i: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return the shape and type of a leaf before it is read. Raise `ValueError` if they are invalid."""
     if f"leaf{i}" in file:
-        shape, dtype, _ = file.described(f"leaf{i}")
+        shape, dtype, _ = file.describe_array(f"leaf{i}")
     else:
-        (_, *inner), dtype, _ = file.described(f"like{i}")
+        (_, *inner), dtype, _ = file.describe_array(f"like{i}")
         shape, size = tuple(inner), math.prod(inner) * dtype.itemsize
-        if file.described(f"filled{i}")[0] != (size // BLOCK,):
+        if file.describe_array(f"filled{i}")[0] != (size // BLOCK,):
             raise ValueError("a leaf has another size than its blocks")
         check_size(f"leaf{i}", size)
     if f"type{i}" in file:
-        name = file.described(f"type{i}")
+        name = file.describe_array(f"type{i}")
         if name[2] > MOST_NAME:
             raise ValueError("a type of numbers has no name")
         kind = np.dtype(file[f"type{i}"].tobytes().decode())
@@ -161,7 +161,7 @@ def _unpack_leaf(file: Archive, i: int) -> np.ndarray:
 
 
 def _with_its_zeros(file: Archive, i: int) -> np.ndarray:
-    shape, dtype, _ = file.described(f"like{i}")
+    shape, dtype, _ = file.describe_array(f"like{i}")
     filled, packed = file[f"filled{i}"], file[f"bytes{i}"]
     leaf = np.zeros(shape[1:], dtype)
     flat = leaf.reshape(-1).view(np.uint8)
@@ -179,12 +179,12 @@ class Leaf:
     dtype: np.dtype[Any]
     read: Callable[[], np.ndarray]
 
-    def of(self, rows: list[int]) -> Leaf:
+    def select_members(self, rows: list[int]) -> Leaf:
         """Return the leaf of these members alone, `member ...`."""
         return Leaf((len(rows), *self.shape[1:]), self.dtype, lambda: self.read()[rows])
 
     @staticmethod
-    def stacked(leaves: list[Leaf]) -> Leaf:
+    def stack(leaves: list[Leaf]) -> Leaf:
         """Return leaves of one member each as `member ...`."""
         first = leaves[0]
         return Leaf((len(leaves), *first.shape), first.dtype, lambda: np.stack([leaf.read() for leaf in leaves]))
@@ -194,14 +194,14 @@ def read_header(path: Path) -> dict[str, Any]:
     return _leaves(path)[0]
 
 
-def leaves(path: Path) -> dict[str, Leaf]:
+def load_leaves(path: Path) -> dict[str, Leaf]:
     """Return every leaf that was saved, by its path."""
     return _leaves(path, "")[1]
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
     """Return every leaf that was saved, read, by its path."""
-    return {name: leaf.read() for name, leaf in leaves(path).items()}
+    return {name: leaf.read() for name, leaf in load_leaves(path).items()}
 
 
 @contextlib.contextmanager
@@ -236,7 +236,7 @@ class Archive(Mapping[str, np.ndarray]):
     def __contains__(self, name: object) -> bool:
         return name in self.entries
 
-    def described(self, name: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    def describe_array(self, name: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
         """Return the shape and type of an array, and how many bytes it is. Raise `ValueError` if that is not so."""
         entry = self.entries[name]
         with self.archive.open(entry) as file:
@@ -253,7 +253,7 @@ class Archive(Mapping[str, np.ndarray]):
         return shape, dtype, size
 
     def __getitem__(self, name: str) -> np.ndarray:
-        self.described(name)
+        self.describe_array(name)
         with self.archive.open(self.entries[name]) as file:
             return np.lib.format.read_array(file, allow_pickle=False)
 
@@ -282,7 +282,7 @@ def check_size(name: str, size: int) -> None:
 
 
 def _json(file: Archive, name: str) -> Any:
-    if file.described(name)[2] > MOST_JSON:
+    if file.describe_array(name)[2] > MOST_JSON:
         raise ValueError(f"{name} is longer than it can be")
     return json.loads(file[name].tobytes())
 
@@ -290,22 +290,22 @@ def _json(file: Archive, name: str) -> Any:
 def _leaves(path: Path, prefix: str | None = None) -> tuple[dict[str, Any], dict[str, Leaf]]:
     """Return the header, and those leaves whose path begins with `prefix`: all with an empty one, without one none."""
 
-    def read(i: int) -> np.ndarray:
-        with whole(path), open_archive(path) as file:
+    def read_leaf(i: int) -> np.ndarray:
+        with check_readable(path), open_archive(path) as file:
             return _unpack_leaf(file, i)  # checked by its CRC
 
-    with whole(path), open_archive(path) as file:
+    with check_readable(path), open_archive(path) as file:
         header = _json(file, "header")
         if header["format"] not in READABLE:
             raise ForageError(f"{path} is a checkpoint of another format ({header['format']}).")
         if prefix is None:
             return header, {}
         wanted = [(i, name) for i, name in enumerate(_json(file, "names")) if name.startswith(prefix)]
-        return header, {name: Leaf(*_read_shape(file, i), functools.partial(read, i)) for i, name in wanted}
+        return header, {name: Leaf(*_read_shape(file, i), functools.partial(read_leaf, i)) for i, name in wanted}
 
 
 @contextlib.contextmanager
-def whole(path: Path) -> Iterator[None]:
+def check_readable(path: Path) -> Iterator[None]:
     """Raise `ForageError` if a checkpoint is missing or damaged."""
     try:
         yield
@@ -319,7 +319,7 @@ def whole(path: Path) -> Iterator[None]:
         ) from error
 
 
-def load(path: Path, like: PyTree, prefix: str = "") -> tuple[PyTree, dict[str, Any]]:
+def load_tree(path: Path, like: PyTree, prefix: str = "") -> tuple[PyTree, dict[str, Any]]:
     """Load a tree with the structure, shapes and dtypes of `like` (arrays or shapes). Return it and the header.
 
     `prefix` names a part of what was saved, such as `.learner.agent`: that alone is read.

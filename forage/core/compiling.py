@@ -17,7 +17,7 @@ import numpy as np
 from jax._src import compiler, core  # neither compiling nor tracing can be watched by public names
 from jaxtyping import Array, PyTree
 
-from forage.core.errors import ForageError, Interrupted, InterruptedCompiling
+from forage.core.errors import ForageError, InterruptedCompiling, RunInterrupted
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 """Compiler options for a program that runs once on the CPU: compiled in less time, but several times as slow to run.
@@ -89,7 +89,7 @@ class Background:
                     with contextlib.suppress(OSError, ValueError):  # a line that is lost does not end a run
                         print(line, file=sys.stderr, flush=True)
                 if passed >= STOPPED_AFTER and threading.current_thread() is threading.main_thread():
-                    stop.heed()
+                    stop.check_requested()
         except BaseException:
             self.left.add(self)
             if self.ended.is_set():
@@ -109,9 +109,9 @@ class Stop:
         """Ask for a stop, from a handler of signals. Raise `InterruptedCompiling` if one is traced."""
         self.by = by
         if not core.trace_state_clean():
-            self.heed()
+            self.check_requested()
 
-    def heed(self, during: str = "a program was compiled") -> None:
+    def check_requested(self, during: str = "a program was compiled") -> None:
         """Raise `InterruptedCompiling` once if a stop was requested. `during`: the run's activity, for the message."""
         if self.by:
             by, self.by = self.by, ""
@@ -152,7 +152,7 @@ def _leave() -> None:
         return
     if code is None:
         error = getattr(sys, "last_value", None)
-        code = 0 if error is None else 130 if isinstance(error, KeyboardInterrupt | Interrupted) else 1
+        code = 0 if error is None else 130 if isinstance(error, KeyboardInterrupt | RunInterrupted) else 1
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             with contextlib.suppress(OSError, ValueError):  # closed
@@ -210,7 +210,7 @@ class Flat:
         self.leaves, self.structure = leaves, structure
 
     @classmethod
-    def of(cls, tree: PyTree[Any]) -> "Flat":
+    def flatten(cls, tree: PyTree[Any]) -> "Flat":
         leaves, structure = jax.tree.flatten(tree)
         return cls(tuple(leaves), structure)
 

@@ -16,11 +16,11 @@ class ForageError(Exception):
     """An error that a person can mend. Its text is one sentence: the mistake, and an input that would have worked."""
 
 
-class Interrupted(ForageError):
+class RunInterrupted(ForageError):
     """A person stopped the run; all is saved."""
 
 
-class InterruptedCompiling(Interrupted):
+class InterruptedCompiling(RunInterrupted):
     """A person stopped the run while a program was compiled or a worker began; the caller saves the run so far."""
 
 

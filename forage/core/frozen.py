@@ -22,7 +22,7 @@ from forage.core.types import ForageError, Spec
 Tree = TypeVar("Tree")
 
 
-class Frozen(Part):
+class FrozenPolicy(Part):
     """A policy that acts as it does: the agent of a run, or a function of the observation.
 
     It plays its evaluation policy, so that one observation always gets one action, and what it did can be computed
@@ -43,14 +43,15 @@ class Frozen(Part):
             given = jax.eval_shape(self.function, seen)
             if jax.tree.map(jnp.shape, given) != jax.tree.map(jnp.shape, wanted):
                 raise ForageError(
-                    f"The {role} of {who} does not return {spaces.describe(spec.action_space)}, which {spec.name} "
+                    f"The {role} of {who} does not return {spaces.describe_space(spec.action_space)}, which "
+                    f"{spec.name} "
                     f"takes."
                 )
         if self.agent is None:
             return
         self.agent.check(spec)
         name = type(self.agent).__name__
-        if jax.tree.leaves(jax.eval_shape(lambda: self.known.hidden(spec))):
+        if jax.tree.leaves(jax.eval_shape(lambda: self.loaded_agent.init_hidden(spec))):
             raise ForageError(
                 f"{who} asks its {role} about single transitions, and the {name} of {self.run} remembers what came "
                 f"before; take one without memory."
@@ -62,7 +63,7 @@ class Frozen(Part):
             )
 
     @property
-    def known(self) -> Agent:
+    def loaded_agent(self) -> Agent:
         """Return the agent. Raise `ForageError` before it was taken from the run."""
         if self.agent is None:
             raise ForageError(f"The agent of {self.run} has not been read; a run does that when it begins.")
@@ -74,7 +75,7 @@ class Frozen(Part):
             return ()
         if self.weights is not None:
             return self.weights
-        shapes = jax.eval_shape(lambda: self.known.init(prng.key(0), spec))
+        shapes = jax.eval_shape(lambda: self.loaded_agent.init(prng.key(0), spec))
         return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
     def act(
@@ -86,29 +87,29 @@ class Frozen(Part):
         weights = jax.lax.stop_gradient(weights)
         key = prng.key(0)  # nothing is drawn with it: the evaluation policy draws nothing, and else there is the noise
         if noise is None:
-            return self.known.act(weights, ActInputs((), observation, key, explore=False))[0]
-        return self.known.act(weights, ActInputs((), observation, key, explore=True, noise=noise))[0]
+            return self.loaded_agent.act(weights, ActInputs((), observation, key, explore=False))[0]
+        return self.loaded_agent.act(weights, ActInputs((), observation, key, explore=True, noise=noise))[0]
 
 
-def as_frozen(given: Any) -> Any:
+def make_frozen(given: Any) -> Any:
     """Return the frozen policy that a run's directory, a function or a pair (agent, its state) stands for."""
     if isinstance(given, str):
-        return Frozen(given)
+        return FrozenPolicy(given)
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], Agent):
-        return Frozen("a pair", agent=given[0], weights=given[1])
-    return Frozen(function=given) if callable(given) and not isinstance(given, equinox.Module) else given
+        return FrozenPolicy("a pair", agent=given[0], weights=given[1])
+    return FrozenPolicy(function=given) if callable(given) and not isinstance(given, equinox.Module) else given
 
 
 def all_frozen(given: Any) -> Any:
     """Return the frozen policies that several of these stand for."""
-    return tuple(as_frozen(one) for one in given) if isinstance(given, tuple | list) else given
+    return tuple(make_frozen(one) for one in given) if isinstance(given, tuple | list) else given
 
 
 def is_frozen(node: Any) -> bool:
     """Return whether a node of a tree of parts is a frozen policy."""
-    return isinstance(node, Frozen)
+    return isinstance(node, FrozenPolicy)
 
 
-def map_frozen_policies(part: Tree, change: Callable[[Frozen], Frozen]) -> Tree:
+def map_frozen_policies(part: Tree, change: Callable[[FrozenPolicy], FrozenPolicy]) -> Tree:
     """Return a part with each frozen policy that it, or a part within it, holds, changed."""
     return jax.tree.map(lambda x: change(x) if is_frozen(x) else x, part, is_leaf=is_frozen)

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int, PyTree, UInt8
 
 from forage.core.errors import words_of
 from forage.core.records import printable
-from forage.core.spaces import check, describe, leaves, unknown_space
+from forage.core.spaces import check_spaces, describe_space, spaces_by_path, unknown_space
 from forage.core.types import ForageError, Spec, Step
 
 
@@ -21,7 +21,7 @@ class Misfit(Exception):
     """A value of a simulator that does not fit its library: `what` is wrong, and the value it `should` have."""
 
     @property
-    def what(self) -> str:
+    def message(self) -> str:
         return self.args[0]
 
     @property
@@ -119,7 +119,7 @@ class HostEnvironment(abc.ABC):
         """Raise `ForageError` when `num_envs` is less than 1. The spaces are those of one agent of one environment."""
         if num_envs < 1:
             raise ForageError(f"{name} cannot run with num_envs={num_envs}; 1 or more works.")
-        check(name, observation_space, action_space)
+        check_spaces(name, observation_space, action_space)
         self.name = name
         self.observation_space = observation_space
         self.action_space = action_space
@@ -196,7 +196,7 @@ class HostEnvironment(abc.ABC):
         """Return whether a stop of the run left a call unfinished, so that no further call can be made."""
         return False
 
-    def measured(self) -> dict[str, np.ndarray]:
+    def metrics(self) -> dict[str, np.ndarray]:
         """Return numbers about the stepping itself, by name, for the metrics of a run.
 
         Each counts something since the environments were made.
@@ -243,14 +243,14 @@ class HostEnvironment(abc.ABC):
         return False
 
     @property
-    def numbered(self) -> int:
+    def num_starts(self) -> int:
         """Return the number of different beginnings, such as levels or problems; 0 if they are not numbered."""
         return 0
 
     @property
     def difficulty(self) -> Float[np.ndarray, " number"]:
         """Return the estimated difficulty of each numbered beginning, from 0 to 1."""
-        return np.zeros(self.numbered, np.float32)
+        return np.zeros(self.num_starts, np.float32)
 
     @property
     def hints(self) -> float:
@@ -260,7 +260,7 @@ class HostEnvironment(abc.ABC):
     def begin(self, index: int, seed: int, number: int | None = None, hint: float = 0.0) -> PyTree[np.ndarray]:
         """Begin a new episode in environment `index`, and return its first observation, without the environment axis.
 
-        It begins alike for the same seed, where `seeded`, and with `number` as that one of the `numbered` beginnings.
+        It begins alike for the same seed, where `seeded`, and with `number` as that one of the `num_starts` beginnings.
         `hint`: the share of a reference solution, at most `hints`, that is given away at the beginning.
         """
         if not 0 <= hint <= self.hints:
@@ -268,7 +268,7 @@ class HostEnvironment(abc.ABC):
         return self._guard("beginning an episode", self._begin, index, seed, number, hint)
 
     @property
-    def written(self) -> int:
+    def max_answer_tokens(self) -> int:
         """Return the largest number of tokens of an answer that `branch` accepts; 0 if it does not work here."""
         return 0
 
@@ -297,7 +297,7 @@ class HostEnvironment(abc.ABC):
         found = self.conversations()
         return str(found[0]) if found else None
 
-    def played(self) -> Conversation | None:
+    def expert_episode(self) -> Conversation | None:
         """Return an episode as an expert plays it, in words; `None` if there are no words."""
         return None
 
@@ -387,11 +387,13 @@ class HostEnvironment(abc.ABC):
         except (Exception, SystemExit) as error:
             which = "" if self._at is None else f" in environment {self.first + self._at}"
             if isinstance(error, SystemExit):
-                raise Quit(self.name, f"{_when(when)}{which}", error.code) from error
+                raise Quit(self.name, f"{_time_words(when)}{which}", error.code) from error
             if isinstance(error, Misfit):
-                raise ForageError(f"{self.name} {error.what} at {_when(when)}{which}; {error.should}.") from error
+                raise ForageError(
+                    f"{self.name} {error.message} at {_time_words(when)}{which}; {error.should}."
+                ) from error
             raise ForageError(
-                f"{self.name} failed at {_when(when)}{which} with {words_of(error)}; "
+                f"{self.name} failed at {_time_words(when)}{which} with {words_of(error)}; "
                 f"the error is the environment's own, so mend it there or check the action it was given."
             ) from error
 
@@ -438,14 +440,14 @@ class Check:
     ):
         self.name = name
         flags = (num_envs,) if num_agents == 1 else (num_envs, num_agents)
-        for leaf in leaves(observation_space).values():
+        for leaf in spaces_by_path(observation_space).values():
             if leaf.shape is None:
-                raise ForageError(f"{name} shows {describe(leaf)}. {unknown_space(leaf)}")
+                raise ForageError(f"{name} shows {describe_space(leaf)}. {unknown_space(leaf)}")
         self.space = observation_space
         self.single = not isinstance(observation_space, gymnasium.spaces.Dict)
         self.observations = [
             ArrayForm(path, (*flags, *(leaf.shape or ())), array_dtype(leaf))
-            for path, leaf in leaves(observation_space).items()
+            for path, leaf in spaces_by_path(observation_space).items()
         ]
         shape = (*flags, len(reward_names)) if reward_names else flags
         self.reward = ArrayForm((), shape, np.dtype(np.float32))
@@ -468,7 +470,8 @@ class Check:
         if not isinstance(observation, Mapping) or observation.keys() != space.spaces.keys():
             found = sorted(map(str, observation)) if isinstance(observation, Mapping) else type(observation).__name__
             raise ForageError(
-                f"{self.name} returned as observation{where} {found} at {_when(when)}; its space has {list(space)}."
+                f"{self.name} returned as observation{where} {found} at {_time_words(when)}; its space has "
+                f"{list(space)}."
             )
         for key, part in space.spaces.items():
             if isinstance(part, gymnasium.spaces.Dict):
@@ -486,7 +489,7 @@ class Check:
         both = step.terminated & step.truncated
         if both.any():
             raise ForageError(
-                f"{self.name} said both terminated and truncated at {_when(number)} in environment "
+                f"{self.name} said both terminated and truncated at {_time_words(number)} in environment "
                 f"{np.flatnonzero(both)[0]}; an adapter must let terminated win."
             )
 
@@ -496,7 +499,7 @@ class Check:
             what = " ".join([what, ".".join(path)]).strip()
             found = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
             raise ForageError(
-                f"{self.name} returned as {what} {found} at {_when(when)}; it should be {dtype}{list(shape)}."
+                f"{self.name} returned as {what} {found} at {_time_words(when)}; it should be {dtype}{list(shape)}."
             )
         if dtype.kind == "f":
             flat = array.ravel()
@@ -509,12 +512,12 @@ class Check:
                 entry = f", entry {where[0] if len(where) == 1 else tuple(where)}" if where else ""
                 value = "NaN" if np.isnan(array[(environment, *where)]) else "infinity (beyond what float32 holds)"
                 raise ForageError(
-                    f"{self.name} returned {value} as {what} at {_when(when)} in environment {environment}{entry}; "
-                    f"fix the environment, or restrict actions to a range where it is stable."
+                    f"{self.name} returned {value} as {what} at {_time_words(when)} in environment {environment}{entry}"
+                    f"; fix the environment, or restrict actions to a range where it is stable."
                 )
 
 
-def _when(when: str | int) -> str:
+def _time_words(when: str | int) -> str:
     return f"step {when}" if isinstance(when, int) else when
 
 

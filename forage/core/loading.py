@@ -27,8 +27,8 @@ class Own:
     target: str  # module:Class or file.py:Class, the file by its whole path
 
     @classmethod
-    def named(cls, target: str) -> Own:
-        return cls(whole(target))
+    def from_target(cls, target: str) -> Own:
+        return cls(full_target(target))
 
     @property
     def cls(self) -> Any:
@@ -77,7 +77,7 @@ def find_in_module(source: str, name: str) -> tuple[Any, Any]:
     return module, found
 
 
-def name_of(cls: Any) -> str | None:
+def target_name(cls: Any) -> str | None:
     """Return the `module:Class` or `file.py:Class` by which `load_class` finds a class, or a function, again in any
     process.
 
@@ -97,7 +97,7 @@ def name_of(cls: Any) -> str | None:
     return f"{path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}:{cls.__qualname__}"
 
 
-def whole(target: str) -> str:
+def full_target(target: str) -> str:
     """Return `file.py:Class` with the file's whole path, and any other name as it is."""
     source, _, name = target.rpartition(":")
     return f"{Path(source).expanduser().resolve()}:{name}" if source.endswith(".py") else target

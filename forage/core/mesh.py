@@ -1,8 +1,8 @@
 """A mesh of devices: seeds along its first axis, and along the second the environments of each seed.
 
 Seeds never speak to each other, and what runs on their axis is written for the seeds of one device (`shard_map`). The
-axis of environments is left to XLA: where a program says by `split` that an axis counts environments (or rows of a
-batch, members of a population), each device computes its share, and a mean over them, such as a gradient, is summed
+axis of environments is left to XLA: where a program says by `split_leaves` that an axis counts environments (or rows of
+a batch, members of a population), each device computes its share, and a mean over them, such as a gradient, is summed
 over the devices. What a program computes does not depend on it, but for the order of sums.
 """
 
@@ -70,7 +70,7 @@ def shape_for(seeds: int, num_envs: int, devices: int, doubles: bool = True) -> 
     return min(shapes, key=lambda shape: (-(-seeds // shape.seed) / shape.env, shape.env, shape.seed))
 
 
-def make(shape: Shape, devices: list[jax.Device]) -> jax.sharding.Mesh:
+def make_mesh(shape: Shape, devices: list[jax.Device]) -> jax.sharding.Mesh:
     """Return the mesh of this shape of the first of these devices."""
     return jax.sharding.Mesh(np.array(devices[: shape.seed * shape.env]).reshape(shape), (SEED, ENV))
 
@@ -126,7 +126,7 @@ def ways() -> int:
     return mesh.shape[ENV] if kinds.get(ENV) == jax.sharding.AxisType.Auto else 1
 
 
-def split(tree: PyTree[Array], axis: int = 0) -> PyTree[Array]:
+def split_leaves(tree: PyTree[Array], axis: int = 0) -> PyTree[Array]:
     """Share an axis of all leaves among the devices of a seed. An axis that does not divide stays whole."""
     devices = ways()
     if devices == 1:
@@ -139,7 +139,7 @@ def split(tree: PyTree[Array], axis: int = 0) -> PyTree[Array]:
     return jax.tree.map(leaf, tree)
 
 
-def whole(tree: PyTree[Array]) -> PyTree[Array]:
+def replicate(tree: PyTree[Array]) -> PyTree[Array]:
     """Give every device of a seed all of these leaves."""
     return tree if ways() == 1 else jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, P()), tree)
 
@@ -152,4 +152,4 @@ def take_rows(rollout: PyTree[Array], rows: Int[Array, " row"]) -> PyTree[Array]
     if ways() == 1:
         return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[rows], rollout)
     envs = jax.tree.leaves(rollout)[0].shape[1]
-    return split(whole(jax.tree.map(lambda x: x[rows // envs, rows % envs], rollout)))
+    return split_leaves(replicate(jax.tree.map(lambda x: x[rows // envs, rows % envs], rollout)))

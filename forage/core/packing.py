@@ -56,7 +56,7 @@ KINDS |= {
     "random_state",
 }
 KINDS |= {"bits", "seeds", "random", "object"}
-"""Kinds of values that `Reader` has a method for."""
+"""Kinds of values that `JsonReader` has a method for."""
 LARGEST_POOL = 1 << 10
 """Words of a pool of seeds; NumPy's usual is 4."""
 
@@ -103,7 +103,7 @@ def unpack(data: bytes, known: Known = know_no_type) -> Any:
         begin = len(MAGIC) + LENGTH.size
         (length,) = LENGTH.unpack_from(data, len(MAGIC))
         node = json.loads(data[begin : begin + length])
-        return Reader(memoryview(data)[begin + length :], known).value(node)
+        return JsonReader(memoryview(data)[begin + length :], known).value(node)
     except ForageError:
         raise
     except Exception as error:  # what damaged bytes raise has no common type
@@ -147,19 +147,19 @@ class Writer:
         if cls is tuple:
             return ["tuple", [self.node(item) for item in value]]
         if cls in (bytes, complex, np.dtype, range, slice, frozenset) or issubclass(cls, np.generic | np.dtype):
-            return self.fixed(value, cls)
+            return self.write_immutable(value, cls)
         if isinstance(value, enum.Enum):
-            return ["enum", *self.named(cls), value.name]
+            return ["enum", *self.type_name(cls), value.name]
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-            return ["named", *self.named(cls), [self.node(item) for item in value]]
+            return ["named", *self.type_name(cls), [self.node(item) for item in value]]
         number = self.numbers.get(id(value))
         if number is not None:
             return ["again", number]
         self.numbers[id(value)] = len(self.kept)
         self.kept.append(value)
-        return self.shared(value, cls)
+        return self.write_mutable(value, cls)
 
-    def fixed(self, value: Any, cls: type) -> list[Any]:
+    def write_immutable(self, value: Any, cls: type) -> list[Any]:
         """Return the JSON of an immutable value, for which sharing does not matter."""
         if cls is bytes:
             return ["bytes", self.blob(value)]
@@ -173,7 +173,7 @@ class Writer:
             return ["dtype", dtype_to_json(value)]
         return ["scalar", dtype_to_json(value.dtype), self.blob(np.asarray(value).tobytes())]
 
-    def shared(self, value: Any, cls: type) -> list[Any]:
+    def write_mutable(self, value: Any, cls: type) -> list[Any]:
         """Return the JSON of a mutable value."""
         if cls in (list, set):
             return [cls.__name__, [self.node(item) for item in value]]
@@ -200,7 +200,7 @@ class Writer:
             return ["seeds", self.seeds(value)]
         if cls is random.Random:
             return ["random", Writer(know_no_type).node(value.getstate())]
-        return ["object", *self.named(cls), self.node(dict(attributes(value)))]
+        return ["object", *self.type_name(cls), self.node(dict(attributes(value)))]
 
     def bits(self, bits: Any) -> list[Any]:
         """Return the JSON of a generator of random bits: its kind, its seeds and its state."""
@@ -218,14 +218,14 @@ class Writer:
         plain = [int(item) for item in plain] if isinstance(plain, list | tuple) else plain  # type: ignore[arg-type]
         return [plain, list(seeds.spawn_key), seeds.pool_size, seeds.n_children_spawned]
 
-    def named(self, cls: type) -> list[str]:
+    def type_name(self, cls: type) -> list[str]:
         """Return the module and name of a type that is read back. Raise `Unpackable` for any other."""
         if not self.known(cls) or find(cls.__module__, cls.__qualname__) is not cls:
             raise Unpackable(f"{cls.__module__}.{cls.__qualname__} is neither plain data nor of a known type.")
         return [cls.__module__, cls.__qualname__]
 
 
-class Reader:
+class JsonReader:
     """Makes values of JSON and of the bytes that follow it."""
 
     def __init__(self, data: memoryview, known: Known):
@@ -253,7 +253,7 @@ class Reader:
             raise ValueError(f"there is no kind {kind!r}")
         return getattr(self, f"_{kind}")(*said)
 
-    def _again(self, number: int) -> Any:
+    def _recall(self, number: int) -> Any:
         return self.kept[number]
 
     def _tuple(self, nodes: list[Any]) -> Any:
@@ -286,7 +286,7 @@ class Reader:
             raise ValueError(f"{name} has no members")
         return cls[member]
 
-    def _named(self, module: str, name: str, nodes: list[Any]) -> Any:
+    def _named_tuple(self, module: str, name: str, nodes: list[Any]) -> Any:
         cls = self.type(module, name)
         if not (issubclass(cls, tuple) and hasattr(cls, "_fields")):
             raise ValueError(f"{name} is no tuple with names")
@@ -350,7 +350,7 @@ class Reader:
 
     def _random(self, node: Any) -> Any:
         found = random.Random()
-        found.setstate(Reader(memoryview(b""), know_no_type).value(node))
+        found.setstate(JsonReader(memoryview(b""), know_no_type).value(node))
         return self.keep(found)
 
     def _object(self, module: str, name: str, node: Any) -> Any:
@@ -370,7 +370,7 @@ class Reader:
         if name not in GENERATORS:
             raise ValueError(f"there is no generator {name}")
         made = getattr(np.random, name)(0 if sown is None else seeds_of(*sown))
-        made.state = Reader(memoryview(self.blob(place)), know_no_type).value(state)
+        made.state = JsonReader(memoryview(self.blob(place)), know_no_type).value(state)
         return made
 
     def type(self, module: str, name: str) -> Any:

@@ -13,10 +13,10 @@ def dumps(data: Any, **options: Any) -> str:
 
     `options`: those of `json.dumps`.
     """
-    return json.dumps(data, default=number, **options)
+    return json.dumps(data, default=plain_number, **options)
 
 
-def number(value: Any) -> Any:
+def plain_number(value: Any) -> Any:
     """Return a number or an array as plain data. Raise `TypeError` for anything else, as JSON does."""
     if hasattr(value, "__array__"):
         import numpy as np
@@ -25,13 +25,13 @@ def number(value: Any) -> Any:
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
-def numbers(value: Any) -> Any:
+def python_numbers(value: Any) -> Any:
     """Return nested dictionaries, lists and tuples with the numbers of NumPy as Python's own; arrays stay arrays."""
     numpy = sys.modules.get("numpy")  # where nobody has imported it, there is no number of it
     if numpy is not None and isinstance(value, numpy.generic):
         return value.item()
     if isinstance(value, Mapping):
-        return {name: numbers(inner) for name, inner in value.items()}
+        return {name: python_numbers(inner) for name, inner in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(numbers(inner) for inner in value)
+        return type(value)(python_numbers(inner) for inner in value)
     return value

@@ -35,7 +35,7 @@ def one_line(text: str) -> str:
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def parse(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Return the value of some JSON, its texts printable. Raise `ValueError` if it is none."""
     try:
         found = json.loads(text)
@@ -74,7 +74,7 @@ def read_record(path: Path, fits: Callable[[dict[str, Any]], str] = lambda found
     `fits` says what is wrong with them, or nothing. Raise `ForageError` if something is.
     """
     try:
-        found = parse(path.read_text(encoding="utf-8"))
+        found = parse_json(path.read_text(encoding="utf-8"))
         if not isinstance(found, dict):
             raise ValueError(f"it holds a {type(found).__name__} and no names with values")
         if wrong := fits(found):
@@ -105,7 +105,7 @@ def read_lines(
         raise ForageError(f"{path} cannot be read: {error.strerror or error}.") from error
     for number, line in enumerate(lines, 1):
         try:
-            row = parse(line)
+            row = parse_json(line)
             if not isinstance(row, dict) or fits(row):
                 raise ValueError(line)
         except ValueError:

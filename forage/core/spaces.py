@@ -244,7 +244,7 @@ class OneFactor(spaces.Box):
     """
 
     @classmethod
-    def of(cls, box: spaces.Box) -> OneFactor:
+    def from_box(cls, box: spaces.Box) -> OneFactor:
         """Return a box as one of this kind."""
         return cls(box.low, box.high, box.shape, np.dtype(box.dtype).type)
 
@@ -256,7 +256,9 @@ def with_one_factor(space: spaces.Space[Any]) -> spaces.Space[Any]:
     if not isinstance(space, spaces.Box) or not reads_by_entry(space):
         return space
     return (
-        spaces.Box(space.low, space.high, space.shape, np.float32) if isinstance(space, Whole) else OneFactor.of(space)
+        spaces.Box(space.low, space.high, space.shape, np.float32)
+        if isinstance(space, Whole)
+        else OneFactor.from_box(space)
     )
 
 
@@ -355,7 +357,7 @@ def resize_box(box: spaces.Box, shape: tuple[int, ...]) -> spaces.Box:
 def reading(space: spaces.Space[Any]) -> list[str]:
     """Return a sentence for each part of an observation whose layout is not plainly height, width and channels."""
     lines = []
-    for path, leaf in leaves(observation_part(space)).items():
+    for path, leaf in spaces_by_path(observation_part(space)).items():
         found = picture(leaf)
         if found is None:
             continue
@@ -368,22 +370,23 @@ def reading(space: spaces.Space[Any]) -> list[str]:
     return lines
 
 
-def nothing(space: spaces.Space[Any]) -> bool:
+def has_no_numbers(space: spaces.Space[Any]) -> bool:
     """Return whether an element of a space holds no number at all."""
-    return all(leaf.shape is not None and 0 in leaf.shape for leaf in leaves(space).values())
+    return all(leaf.shape is not None and 0 in leaf.shape for leaf in spaces_by_path(space).values())
 
 
-def check(name: str, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+def check_spaces(name: str, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
     """Raise `ForageError` for empty spaces of observations or actions, and for a mask that fits no action."""
-    if nothing(observation_part(observation_space)):
+    if has_no_numbers(observation_part(observation_space)):
         raise ForageError(
-            f"{name} has observations in {describe(observation_part(observation_space))}: there is nothing to see."
+            f"{name} has observations in {describe_space(observation_part(observation_space))}: there is nothing to "
+            f"see."
         )
-    for path, leaf in leaves(observation_space).items():
+    for path, leaf in spaces_by_path(observation_space).items():
         if leaf.shape is not None and 0 in leaf.shape:
             raise ForageError(f"{name} shows {'.'.join(path)}, in which there is nothing to see; leave that part out.")
     fixed = isinstance(action_space, spaces.Box) and bool((action_space.low == action_space.high).all())
-    if nothing(action_space) or fixed:
+    if has_no_numbers(action_space) or fixed:
         raise ForageError(f"{name} has actions in {action_space}: there is nothing to choose.")
     if not isinstance(observation_space, spaces.Dict) or not carries_more(observation_space.spaces):
         return
@@ -467,7 +470,7 @@ def check_bounded(agent: str, spec: Spec, offline: bool = False) -> None:
     """
     if not is_bounded_box(spec.action_space):
         raise ForageError(
-            f"{agent} needs a continuous, bounded action space; {spec.name} has {describe(spec.action_space)}"
+            f"{agent} needs a continuous, bounded action space; {spec.name} has {describe_space(spec.action_space)}"
             f"{_open(spec.action_space)}. Try {_fitting(spec.action_space, offline)}."
         )
 
@@ -488,7 +491,7 @@ def check_discrete(agent: str, spec: Spec, offline: bool = False) -> None:
     """
     if not isinstance(spec.action_space, spaces.Discrete):
         raise ForageError(
-            f"{agent} needs a Discrete action space; {spec.name} has {describe(spec.action_space)}. Try "
+            f"{agent} needs a Discrete action space; {spec.name} has {describe_space(spec.action_space)}. Try "
             f"{_fitting(spec.action_space, offline)}."
         )
 
@@ -504,12 +507,12 @@ def _fitting(space: spaces.Space[Any], offline: bool) -> str:
     return "ppo"
 
 
-def describe(space: spaces.Space[Any]) -> str:
+def describe_space(space: spaces.Space[Any]) -> str:
     """Return a few words for messages: `Discrete(2)`, `Box(6,)`."""
     if isinstance(space, spaces.Box):
         return f"Box{tuple(space.shape)}"
     if isinstance(space, spaces.Dict):
-        return f"Dict({', '.join(f'{name}: {describe(inner)}' for name, inner in space.items())})"
+        return f"Dict({', '.join(f'{name}: {describe_space(inner)}' for name, inner in space.items())})"
     return str(space)
 
 
@@ -521,11 +524,11 @@ def unknown_space(space: spaces.Space[Any]) -> str:
     )
 
 
-def leaves(space: spaces.Space[Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], spaces.Space[Any]]:
+def spaces_by_path(space: spaces.Space[Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], spaces.Space[Any]]:
     """Return the spaces inside nested dictionaries by path; a space that is no dictionary has the path `()`."""
     if not isinstance(space, spaces.Dict):
         return {path: space}
-    return {at: leaf for name, inner in space.items() for at, leaf in leaves(inner, (*path, name)).items()}
+    return {at: leaf for name, inner in space.items() for at, leaf in spaces_by_path(inner, (*path, name)).items()}
 
 
 def to_json(space: spaces.Space[Any]) -> dict[str, Any]:

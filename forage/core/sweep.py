@@ -21,7 +21,7 @@ def settings_of(sweep: dict[str, list[float]]) -> list[dict[str, Any]]:
     return [dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values())]
 
 
-def best(
+def best_member(
     what: str,
     members: list[dict[str, Any]],
     returns: Sequence[float | None] | None,

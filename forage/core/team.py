@@ -35,7 +35,7 @@ def as_team(experience: Experience, num_agents: int) -> Experience:
 
 def memory(agent: Agent, spec: Spec) -> PyTree[Any]:
     """Return the memory of the agents of one environment at the start of an episode, leaves `*agent ...`."""
-    many = repeat(agent.hidden(spec), spec.num_agents)
+    many = repeat(agent.init_hidden(spec), spec.num_agents)
     if not agent.joint or spec.num_agents == 1:
         return many
     return jax.vmap(agent.member)(many, jnp.arange(spec.num_agents))

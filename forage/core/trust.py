@@ -86,16 +86,16 @@ def check_source(source: str) -> None:
     files = files_of(source)
     if not files and not source.endswith(".py"):
         raise ForageError(f"{now.where} names the module {source}, and there is none here.")
-    check([entry_of(path) for path in files])
+    check_trusted([entry_of(path) for path in files])
 
 
 def check_reach(part: str, options: dict[str, Any]) -> None:
     """Raise `ForageError` if a part of a stored run sends to an address that is not known here."""
     if reading.get() is not None and (entry := reach_of(part, options)):
-        check([entry])
+        check_trusted([entry])
 
 
-def check(entries: list[Entry]) -> None:
+def check_trusted(entries: list[Entry]) -> None:
     """Raise `ForageError` for entries that are not trusted, unless the user trusts them now."""
     now = reading.get()
     unknown = [entry for entry in entries if not is_known(entry)]
@@ -104,13 +104,14 @@ def check(entries: list[Entry]) -> None:
     unknown += [entry for entry in now.entries if entry not in unknown and not is_known(entry)]
     if not granted.get():
         raise ForageError(
-            f"{now.where} {' and '.join(map(words, unknown))}; nothing of that is done before you say that you know "
+            f"{now.where} {' and '.join(map(entry_words, unknown))}; nothing of that is done before you say that you "
+            f"know "
             f"it: add --trust once, or call forage.trust({now.where!r}) in Python."
         )
-    remember(now.where, unknown)
+    remember_entries(now.where, unknown)
 
 
-def words(entry: Entry) -> str:
+def entry_words(entry: Entry) -> str:
     """Describe the permission of an entry."""
     if "url" in entry:
         key = f" with the environment variable {entry['key_variable']}" if entry["key_variable"] else ""
@@ -205,14 +206,14 @@ def known_entries() -> set[str]:
     return found
 
 
-def remember(where: str, entries: Iterable[Entry]) -> None:
+def remember_entries(where: str, entries: Iterable[Entry]) -> None:
     """Keep entries for all later processes, and say so."""
     for entry in entries:
-        print(f"Trusted from now on: {where} {words(entry)}.", file=sys.stderr)
-        keep(entry)
+        print(f"Trusted from now on: {where} {entry_words(entry)}.", file=sys.stderr)
+        keep_entry(entry)
 
 
-def keep(entry: Entry) -> None:
+def keep_entry(entry: Entry) -> None:
     """Keep an entry for this process and, where the person's own file can be written, for all later ones."""
     if text_of(entry) in known_entries():
         return

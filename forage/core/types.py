@@ -154,14 +154,14 @@ class Clock(NamedTuple):
         return start + (end - start) * done
 
 
-def exact(value: Any) -> Hashable:
+def exact_space(value: Any) -> Hashable:
     """Return a hashable value that identifies a space to the bit. Spaces have no hash, and equality allows rounding."""
     if isinstance(value, gymnasium.Space):
-        return type(value), exact({name: what for name, what in vars(value).items() if name != "_np_random"})
+        return type(value), exact_space({name: what for name, what in vars(value).items() if name != "_np_random"})
     if isinstance(value, Mapping):
-        return tuple((name, exact(what)) for name, what in value.items())
+        return tuple((name, exact_space(what)) for name, what in value.items())
     if isinstance(value, list | tuple):
-        return tuple(map(exact, value))
+        return tuple(map(exact_space, value))
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype.str, value.tobytes()
     return value if isinstance(value, Hashable) else id(value)
@@ -181,7 +181,7 @@ class Spec:
 
     @functools.cached_property
     def _exact(self) -> Hashable:
-        return tuple(exact(getattr(self, field.name)) for field in dataclasses.fields(self))
+        return tuple(exact_space(getattr(self, field.name)) for field in dataclasses.fields(self))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Spec) and self._exact == other._exact

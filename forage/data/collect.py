@@ -16,7 +16,7 @@ from forage.core import prng
 from forage.core.compiling import QUICK, known_options
 from forage.core.ports import Environment
 from forage.core.types import ForageError, Step
-from forage.data.logged import Logged
+from forage.data.logged import LoggedEpisodes
 
 Probabilities = Callable[[PyTree[Any]], Any]
 """A policy: from observations (leaves `[batch, ...]`) to the probabilities of the actions, `[batch, action]`."""
@@ -30,7 +30,7 @@ def tabular_policy(table: Float[np.ndarray, "state action"]) -> Probabilities:
     return lambda observation: observation @ table
 
 
-def softened(policy: Probabilities, epsilon: float) -> Probabilities:
+def soften_policy(policy: Probabilities, epsilon: float) -> Probabilities:
     """(1 - epsilon) pi(a|o) + epsilon / A: the policy, but with probability `epsilon` any action.
 
     Such a behaviour covers every target policy, and its probabilities are known.
@@ -47,7 +47,7 @@ def softened(policy: Probabilities, epsilon: float) -> Probabilities:
 
 def log_episodes(
     environment: Environment, policy: Probabilities, episodes: int, seed: int = 0, max_steps: int | None = None
-) -> Logged:
+) -> LoggedEpisodes:
     """Play whole episodes of an environment in JAX, with the probabilities of the actions.
 
     `policy` is called inside a compiled program, with observations `[episode, ...]`, and once more on the host with
@@ -92,6 +92,6 @@ def log_episodes(
     episode = np.repeat(np.arange(episodes), rows[-1].sum(1))
     last = np.append(np.diff(episode) != 0, True)
     probability = np.asarray(policy(observation), np.float64)[np.arange(len(action)), action]
-    return Logged(
+    return LoggedEpisodes(
         observation, action, reward, following, terminated, truncated | (last & ~terminated), probability, episode
     )

@@ -19,7 +19,7 @@ from forage.core import spaces
 from forage.core.ports import Part
 from forage.core.types import DATASET, Experience, ForageError, Spec
 from forage.data.files import check_fits
-from forage.data.formats import fingerprint, read
+from forage.data.formats import data_hash, read_data
 from forage.data.logged import Transitions
 
 Tree = TypeVar("Tree")
@@ -35,17 +35,17 @@ class Demonstrations(Part):
     def with_hashes(self) -> Demonstrations:
         """Return the same with an absolute path and the file's hash, unless it has one already."""
         path = Path(self.file).expanduser().absolute()
-        return dataclasses.replace(self, file=str(path), sha256=self.sha256 or fingerprint(path))
+        return dataclasses.replace(self, file=str(path), sha256=self.sha256 or data_hash(path))
 
-    def opened(self, spec: Spec) -> Demonstrations:
+    def load(self, spec: Spec) -> Demonstrations:
         """Read the file. Raise `ForageError` if it is missing, damaged, changed, or of another environment."""
         path = Path(self.file)
-        if self.sha256 and fingerprint(path) != self.sha256:
+        if self.sha256 and data_hash(path) != self.sha256:
             raise ForageError(
                 f"{path} does not hold the demonstrations that this run began with (its SHA-256 was "
                 f"{self.sha256[:12]}...); put that file back, or train again."
             )
-        found, header = read(path, spec)
+        found, header = read_data(path, spec)
         check_fits(path, header, found, spec)
         return dataclasses.replace(self, data=experience_of(found, spec))
 
@@ -53,7 +53,9 @@ class Demonstrations(Part):
     def experience(self) -> Experience:
         """Return the transitions (leaves `transition ...`). Raise `ForageError` if the file was not read."""
         if self.data is None:
-            raise ForageError(f"{self.file} has not been read; forage.data.demonstrations.opened(part, spec) does it.")
+            raise ForageError(
+                f"{self.file} has not been read; forage.data.demonstrations.load_demonstrations(part, spec) does it."
+            )
         return self.data
 
     def draw(self, key: Key[Array, ""], size: int) -> Experience:
@@ -81,14 +83,14 @@ def experience_of(found: Transitions, spec: Spec) -> Experience:
     The last transition of each episode is marked as its end, so segments may run across it.
     """
 
-    def fitted(array: Any, space: Any) -> Any:
+    def fit_space(array: Any, space: Any) -> Any:
         return jax.tree.map(lambda x, like: jnp.asarray(x, like.dtype), array, spaces.example(space))
 
     return Experience(
-        observation=fitted(found.observation, spec.observation_space),
-        action=fitted(found.action, spec.action_space),
+        observation=fit_space(found.observation, spec.observation_space),
+        action=fit_space(found.action, spec.action_space),
         reward=jnp.asarray(found.reward, jnp.float32),
-        next_observation=fitted(found.next_observation, spec.observation_space),
+        next_observation=fit_space(found.next_observation, spec.observation_space),
         terminated=jnp.asarray(found.terminated),
         truncated=jnp.asarray(found.truncated),
         source=jnp.full(found.transitions, DATASET, jnp.int32),
@@ -99,11 +101,11 @@ def experience_of(found: Transitions, spec: Spec) -> Experience:
 def join_experience(shown: Experience, own: Experience) -> Experience:
     """Return demonstrations and then the agent's own transitions, as far as an update looks at them."""
 
-    def both(name: str) -> Any:
+    def join_field(name: str) -> Any:
         return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), getattr(shown, name), getattr(own, name))
 
     names = ("observation", "action", "reward", "next_observation", "terminated", "truncated", "source")
-    return Experience(**{name: both(name) for name in names}, aux=())
+    return Experience(**{name: join_field(name) for name in names}, aux=())
 
 
 def as_demonstrations(given: Any) -> Any:
@@ -121,6 +123,6 @@ def with_hashes(part: Tree) -> Tree:
     return jax.tree.map(lambda x: x.with_hashes() if are_demonstrations(x) else x, part, is_leaf=are_demonstrations)
 
 
-def opened(part: Tree, spec: Spec) -> Tree:
+def load_demonstrations(part: Tree, spec: Spec) -> Tree:
     """Return a part with the demonstrations read that it, or a part within it, names."""
-    return jax.tree.map(lambda x: x.opened(spec) if are_demonstrations(x) else x, part, is_leaf=are_demonstrations)
+    return jax.tree.map(lambda x: x.load(spec) if are_demonstrations(x) else x, part, is_leaf=are_demonstrations)

@@ -77,7 +77,7 @@ def are_whole(
     return terminated | (length >= (horizon or 0))
 
 
-def best(
+def best_episodes(
     reward: Float[np.ndarray, " transition"],
     ended: Bool[np.ndarray, " transition"],
     share: float,

@@ -34,7 +34,7 @@ MOST_SHOWN = 16  # numbers of a row in a message
 Label = Callable[[int], str]
 
 
-def row(number: int) -> str:
+def row_name(number: int) -> str:
     """Return a row's name in messages."""
     return f"row {number}"
 
@@ -50,7 +50,7 @@ def check_recordable(spec: Spec) -> None:
         raise ForageError(f"{spec.name} has {spec.num_agents} agents, and a data set is of one; use one agent.")
 
 
-def write(path: Path, transitions: Transitions, header: Mapping[str, Any]) -> None:
+def write_data(path: Path, transitions: Transitions, header: Mapping[str, Any]) -> None:
     """Write a data set: `path` holds the old file or the new one, never half."""
     head = {"header": np.array(dumps({"format": FORMAT, **header}))}
     arrays = head | arrays_of(transitions)
@@ -88,7 +88,7 @@ def name_leaves(name: str, tree: PyTree[np.ndarray]) -> dict[str, np.ndarray]:
     return {at: leaf for key, inner in tree.items() for at, leaf in name_leaves(f"{name}/{key}", inner).items()}
 
 
-def read(path: Path) -> tuple[Transitions, dict[str, Any]]:
+def read_data(path: Path) -> tuple[Transitions, dict[str, Any]]:
     """Read a data set and its header. Raise `ForageError` if the file is missing, damaged or of another kind."""
     try:
         with checkpoint.open_archive(path) as archive:
@@ -117,7 +117,7 @@ def read_header(path: Path) -> dict[str, Any]:
         raise ForageError(f"There is no data set {path}; forage data record RUN --output FILE writes one.") from None
     except ForageError:
         raise
-    except Exception as error:  # as in `read`
+    except Exception as error:  # as in `read_data`
         raise ForageError(f"{path} is not a whole data set ({type(error).__name__}: {error}).") from error
 
 
@@ -157,8 +157,8 @@ def check_spaces(path: Path, header: Mapping[str, Any], spec: Spec) -> None:
     for what in ("observation_space", "action_space"):
         ours = json.loads(dumps(spaces.to_json(getattr(spec, what))))
         if without_integer_mark(theirs[what]) != without_integer_mark(ours):
-            found = spaces.describe(spaces.from_json(theirs[what]))
-            wanted = spaces.describe(getattr(spec, what))
+            found = spaces.describe_space(spaces.from_json(theirs[what]))
+            wanted = spaces.describe_space(getattr(spec, what))
             differ = f"{found}" if found != wanted else f"{found} with other bounds"
             kind = what.partition("_")[0]
             raise ForageError(
@@ -174,7 +174,9 @@ def without_integer_mark(space: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in space.items() if name != "whole"}
 
 
-def check_bounds(path: Path, name: str, array: np.ndarray, space: Any, environment: str, label: Label = row) -> None:
+def check_bounds(
+    path: Path, name: str, array: np.ndarray, space: Any, environment: str, label: Label = row_name
+) -> None:
     """Raise `ForageError` for the first row outside the bounds of a space, with a tolerance of single precision.
 
     `name`: the kind of rows, `action`, `observation` or `next_observation`.
@@ -200,7 +202,7 @@ def check_bounds(path: Path, name: str, array: np.ndarray, space: Any, environme
         shown = first.tolist() if first.size <= MOST_SHOWN else f"with {first[outside[bad]][0]}"
         raise ForageError(
             f"{path}: {label(bad)} has the {name} {shown}, outside the bounds of {environment} "
-            f"({spaces.describe(space)}), the first of {wrong.sum():,} such."
+            f"({spaces.describe_space(space)}), the first of {wrong.sum():,} such."
         )
 
 
@@ -209,7 +211,7 @@ def fault_mask(wrong: np.ndarray) -> np.ndarray:
     return np.asarray(wrong.any(tuple(range(1, wrong.ndim))))
 
 
-def fingerprint(path: Path) -> str:
+def file_hash(path: Path) -> str:
     """Return the SHA-256 of a file. Raise `ForageError` if there is none."""
     try:
         with open(path, "rb") as file:

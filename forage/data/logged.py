@@ -52,7 +52,7 @@ class Transitions:
         put = functools.partial(object.__setattr__, self)
         for name in ("observation", "next_observation"):
             put(name, jax.tree.map(np.asarray, getattr(self, name)))
-        put("action", self._checked(np.asarray(self.action)))
+        put("action", self._check_actions(np.asarray(self.action)))
         put("reward", np.asarray(self.reward, np.float64))
         for name in ("terminated", "truncated"):
             put(name, np.asarray(getattr(self, name), bool))
@@ -68,7 +68,7 @@ class Transitions:
         self._check_numbers()
         self._check_episodes()
 
-    def _checked(self, action: np.ndarray) -> np.ndarray:
+    def _check_actions(self, action: np.ndarray) -> np.ndarray:
         """Return the actions in the dtype that they are kept in."""
         if action.ndim < 1 or action.size == 0:
             raise ForageError(f"Actions are an array that begins with the transitions, not one of {action.shape}.")
@@ -176,7 +176,7 @@ class Transitions:
         return np.arange(self.transitions) - np.repeat(self.first, self.lengths)
 
 
-def join(parts: Sequence[Transitions], horizon: int | None) -> Transitions:
+def join_logs(parts: Sequence[Transitions], horizon: int | None) -> Transitions:
     """Return several data sets as one, their episodes one after another.
 
     If some of them say which episodes the recording cut, the time limit (`horizon`) tells it of the others.
@@ -194,10 +194,10 @@ def join(parts: Sequence[Transitions], horizon: int | None) -> Transitions:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Logged(Transitions):
+class LoggedEpisodes(Transitions):
     """Whole episodes as off-policy evaluation takes them: actions are numbers from 0. See `Transitions`."""
 
-    def _checked(self, action: np.ndarray) -> np.ndarray:
+    def _check_actions(self, action: np.ndarray) -> np.ndarray:
         if action.ndim != 1 or action.size == 0:
             raise ForageError(f"Logged actions are an array of shape (transitions,), not {action.shape}.")
         if action.dtype.kind not in "iu" or action.min() < 0:
@@ -229,7 +229,7 @@ class Logged(Transitions):
             return None
         return number[: self.transitions], number[self.transitions :], count
 
-    def select(self, keep: Bool[np.ndarray, " transition"]) -> Logged:
+    def select(self, keep: Bool[np.ndarray, " transition"]) -> LoggedEpisodes:
         """Return the selected transitions; each episode's last one counts as truncated unless it was the end."""
         kept, number = np.flatnonzero(keep), self.numbers[keep]
         last = np.append(np.diff(number) != 0, True)
@@ -238,15 +238,15 @@ class Logged(Transitions):
         for name in OPTIONAL_FIELDS:
             value = getattr(self, name)
             parts[name] = None if value is None else value[kept]
-        return Logged(**parts)
+        return LoggedEpisodes(**parts)
 
     @classmethod
-    def of(cls, data: Transitions) -> Logged:
+    def from_data(cls, data: Transitions) -> LoggedEpisodes:
         """Return a data set's transitions. Raise `ForageError` if its actions are not numbers from 0."""
         return cls(**{field.name: getattr(data, field.name) for field in dataclasses.fields(Transitions)})
 
     @classmethod
-    def from_episodes(cls, episodes: Sequence[Mapping[str, Any] | Experience]) -> Logged:
+    def from_episodes(cls, episodes: Sequence[Mapping[str, Any] | Experience]) -> LoggedEpisodes:
         """Join episodes: each a mapping from the fields' names to arrays `[time, ...]`, or an `Experience` of them.
 
         `behaviour_probability` is a field of mappings, in all of them or in none. An `Experience` has none.
@@ -271,7 +271,7 @@ class Logged(Transitions):
     @classmethod
     def from_rollout(
         cls, rollout: Experience, behaviour_probability: Float[np.ndarray, "time env"] | None = None
-    ) -> Logged:
+    ) -> LoggedEpisodes:
         """Return the whole episodes of a rollout (leaves `time env ...`) that starts at the start of episodes.
 
         Join consecutive rollouts along time first. Unfinished episodes at the end are left out.

@@ -19,31 +19,31 @@ from forage.core.types import ForageError, Step
 
 def check_environment(environment: Environment, name: str) -> None:
     """Raise `ForageError` with the name of the method and the fault if a result breaks the contract."""
-    spaces.check(name, environment.observation_space, environment.action_space)
+    spaces.check_spaces(name, environment.observation_space, environment.action_space)
     key = jax.eval_shape(lambda: prng.key(0))
     agents = environment.num_agents
     example = jax.eval_shape(lambda: team.repeat(spaces.example(environment.observation_space), agents))
     action = jax.eval_shape(lambda: team.repeat(spaces.example(environment.action_space), agents))
 
-    begun = trace(environment, name, "reset", key)
+    begun = trace_method(environment, name, "reset", key)
     if not isinstance(begun, tuple) or len(begun) != 2:
         raise ForageError(f"{name} returned {kind(begun)} from reset; it should be a tuple (state, observation).")
     state, observation = begun
-    same(name, "observation from reset", observation, example)
+    check_same(name, "observation from reset", observation, example)
 
-    stepped = trace(environment, name, "step", state, action, key)
+    stepped = trace_method(environment, name, "step", state, action, key)
     if not isinstance(stepped, tuple) or len(stepped) != 2 or not isinstance(stepped[1], Step):
         raise ForageError(
             f"{name} returned {kind(stepped)} from step; it should be a tuple (state, forage.core.types.Step)."
         )
     after, step = stepped
-    same(name, "state from step", after, state)
-    same(name, "observation from step", step.observation, example)
+    check_same(name, "state from step", after, state)
+    check_same(name, "observation from step", step.observation, example)
     names = environment.reward_names
     axis = () if agents == 1 else (agents,)
-    same(name, "reward", step.reward, jax.ShapeDtypeStruct((*axis, len(names)) if names else axis, "float32"))
+    check_same(name, "reward", step.reward, jax.ShapeDtypeStruct((*axis, len(names)) if names else axis, "float32"))
     for flag in ("terminated", "truncated"):
-        same(name, flag, getattr(step, flag), jax.ShapeDtypeStruct(axis, "bool"))
+        check_same(name, flag, getattr(step, flag), jax.ShapeDtypeStruct(axis, "bool"))
     for entry in environment.info_names:
         if entry not in step.info:
             raise ForageError(f"{name} has no {entry} in its info, which its info_names have; return it at every step.")
@@ -51,7 +51,7 @@ def check_environment(environment: Environment, name: str) -> None:
             raise ForageError(f"{name} returned as info {entry} an array of shape {shape}; info_names are of numbers.")
 
 
-def trace(environment: Environment, name: str, method: str, *arguments: Any) -> Any:
+def trace_method(environment: Environment, name: str, method: str, *arguments: Any) -> Any:
     """Return the shapes of a method's results; an error in it becomes one sentence with its line of code."""
     try:
         return jax.eval_shape(getattr(environment, method), *arguments)
@@ -76,7 +76,7 @@ def code_location(environment: Environment, error: Exception) -> str:
     return f" at line {lines[-1]} of {file}" if lines else ""
 
 
-def same(name: str, what: str, found: PyTree[Any], wanted: PyTree[Any]) -> None:
+def check_same(name: str, what: str, found: PyTree[Any], wanted: PyTree[Any]) -> None:
     """Raise `ForageError` if two trees of shapes differ."""
     found_leaves, found_structure = jax.tree_util.tree_flatten_with_path(found)
     wanted_leaves, wanted_structure = jax.tree_util.tree_flatten_with_path(wanted)

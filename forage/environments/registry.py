@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from forage.environments.entry import Entry
 
 
-class Listed(NamedTuple):
+class ListRow(NamedTuple):
     """One row of `forage list`."""
 
     id: str
@@ -85,7 +85,7 @@ class HostFactory:
                 if "num_envs" in self.options:
                     raise ForageError(f"{self.id} is made with as many environments as the agent's num_envs says.")
                 return _call(self.id, own, {"num_envs": num_envs}, self.options)
-            cls, target = _load(SUITES["gymnasium"].target), Own.named(self.id)
+            cls, target = _load(SUITES["gymnasium"].target), Own.from_target(self.id)
         given: dict[str, Any] = {"target": target, "num_envs": num_envs, "name": self.id}
         if self.around:
             self._refuse_around(cls)
@@ -112,7 +112,7 @@ class HostFactory:
                 f"environments and Gymnasium's; wrap it in its own library instead."
             )
 
-    def _named(self, cls: Any, target: Any) -> set[str]:
+    def _constructor_options(self, cls: Any, target: Any) -> set[str]:
         """Return the options that the environment's constructor names. Raise `ForageError` if it is not there."""
         try:
             return cls.options_of(target)
@@ -127,7 +127,7 @@ class HostFactory:
         """Return the options in the adapter's form: the environment's own are in `own` if a name may be ambiguous."""
         ours: dict[str, Any] = {}
         own: dict[str, Any] = {}
-        named = self._named(cls, target) if self.options and hasattr(cls, "options_of") else None
+        named = self._constructor_options(cls, target) if self.options and hasattr(cls, "options_of") else None
         for option, value in self.options.items():
             whose, dot, name = option.partition(".")
             if dot and whose == "forage":
@@ -230,18 +230,18 @@ def maker_of(id: str) -> tuple[Any, dict[str, Any]] | None:
     return maker, {key: p.default for key, p in inspect.signature(maker).parameters.items()} | dict(NATIVE[name].fields)
 
 
-def list_environments(libraries: bool = True) -> list[Listed]:
+def list_environments(libraries: bool = True) -> list[ListRow]:
     """Return every environment known to `make`, by kind: native, each library's, and the form of names for others.
 
     Installed libraries are imported to list their environments.
     """
-    rows = [Listed(name, "native", entry.description) for name, entry in NATIVE.items()]
+    rows = [ListRow(name, "native", entry.description) for name, entry in NATIVE.items()]
     for prefix, suite in SUITES.items():
         if libraries and installed(suite):
             names = _names(suite).ids()
-            rows += [Listed(f"{prefix}:{id}", prefix, description) for id, description in names.items()]
+            rows += [ListRow(f"{prefix}:{id}", prefix, description) for id, description in names.items()]
     rows.append(
-        Listed("<module>:<Class>", "your own", "A forage Environment or gymnasium.Env, also path/to/file.py:Class.")
+        ListRow("<module>:<Class>", "your own", "A forage Environment or gymnasium.Env, also path/to/file.py:Class.")
     )
     return rows
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from forage.evaluation.look import FAINT, INK, PALETTE, QUIET, describe, ends_of, keep_in_view, save, sheet, style
+from forage.evaluation.look import FAINT, INK, PALETTE, QUIET, caption, ends_of, keep_in_view, save_figure, sheet, style
 from forage.evaluation.statistics import Score
 
 if TYPE_CHECKING:
@@ -33,32 +33,32 @@ def conditions(path: str | pathlib.Path, cells: Sequence[Cell], title: str) -> p
     if len(cells[0].fields) > 2:
         return None
     path = pathlib.Path(path)
-    return save(draw(cells, title), path)
+    return save_figure(draw_conditions(cells, title), path)
 
 
-def draw(cells: Sequence[Cell], title: str) -> Figure:
+def draw_conditions(cells: Sequence[Cell], title: str) -> Figure:
     names = list(cells[0].fields)
     under = list(dict.fromkeys(cell.under for cell in cells))
     groups = {name or "as it is": [cell for cell in cells if cell.under == name] for name in under}
     if len(names) == 2:
         figure = sheet(1.2 + 4.4 * len(groups), 4.2)
         maps(figure, groups, names)
-        said = describe([cell.score.seeds for cell in cells])
+        said = caption([cell.score.seeds for cell in cells])
     else:
         height = 4.2 if names else 1.6 + 0.4 * len(groups)
         figure = sheet(7.2, height)
         axes = figure.add_subplot()
-        lines(axes, groups, names[0]) if names else dots(axes, groups)
+        draw_lines(axes, groups, names[0]) if names else dots(axes, groups)
         scores = [cell.score for cell in cells]
         cut = keep_in_view(axes, [one.value for one in scores], ends_of(scores), "y" if names else "x")
         drawn = "shaded" if names else "as bars"
-        said = describe([one.seeds for one in scores], f"{drawn}{', in places beyond the picture' if cut else ''}")
+        said = caption([one.seeds for one in scores], f"{drawn}{', in places beyond the picture' if cut else ''}")
     figure.suptitle(title, x=0.01, ha="left", color=INK, fontsize=12, fontweight="bold")
     figure.supxlabel(f"return, {said}", x=0.01, ha="left", color=QUIET, fontsize=8.5)
     return figure
 
 
-def lines(axes: Axes, groups: dict[str, list[Cell]], name: str) -> None:
+def draw_lines(axes: Axes, groups: dict[str, list[Cell]], name: str) -> None:
     for number, (label, cells) in enumerate(groups.items()):
         color = PALETTE[number % len(PALETTE)]
         cells = sorted(cells, key=lambda cell: cell.fields[name])

@@ -19,7 +19,7 @@ from forage.evaluation.statistics import (
     Ends,
     Statistic,
     check_interval,
-    inside,
+    clip_interval,
     interquartile_mean,
     mean,
     quantiles,
@@ -68,7 +68,7 @@ def aggregate_curve(
 
     seeds, tasks, _ = curves.shape
     if 1 < seeds < FEW and tasks == 1 and statistic in (interquartile_mean, mean):
-        ends = [inside(student_interval(point[:, 0], confidence), within) for point in filled[known]]
+        ends = [clip_interval(student_interval(point[:, 0], confidence), within) for point in filled[known]]
         low[known], high[known] = np.reshape(ends, (-1, 2)).T
     elif seeds > 1:
         check_interval(seeds, confidence, resamples)

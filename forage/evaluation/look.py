@@ -40,7 +40,7 @@ def sheet(width: float, height: float, dpi: int = 150) -> Figure:
     return Figure(figsize=(width, height), dpi=dpi, layout=layout, facecolor="white")
 
 
-def save(figure: Figure, path: Path) -> Path:
+def save_figure(figure: Figure, path: Path) -> Path:
     """Write a picture and return its path. Raise `ForageError` if it cannot be written."""
     take_literally(figure)
     try:
@@ -70,7 +70,7 @@ def head(axes: Axes, title: str, lines: Sequence[str]) -> None:
     said.set_in_layout(False)  # its room is the title's padding; it may run on over the labels' margin
 
 
-def describe(seeds: Sequence[int], interval: str = "", confidence: float = 0.95) -> str:
+def caption(seeds: Sequence[int], interval: str = "", confidence: float = 0.95) -> str:
     """Describe the meaning of a line and its interval in the caption of a picture.
 
     `seeds` are those of each line, and `interval` is the way it is drawn, such as `shaded`.
@@ -129,12 +129,12 @@ def style(axes: Axes, ylabel: str, xlabel: str) -> None:
     axes.set_xlabel(xlabel, color=INK, fontsize=9.5)
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(count))
+    axes.xaxis.set_major_formatter(FuncFormatter(count_label))
     if max(abs(limit) for limit in axes.get_ylim()) >= 10_000:
-        axes.yaxis.set_major_formatter(FuncFormatter(count))
+        axes.yaxis.set_major_formatter(FuncFormatter(count_label))
 
 
-def count(x: float, _position: int | None = None) -> str:
+def count_label(x: float, _position: int | None = None) -> str:
     """Return a round number as people write it: 0, 500, 2.5k, 100k, 1M, 1.5B."""
     for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if abs(x) >= unit:

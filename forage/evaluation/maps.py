@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool, Float
 
-from forage.evaluation.look import FAINT, INK, PALETTE, QUIET, count, save, sheet
+from forage.evaluation.look import FAINT, INK, PALETTE, QUIET, count_label, save_figure, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,10 +28,10 @@ def heat_map(
     cells is drawn as a line of cells.
     """
     path = pathlib.Path(path)
-    return save(draw(counts, title, reachable), path)
+    return save_figure(draw_map(counts, title, reachable), path)
 
 
-def draw(counts: np.ndarray, title: str, reachable: np.ndarray | None) -> Figure:
+def draw_map(counts: np.ndarray, title: str, reachable: np.ndarray | None) -> Figure:
     from matplotlib.colors import LinearSegmentedColormap, LogNorm
     from matplotlib.ticker import FuncFormatter
 
@@ -58,8 +58,8 @@ def draw(counts: np.ndarray, title: str, reachable: np.ndarray | None) -> Figure
     out = "" if able.all() else "; hatched: cannot be reached"
     axes.set_xlabel(f"{said}{out}", fontsize=8.5, color=QUIET)
     bar = figure.colorbar(image, ax=axes, fraction=0.046, pad=0.02)
-    bar.ax.yaxis.set_major_formatter(FuncFormatter(count))
-    bar.ax.yaxis.set_minor_formatter(FuncFormatter(count if most < 30 * least else lambda *_: ""))
+    bar.ax.yaxis.set_major_formatter(FuncFormatter(count_label))
+    bar.ax.yaxis.set_minor_formatter(FuncFormatter(count_label if most < 30 * least else lambda *_: ""))
     bar.outline.set_visible(False)
     bar.ax.tick_params(which="both", labelsize=8, colors=QUIET)
     bar.set_label("visits", fontsize=8.5, color=QUIET)

@@ -6,7 +6,7 @@ the other, it only made answers more likely that the first model could already w
 Source: Chen et al., 2021, "Evaluating Large Language Models Trained on Code", arXiv:2107.03374 (the estimator);
 Mayilvahanan, Dominguez-Olmedo, Wiedemer, Brendel, 2025, "MATH-Beyond: A Benchmark for RL to Expand Beyond the Base
 Model", arXiv:2510.11653 (problems solved beyond the base model). Only abstract and summaries of the latter could be
-read: shares here are of all problems, and `Boundary.beyond` of those that the first model did not solve.
+read: shares here are of all problems, and `Boundary.newly_solved` of those that the first model did not solve.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from forage.core.errors import ForageError
-from forage.evaluation.look import INK, PALETTE, QUIET, head, save, sheet, style
+from forage.evaluation.look import INK, PALETTE, QUIET, head, save_figure, sheet, style
 from forage.evaluation.statistics import check_interval, quantiles
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Boundary(NamedTuple):
     neither: float
 
     @property
-    def beyond(self) -> float:
+    def newly_solved(self) -> float:
         """Return the share that the trained model solved of the problems unsolved by the first; NaN if there are
         none.
         """
@@ -174,7 +174,7 @@ def _curve(value: np.ndarray, found: np.ndarray, confidence: float) -> Curve:
     return Curve(value, low, high)
 
 
-def draw(path: str | pathlib.Path, found: Passing, title: str) -> pathlib.Path:
+def draw_passing(path: str | pathlib.Path, found: Passing, title: str) -> pathlib.Path:
     """Draw pass@k of both models over k, each in its interval, and return the path."""
     figure = sheet(7.2, 4.2, dpi=200)
     axes = figure.add_subplot()
@@ -186,7 +186,7 @@ def draw(path: str | pathlib.Path, found: Passing, title: str) -> pathlib.Path:
     axes.legend(frameon=False, fontsize=8.5, labelcolor=INK)
     seeds = f"{found.seeds} seeds" if found.seeds > 1 else "1 seed"
     head(axes, title, [f"{found.problems} problems, {found.drawn} answers to each, {seeds}; shaded: 95 % intervals"])
-    return save(figure, pathlib.Path(path))
+    return save_figure(figure, pathlib.Path(path))
 
 
 def _in_powers(axes: Axes, ks: Sequence[int]) -> None:

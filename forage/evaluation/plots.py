@@ -18,13 +18,13 @@ from forage.evaluation.look import (
     INK,
     PALETTE,
     QUIET,
-    describe,
+    caption,
     ends_of,
     head,
     keep_in_view,
     ramp,
     room_for,
-    save,
+    save_figure,
     sheet,
     style,
 )
@@ -77,7 +77,7 @@ def curve(
     figure = _figure(runs, title, ylabel, xlabel, references, confidence, size, finals, ordered, within)
     if span is not None:
         figure.axes[0].axvspan(*span, color=FAINT, alpha=0.6, linewidth=0, zorder=0)
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 def profiles(path: str | pathlib.Path, runs: Sequence[tuple[str, Profile]], xlabel: str = "return") -> pathlib.Path:
@@ -92,7 +92,7 @@ def profiles(path: str | pathlib.Path, runs: Sequence[tuple[str, Profile]], xlab
     axes.set_ylim(-0.02, 1.04)
     axes.legend(frameon=False, fontsize=8.5, labelcolor=INK)
     path = pathlib.Path(path)
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 def sparkline(values: Sequence[float] | Float[np.ndarray, " points"], width: int = 40) -> str:
@@ -155,10 +155,10 @@ def _figure(
     seeds = [len(values) for _, _, values in runs]
     thin = ", each seed a thin line" if len(seeds) == 1 and seeds[0] > 1 else ""
     if max(seeds) < BANDED:
-        said = [describe(seeds) + (", no interval" if max(seeds) > 1 else "") + thin]
+        said = [caption(seeds) + (", no interval" if max(seeds) > 1 else "") + thin]
     else:
         few = "(Student's below five seeds, none below three) " if min(seeds) < FEW else ""
-        said = [describe(seeds, f"{few}shaded{thin}", confidence)]
+        said = [caption(seeds, f"{few}shaded{thin}", confidence)]
     if finals:
         said.append(f"diamond: final evaluation{', whose interval goes on beyond the picture' if cut else ''}")
     head(axes, title, said)

@@ -32,7 +32,7 @@ class SeedsNeeded:
     most: int
 
     @property
-    def more(self) -> int | None:
+    def missing_seeds(self) -> int | None:
         """Return the number of seeds still missing; None if it is unknown."""
         return None if self.seeds is None else max(0, self.seeds - self.seen)
 
@@ -41,9 +41,9 @@ class SeedsNeeded:
         check = f"by the normal approximation {formula}"
         if self.seeds is None:
             return f"more than {self.most} seeds ({check}); with {self.most} the chance is {self.power:.0%}"
-        if not self.more:
+        if not self.missing_seeds:
             return f"{self.seeds} seeds, which there are ({check})"
-        return f"{self.seeds} seeds, {self.more} more than there are ({check})"
+        return f"{self.seeds} seeds, {self.missing_seeds} more than there are ({check})"
 
 
 def seeds_needed(
@@ -85,19 +85,19 @@ def seeds_needed(
     if most < 2 or simulations < 1:
         raise ForageError(f"most is at least 2 and simulations at least 1, and they were {most} and {simulations}.")
 
-    def reached(n: int) -> float:
+    def has_power(n: int) -> float:
         return _power(samples, n, significance, simulations, np.random.default_rng([seed, n]))
 
     seen = min(len(sample) for sample in samples)
     formula = normal_approximation(samples, power, significance)
     few, many = min(FEW, most) - 1, min(FEW, most)
-    while (found := reached(many)) < power:
+    while (found := has_power(many)) < power:
         if many == most:
             return SeedsNeeded(None, found, formula, seen, most)
         few, many = many, min(2 * many, most)
     while many - few > 1:  # too few, and enough
         middle = (few + many) // 2
-        if (chance := reached(middle)) < power:
+        if (chance := has_power(middle)) < power:
             few = middle
         else:
             many, found = middle, chance

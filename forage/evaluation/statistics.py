@@ -181,11 +181,11 @@ def score(
     if len(scores) == 1:
         return Score(value, None, None, 1)
     if len(scores) < FEW and scores.shape[1] == 1 and statistic in (interquartile_mean, mean):
-        return Score(value, *inside(student_interval(scores[:, 0], confidence), within), seeds=len(scores))
+        return Score(value, *clip_interval(student_interval(scores[:, 0], confidence), within), seeds=len(scores))
     return Score(value, *bootstrap_interval(scores, statistic, confidence, resamples), seeds=len(scores))
 
 
-def inside(interval: tuple[float, float], within: Ends | None) -> tuple[float, float]:
+def clip_interval(interval: tuple[float, float], within: Ends | None) -> tuple[float, float]:
     """Return the part of an interval that is within the least and the most that its number can be.
 
     It holds the number as often as the whole interval does, as the rest holds it never.

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from forage.evaluation.look import INK, PALETTE, describe, ends_of, head, keep_in_view, ramp, save, sheet, style
+from forage.evaluation.look import INK, PALETTE, caption, ends_of, head, keep_in_view, ramp, save_figure, sheet, style
 from forage.evaluation.statistics import Score
 
 MOST_TICKS = 10  # of values that are all written below the axis
@@ -45,8 +45,8 @@ def draw_sweep_scores(
         axes.set_xticks(every, labels=[f"{value:g}" for value in every])
         axes.set_xticks([], minor=True)
     seeds = [one.seeds for _, _, scores in lines for one in scores]
-    head(axes, title, [describe(seeds, f"as bars{', some end beyond the picture' if cut else ''}")])
+    head(axes, title, [caption(seeds, f"as bars{', some end beyond the picture' if cut else ''}")])
     if len(lines) > 1:
         axes.legend(frameon=False, fontsize=8.5, labelcolor=INK)
     path = pathlib.Path(path)
-    return save(figure, path)
+    return save_figure(figure, path)

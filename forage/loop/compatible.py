@@ -11,6 +11,15 @@ from forage.core.ports import Agent, Behaviour, Environment, Memory, Part, Rewar
 from forage.core.types import BONUS, Experience, ForageError, Spec
 
 RENAMES = {
+    "acted": "observe_action",
+    "hidden": "init_hidden",
+    "joined": "source_environments",
+    "kept": "stored_observation",
+    "measured": "intervention_metrics",
+    "moved": "relocate",
+    "opened": "load",
+    "paid": "observe_reward",
+    "stored": "translate_options",
     "heed": "on_step",
     "heeds": "follows_steps",
     "hears_rewards": "return_conditioned",
@@ -107,7 +116,7 @@ def check_asked(agent: Agent, rewards: Rewards, spec: Spec) -> None:
         around = inner
     if not rewards.asks:
         return
-    if not agent.stochastic or jax.tree.leaves(jax.eval_shape(lambda: agent.hidden(spec))):
+    if not agent.stochastic or jax.tree.leaves(jax.eval_shape(lambda: agent.init_hidden(spec))):
         raise ForageError(
             f"{type(rewards).__name__} asks how probable actions are, which {type(agent).__name__} here cannot say; "
             f"use an agent that draws its actions and has no memory, such as ppo, sac or sac-discrete."
@@ -159,7 +168,7 @@ def check_ends(agent: Agent, rewards: Rewards, spec: Spec) -> None:
     """Raise `ForageError` if rewards end episodes early that an agent with memory still remembers."""
     part: Any = rewards
     while part is not None:
-        if part.ends and jax.tree.leaves(agent.hidden(spec)):
+        if part.ends and jax.tree.leaves(agent.init_hidden(spec)):
             raise ForageError(
                 f"{type(part).__name__} ends what is learned from where the game goes on, and this "
                 f"{type(agent).__name__} remembers the game from before; use --rewards scale, or an agent without "

@@ -16,7 +16,7 @@ from forage.core.checkpoint import is_key, named_leaves
 from forage.core.errors import ForageError
 from forage.core.plain import dumps
 from forage.loop.plain import FORMAT, OPERATIONS, ROWS, PlainProgram
-from forage.loop.program import Operation, Program, Slot, trace, uses
+from forage.loop.program import Operation, Program, ProgramSlot, trace_function, uses
 
 if TYPE_CHECKING:
     from forage.loop.policy import Policy
@@ -52,9 +52,9 @@ def greedy(policy: Policy, batch: bool = False) -> Program:
     if batch:
         rows = symbolic_shape("rows")
         examples = jax.tree.map(lambda x: jax.ShapeDtypeStruct((*rows, *x.shape), x.dtype), examples)
-        program = trace(jax.vmap(act, in_axes=(0, 0, None)), *examples, bits)
+        program = trace_function(jax.vmap(act, in_axes=(0, 0, None)), *examples, bits)
     else:
-        program = trace(act, *examples, bits)
+        program = trace_function(act, *examples, bits)
     *inputs, key = program.inputs
     if uses(program, [key]):
         raise ForageError(f"{name} draws at random even when it acts greedily, which a file cannot.")
@@ -107,7 +107,7 @@ def to_numpy(policy: Policy, path: Path) -> None:
     checkpoint.write_atomically(path, lambda file: np.savez(file, about=text, **arrays))
 
 
-def plain(policy: Policy) -> PlainProgram:
+def plain_program(policy: Policy) -> PlainProgram:
     """Return the batch program of `PlainPolicy`. Raise `ForageError` if NumPy cannot act greedily."""
     program = greedy(policy, batch=True)
     return PlainProgram(*program_words(program), inputs=len(program.inputs))
@@ -117,8 +117,8 @@ def program_words(program: Program) -> tuple[list[Any], dict[str, np.ndarray], l
     """Return a program of batches in the words of `PlainProgram`: operations, the numbers they need, and results."""
     known: dict[str, np.ndarray] = {}
 
-    def named(value: Any) -> int | str:
-        if isinstance(value, Slot):
+    def register_name(value: Any) -> int | str:
+        if isinstance(value, ProgramSlot):
             return value.number
         name = f"known{len(known)}"
         known[name] = np.asarray(value)
@@ -127,9 +127,9 @@ def program_words(program: Program) -> tuple[list[Any], dict[str, np.ndarray], l
     operations = []
     for operation in program.operations:
         name, options = in_numpy(operation)
-        inputs = [named(value) for value in operation.inputs] + [ROWS] * (name == "broadcast")
+        inputs = [register_name(value) for value in operation.inputs] + [ROWS] * (name == "broadcast")
         operations.append([name, inputs, [slot.number for slot in operation.outputs], options])
-    return operations, known, [named(value) for value in program.outputs]
+    return operations, known, [register_name(value) for value in program.outputs]
 
 
 def in_numpy(operation: Operation) -> tuple[str, dict[str, Any]]:

@@ -123,7 +123,7 @@ class Learner(Part):
         observation = spaces.example(now.spec.observation_space)
 
         def decide() -> Decision:
-            hidden = HiddenState(now.agent.hidden(now.spec), now.behaviour.hidden(now.agent, now.spec))
+            hidden = HiddenState(now.agent.init_hidden(now.spec), now.behaviour.init_hidden(now.agent, now.spec))
             moment = ActContext(now.agent, agent_state, now.spec, Clock(jnp.int32(0), jnp.float32(1)), prng.key(0))
             if now.agent.looks_ahead and environment is not None:
                 moment = moment._replace(world=World(environment, environment.reset(prng.key(0))[0]))
@@ -183,15 +183,15 @@ class Learner(Part):
             decision = decision._replace(source=source)
             if now.behaviour.on_host:
                 return decision
-            return decision._replace(hidden=now.acted(state, decision.hidden, decision.action))
+            return decision._replace(hidden=now.observe_action(state, decision.hidden, decision.action))
 
         return now.by_agent(one)(hidden, observation, key)
 
-    def acted(self, state: LearnerState, hidden: HiddenState, action: PyTree[Array]) -> HiddenState:
+    def observe_action(self, state: LearnerState, hidden: HiddenState, action: PyTree[Array]) -> HiddenState:
         """Tell the memory of one agent which action was taken."""
-        return hidden._replace(agent=self.agent.acted(state.agent, hidden.agent, action))
+        return hidden._replace(agent=self.agent.observe_action(state.agent, hidden.agent, action))
 
-    def paid(self, state: LearnerState, hidden: PyTree[Array], reward: Float[Array, " env"]) -> PyTree[Array]:
+    def observe_reward(self, state: LearnerState, hidden: PyTree[Array], reward: Float[Array, " env"]) -> PyTree[Array]:
         """Update the memories of agents (leaves `env ...`) with the rewards of their steps, for an agent that
         `return_conditioned`.
         """
@@ -208,12 +208,12 @@ class Learner(Part):
             hidden, observation, jax.random.split(key, agents), jnp.arange(agents)
         )
 
-    def hidden(self, explore: bool = True) -> PyTree[Array]:
+    def init_hidden(self, explore: bool = True) -> PyTree[Array]:
         """Return the memory of one environment at the start of an episode; `explore=False`: in evaluation."""
         memory = team.memory(self.agent, self.spec)
         if not explore:
             return memory
-        return HiddenState(memory, team.repeat(self.behaviour.hidden(self.agent, self.spec), self.spec.num_agents))
+        return HiddenState(memory, team.repeat(self.behaviour.init_hidden(self.agent, self.spec), self.spec.num_agents))
 
     def play(
         self,
@@ -237,7 +237,7 @@ class Learner(Part):
             # Where a program serves both ways, XLA computes once what they share, which is the network.
             chosen = act(sampled) if isinstance(sampled, bool) else choose_tree(sampled, act(True), act(False))
             action, after = chosen
-            return action, now.agent.acted(state.agent, after, action)
+            return action, now.agent.observe_action(state.agent, after, action)
 
         return now.by_agent(one)(hidden, observation, key)
 
@@ -260,14 +260,14 @@ class Learner(Part):
         rewards_state, note, reward_metrics = now.reward(state, heard, clock, reward_key)
         rollout = now.by_team(rollout._replace(note=note))
         if now.memory.tells_returns:
-            rollout = rollout._replace(return_to_go=now.relabelled(rewards_state, rollout).reward)
+            rollout = rollout._replace(return_to_go=now.relabel(rewards_state, rollout).reward)
         memory_state = now.memory.add(state.memory, rollout, now.rows(clock))
         if now.memory.judged:
             judgement = now.judgement(state.agent, rewards_state, rollout)
             memory_state = now.memory.rate(memory_state, judgement, now.rows(clock))
         agent_state = state.agent
         if type(now.agent).observe is not Agent.observe:
-            agent_state = now.agent.observe(agent_state, now.relabelled(rewards_state, rollout))
+            agent_state = now.agent.observe(agent_state, now.relabel(rewards_state, rollout))
         clock = clock._replace(steps=clock.steps + rollout.terminated.size // agents)
 
         def update(
@@ -326,8 +326,8 @@ class Learner(Part):
         size, length = self.agent.batch_size, self.agent.segment
         memory_state = self.memory.turn(memory_state, size, length, moment)
         batch = self.memory.sample(memory_state, size, length, moment)
-        experience = self.relabelled(rewards_state, batch.experience)
-        batch = batch._replace(experience=mesh.split(experience, 1))
+        experience = self.relabel(rewards_state, batch.experience)
+        batch = batch._replace(experience=mesh.split_leaves(experience, 1))
         agent_state, metrics, errors = self.agent.learn(agent_state, batch, clock, learn_key)
         renew_key = jax.random.fold_in(learn_key, prng.RENEWAL)
         agent_state, more = self.agent.reset_networks(agent_state, batch, renew_key, self.spec)
@@ -343,7 +343,7 @@ class Learner(Part):
         carry, metrics = now.update((state.agent, state.memory), state.rewards, clock, sample_key, learn_key, upcoming)
         return state._replace(agent=carry[0], memory=carry[1]), metrics | {"updates": jnp.float32(1)}
 
-    def relabelled(self, rewards_state: State, experience: Experience) -> Experience:
+    def relabel(self, rewards_state: State, experience: Experience) -> Experience:
         """Return experience with the rewards that the agent learns from. The rewards part always sees streams."""
         if self.joint:
             experience = team.as_streams(experience, self.spec.num_agents)
@@ -366,7 +366,7 @@ class Learner(Part):
 
     def judgement(self, agent_state: State, rewards_state: State, rollout: Experience) -> ValueEstimates:
         """Return the agent's judgement of a rollout, leaves `time stream`."""
-        return self.agent.judge(agent_state, self.relabelled(rewards_state, rollout))
+        return self.agent.judge(agent_state, self.relabel(rewards_state, rollout))
 
     def judge(self, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> ValueEstimates:
         """Return the agent's judgement of a rollout (leaves `time env *agent ...`), its mean over many agents.

@@ -69,7 +69,7 @@ class Policy:
         agent = at_fraction(agent, 1.0)
         check_signatures(agent, **agent.signatures)
         self.agent, self.state, self.spec, self.sampled = agent, state, spec, sampled
-        self._flat = Flat.of(state)
+        self._flat = Flat.flatten(state)
 
         def decide(
             state: Any, hidden: Any, observation: Any, key: Any, explore: bool, world: World | None = None
@@ -78,7 +78,7 @@ class Policy:
 
             def act(hidden: Any, observation: Any, key: Any) -> Any:
                 action, hidden, _ = agent.act(state, ActInputs(hidden, observation, key, explore, world=world))
-                return spaces.clip(spec.action_space, action), agent.acted(state, hidden, action)
+                return spaces.clip(spec.action_space, action), agent.observe_action(state, hidden, action)
 
             if spec.num_agents == 1:
                 return act(hidden, observation, key)
@@ -100,7 +100,7 @@ class Policy:
             jax.jit(step, static_argnums=4),
             jax.jit(steps, static_argnums=4),
         )
-        pay = lambda state, hidden, reward: agent.paid(state.tree, hidden, reward)  # noqa: E731
+        pay = lambda state, hidden, reward: agent.observe_reward(state.tree, hidden, reward)  # noqa: E731
         self._pay = jax.jit(pay), jax.jit(jax.vmap(pay, in_axes=(None, 0, 0)))
         self._like = team.repeat(spaces.example(spec.observation_space), spec.num_agents)
         self._plain = None if isinstance(self._like, dict) else (self._like.dtype, self._like.shape)
@@ -120,7 +120,7 @@ class Policy:
         return bool(jax.tree.leaves(self._start))
 
     @property
-    def chosen(self) -> str:
+    def choice_words(self) -> str:
         """Describe in one sentence which member of its run this is, if it was chosen among several; otherwise empty."""
         if self.members < 2:
             return ""
@@ -166,10 +166,10 @@ class Policy:
             )
         if ended.any() and self._batch is not None:
 
-            def begun(start: Any, now: Any) -> Any:
+            def reset_ended(start: Any, now: Any) -> Any:
                 return np.where(ended.reshape(*ended.shape, *(1,) * start.ndim), start, now)
 
-            self._hidden = jax.tree.map(begun, self._start, self._hidden)
+            self._hidden = jax.tree.map(reset_ended, self._start, self._hidden)
 
     def act(self, observation: Any, explore: bool | None = None, world: World | None = None) -> Any:
         """Return the action for an observation, or those for a batch `[batch, ...]`, as NumPy.
@@ -183,7 +183,7 @@ class Policy:
         """
         self._check_paid()
         explore = self.sampled if explore is None else explore
-        observation, batch = self._read(observation)
+        observation, batch = self._to_arrays(observation)
         hidden = self._memory(batch)
         if not explore and sum(batch) <= MOST_ROWS and self._numpy is not None:
             return as_number(self._act_in_numpy(self._numpy, hidden, observation, batch))
@@ -198,7 +198,7 @@ class Policy:
         self._unpaid = self.agent.return_conditioned
         return as_number(on_host(action))
 
-    def paid(self, reward: Any) -> None:
+    def observe_reward(self, reward: Any) -> None:
         """Give a return-conditioned agent the reward of the step after its last action, or of a batch of steps."""
         if not self._unpaid:
             return
@@ -218,12 +218,12 @@ class Policy:
     @functools.cached_property
     def _numpy(self) -> PlainProgram | None:
         """The program that acts greedily in NumPy, made at its first use; `None` if only JAX can act, or on a GPU."""
-        from forage.loop.export import plain
+        from forage.loop.export import plain_program
 
         if jax.default_backend() != "cpu":
             return None
         try:
-            return plain(self)
+            return plain_program(self)
         except Exception:  # what networks make of a batch of unknown size has no common type; compiled, they act
             return None
 
@@ -274,7 +274,7 @@ class Policy:
         found = jax.jit(jax.vmap(one, in_axes=(None, 0)))(self.state, jax.tree.map(np.asarray, observations))
         return np.asarray(found)
 
-    def _read(self, observation: Any) -> tuple[Any, tuple[int, ...]]:
+    def _to_arrays(self, observation: Any) -> tuple[Any, tuple[int, ...]]:
         """Return an observation as arrays of the right types, and the shape of the batch: `()` for one alone.
 
         Raise `ForageError` when it is not of the space.
@@ -292,7 +292,7 @@ class Policy:
         except (TypeError, ValueError) as error:
             raise ForageError(
                 f"One observation of {self.spec.name} is an element of "
-                f"{spaces.describe(self.spec.observation_space)}, not {type(observation).__name__} "
+                f"{spaces.describe_space(self.spec.observation_space)}, not {type(observation).__name__} "
                 f"({str(error).splitlines()[0].rstrip('.')})."
             ) from error
         batch = None

@@ -16,7 +16,7 @@ CALLS = {"jaxpr", "call_jaxpr", "fun_jaxpr"}
 CALLERS = {"jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "checkpoint", "remat2"}
 
 
-class Slot(NamedTuple):
+class ProgramSlot(NamedTuple):
     """A value that is computed when the program runs."""
 
     number: int
@@ -28,7 +28,7 @@ class Operation(NamedTuple):
     primitive: Any
     params: dict[str, Any]
     inputs: tuple[Any, ...]
-    outputs: tuple[Slot, ...]
+    outputs: tuple[ProgramSlot, ...]
     shapes: tuple[tuple[int, ...], ...]  # of the outputs
 
 
@@ -40,26 +40,26 @@ class Program:
     """
 
     operations: list[Operation]
-    inputs: list[Slot]
+    inputs: list[ProgramSlot]
     outputs: list[Any]  # slots, or arrays that are known
 
     def __call__(self, *inputs: Any) -> list[Any]:
         """Run the program, also under JAX's transformations."""
         values = dict(zip(self.inputs, inputs, strict=True))
 
-        def read(value: Any) -> Any:
-            return values[value] if isinstance(value, Slot) else value
+        def lookup(value: Any) -> Any:
+            return values[value] if isinstance(value, ProgramSlot) else value
 
         for operation in self.operations:
-            found = bound(operation.primitive, operation.params, [read(value) for value in operation.inputs])
+            found = bound(operation.primitive, operation.params, [lookup(value) for value in operation.inputs])
             values |= zip(operation.outputs, found, strict=True)
-        return [read(value) for value in self.outputs]
+        return [lookup(value) for value in self.outputs]
 
 
-def trace(function: Callable[..., Any], *examples: Any) -> Program:
+def trace_function(function: Callable[..., Any], *examples: Any) -> Program:
     """Trace a function of arrays, flattened as JAX does. Inputs that its result does not depend on stay inputs."""
     closed = jax.make_jaxpr(function)(*examples)
-    inputs = [Slot(number) for number in range(len(closed.jaxpr.invars))]
+    inputs = [ProgramSlot(number) for number in range(len(closed.jaxpr.invars))]
     operations: list[Operation] = []
     outputs = inline(closed.jaxpr, closed.consts, inputs, operations, len(inputs))
     return Program(needed_operations(operations, outputs), inputs, outputs)
@@ -72,25 +72,25 @@ def inline(jaxpr: Any, consts: Sequence[Any], inputs: Sequence[Any], operations:
     """
     values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *inputs], strict=True))
 
-    def read(variable: Any) -> Any:
+    def lookup(variable: Any) -> Any:
         if isinstance(variable, Literal):
             return np.asarray(variable.val, variable.aval.dtype)  # pyrefly: ignore[missing-attribute]
         return values[variable]
 
     for equation in jaxpr.eqns:
-        given = [read(variable) for variable in equation.invars]
+        given = [lookup(variable) for variable in equation.invars]
         if equation.primitive.name in CALLERS:
             called = next(equation.params[name] for name in CALLS if name in equation.params)
             found = inline(getattr(called, "jaxpr", called), getattr(called, "consts", ()), given, operations, count)
-        elif not any(isinstance(value, Slot) for value in given) and is_sized(equation):
+        elif not any(isinstance(value, ProgramSlot) for value in given) and is_sized(equation):
             found = bound(equation.primitive, equation.params, given)
         else:
             begun = count + sum(len(operation.outputs) for operation in operations)
-            found = [Slot(begun + i) for i in range(len(equation.outvars))]
+            found = [ProgramSlot(begun + i) for i in range(len(equation.outvars))]
             shapes = tuple(variable.aval.shape for variable in equation.outvars)
             operations.append(Operation(equation.primitive, equation.params, tuple(given), tuple(found), shapes))
         values |= zip(equation.outvars, found, strict=True)
-    return [read(variable) for variable in jaxpr.outvars]
+    return [lookup(variable) for variable in jaxpr.outvars]
 
 
 def is_sized(equation: Any) -> bool:
@@ -106,16 +106,16 @@ def bound(primitive: Any, params: dict[str, Any], inputs: Sequence[Any]) -> Sequ
 
 def needed_operations(operations: Sequence[Operation], outputs: Sequence[Any]) -> list[Operation]:
     """Return the operations that outputs depend on."""
-    wanted = {value for value in outputs if isinstance(value, Slot)}
+    wanted = {value for value in outputs if isinstance(value, ProgramSlot)}
     kept = []
     for operation in reversed(operations):
         if wanted & set(operation.outputs):
-            wanted |= {value for value in operation.inputs if isinstance(value, Slot)}
+            wanted |= {value for value in operation.inputs if isinstance(value, ProgramSlot)}
             kept.append(operation)
     return kept[::-1]
 
 
-def uses(program: Program, slots: Sequence[Slot]) -> bool:
+def uses(program: Program, slots: Sequence[ProgramSlot]) -> bool:
     """Return whether the result depends on one of these inputs."""
-    read = {value for operation in program.operations for value in operation.inputs if isinstance(value, Slot)}
-    return bool((read | {value for value in program.outputs if isinstance(value, Slot)}) & set(slots))
+    read = {value for operation in program.operations for value in operation.inputs if isinstance(value, ProgramSlot)}
+    return bool((read | {value for value in program.outputs if isinstance(value, ProgramSlot)}) & set(slots))

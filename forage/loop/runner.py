@@ -50,7 +50,9 @@ class Runner(Protocol):
     @property
     def steps(self) -> int: ...  # that each member has taken
     @property
-    def spent(self) -> dict[str, float]: ...  # seconds of training, by what they were spent on (`loop/watch.py`)
+    def activity_seconds(
+        self,
+    ) -> dict[str, float]: ...  # seconds of training, by what they were spent on (`loop/watch.py`)
     @property
     def exact(self) -> bool: ...  # a resumed run goes on as if it had never stopped
     @property
@@ -58,9 +60,11 @@ class Runner(Protocol):
     @property
     def visits(self) -> np.ndarray | None: ...  # `member *place`, where they are counted on a map
     @property
-    def begun(self) -> np.ndarray | None: ...  # episodes that began at each, where the loop sees them begin
+    def start_counts(self) -> np.ndarray | None: ...  # episodes that began at each, where the loop sees them begin
     @property
-    def shown(self) -> PyTree[np.ndarray] | None: ...  # newest observations, `member ...`; `None` before the first
+    def current_observations(
+        self,
+    ) -> PyTree[np.ndarray] | None: ...  # newest observations, `member ...`; `None` before the first
 
     # Training and evaluation
     def begin(self) -> None:
@@ -119,7 +123,7 @@ class Runner(Protocol):
         """Return the agents' states."""
         ...
 
-    def kept(self) -> dict[str, PyTree[Any]]:
+    def array_shapes(self) -> dict[str, PyTree[Any]]:
         """Return the shapes of the arrays that training keeps in memory, by part, without making any of them."""
         ...
 
@@ -132,7 +136,7 @@ class Runner(Protocol):
         """Find the part that has learned a number which is not finite, and the number."""
         ...
 
-    def since(self, member: int, before: int) -> int:
+    def first_nonfinite(self, member: int, before: int) -> int:
         """Return the step after which a value may have become non-finite: `before`, or a later one."""
         ...
 
@@ -167,8 +171,8 @@ def with_numbers(tree: Any, numbers: Mapping[str, Any], is_leaf: Any = None) -> 
     """Return a tree with other leaves at these dotted paths."""
     for path, number in numbers.items():
 
-        def where(tree: Any, path: str = path) -> Any:
+        def get_path(tree: Any, path: str = path) -> Any:
             return functools.reduce(getattr, path.split("."), tree)
 
-        tree = equinox.tree_at(where, tree, number, is_leaf=is_leaf)
+        tree = equinox.tree_at(get_path, tree, number, is_leaf=is_leaf)
     return tree

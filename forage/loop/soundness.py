@@ -97,7 +97,7 @@ def check_leaf(name: str, array: np.ndarray) -> None:
     raise NotFinite(part, name_leaf(shown, array, index, 0 if host else 1), member)
 
 
-def search(learner: LearnerState, member: int | None) -> tuple[str, Bad] | None:
+def find_nonfinite(learner: LearnerState, member: int | None) -> tuple[str, Bad] | None:
     """Find the part, and the number in it, that is not finite. `member`: the row of a state of many seeds."""
     for part in LEARNED:
         for path, leaf in jax.tree_util.tree_flatten_with_path(getattr(learner, part))[0]:

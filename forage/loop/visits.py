@@ -28,13 +28,13 @@ class Places(NamedTuple):
     begun: Int[Array, "time env"]  # where an episode's first step began; for all others a place beyond the map
 
 
-def nothing(environment: Environment) -> Visits:
+def no_visits(environment: Environment) -> Visits:
     """Before the first step."""
     none = jnp.zeros(math.prod(environment.places) if environment.places else 0, jnp.int32)
     return Visits(none, jnp.int32(-1), none)
 
 
-def hear(
+def count_visits(
     visits: Visits, places: Places | Int[Array, "time env"] | tuple[()], rollout: Experience, clock: Clock
 ) -> Visits:
     """Count a rollout. `clock` reads as it did at its start. `places` may hold only those after the steps."""

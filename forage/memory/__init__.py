@@ -8,9 +8,9 @@ PARTS = {
     "episodes": "episodes:Episodes",
     "lap": "lap:LAP",
     "hindsight": "hindsight:Hindsight",
-    "recorded": "recorded:Recorded",
-    "shifted": "shifted:Shifted",
+    "recorded": "recorded:RecordedMemory",
+    "shifted": "shifted:ShiftedImages",
     "dataset": "dataset:DataSet",
-    "mixed": "mixed:Mixed",
+    "mixed": "mixed:MixedReplay",
 }
 """By name: the module below this folder, and the class."""

@@ -11,7 +11,7 @@ from forage.core.ports import ActContext, Agent, Environment, Memory, ValueEstim
 from forage.core.types import Batch, Clock, Experience, Spec
 
 
-class Around(Memory):
+class MemoryWrapper(Memory):
     """A memory around the memory `inner`, whose state it keeps as its own; subclasses override the rest."""
 
     inner: Any = None  # memory that the agent learns from; its usual one
@@ -32,22 +32,22 @@ class Around(Memory):
         return self.inner.tells_returns
 
     @property
-    def held_back(self) -> int:
+    def waiting_rollouts(self) -> int:
         return self.inner.held_back
 
-    def around(self, inner: Memory) -> Self:
+    def wrap(self, inner: Memory) -> Self:
         """Return the same around another memory."""
         within: dict[str, Any] = {"inner": inner}
         return dataclasses.replace(self, **within)
 
     def with_hashes(self) -> Self:
-        return self.around(self.inner.with_hashes())
+        return self.wrap(self.inner.with_hashes())
 
-    def moved(self, path: Any) -> Self:
-        return self.around(self.inner.moved(path))
+    def relocate(self, path: Any) -> Self:
+        return self.wrap(self.inner.relocate(path))
 
-    def opened(self, spec: Spec) -> Self:
-        return self.around(self.inner.opened(spec))
+    def load(self, spec: Spec) -> Self:
+        return self.wrap(self.inner.load(spec))
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         self.inner.check(agent, spec, environment)
@@ -81,4 +81,4 @@ class Around(Memory):
 
 def innermost(memory: Memory) -> Memory:
     """Return the memory that others stand around, or the memory itself."""
-    return innermost(memory.inner) if isinstance(memory, Around) else memory
+    return innermost(memory.inner) if isinstance(memory, MemoryWrapper) else memory

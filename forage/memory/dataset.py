@@ -54,7 +54,7 @@ class DataSet(Memory):
     def with_hashes(self) -> DataSet:
         """Return the same with an absolute path and the file's hash, added if missing."""
         path = Path(self.file).expanduser().absolute()
-        return dataclasses.replace(self, file=str(path), sha256=self.sha256 or formats.fingerprint(path))
+        return dataclasses.replace(self, file=str(path), sha256=self.sha256 or formats.data_hash(path))
 
     def ends(self, environment: dict[str, Any]) -> dict[str, float] | None:
         """Return the returns of random actions and of the expert, if the file records them for this environment."""
@@ -63,31 +63,31 @@ class DataSet(Memory):
         ends = header.get("ends")
         return ends if ends and header.get("environment") == json.loads(dumps(environment)) else None
 
-    def moved(self, path: str | os.PathLike[str]) -> DataSet:
+    def relocate(self, path: str | os.PathLike[str]) -> DataSet:
         """Return the same with its file at another place."""
         return dataclasses.replace(self, file=os.fspath(path))
 
-    def opened(self, spec: Spec) -> DataSet:
+    def load(self, spec: Spec) -> DataSet:
         """Read the file, or map the folder. Raise `ForageError` if it is missing, damaged, changed or a stranger."""
         if formats.kind_of(Path(self.file)) == "folder":
-            from forage.memory.mapped import Mapped
+            from forage.memory.mapped import MappedDataSet
 
             self.check_unchanged()
-            return Mapped.of(self, spec)
-        found = self.read(spec)
-        return Opened(self.file, self.sha256, experience_of(found, spec), found.whole(spec.horizon))
+            return MappedDataSet.from_folder(self, spec)
+        found = self.read_transitions(spec)
+        return OpenedDataSet(self.file, self.sha256, experience_of(found, spec), found.whole(spec.horizon))
 
-    def read(self, spec: Spec) -> Transitions:
+    def read_transitions(self, spec: Spec) -> Transitions:
         """Read all transitions, a folder's too. Raise `ForageError` as `opened` does."""
         self.check_unchanged()
         path = Path(self.file)
-        found, header = formats.read(path, spec)
+        found, header = formats.read_data(path, spec)
         files.check_fits(path, header, found, spec)
         return found
 
     def whole(self, spec: Spec) -> Experience:
-        """Return the data of `read` as experience (leaves `transition ...`)."""
-        return experience_of(self.read(spec), spec)
+        """Return the data of `read_transitions` as experience (leaves `transition ...`)."""
+        return experience_of(self.read_transitions(spec), spec)
 
     def check_ranked(self, complete: Bool[np.ndarray, " episode"], who: str, instead: str = "") -> None:
         """Raise `ForageError` if no episode is whole, and `who` prefers those with the highest returns."""
@@ -99,7 +99,7 @@ class DataSet(Memory):
 
     def check_unchanged(self) -> None:
         """Raise `ForageError` if the file has changed since the run began."""
-        if self.sha256 and formats.fingerprint(Path(self.file)) != self.sha256:
+        if self.sha256 and formats.data_hash(Path(self.file)) != self.sha256:
             raise ForageError(
                 f"{self.file} is not the data set that this run began with (its SHA-256 was {self.sha256[:12]}...); "
                 f"put that file back, or train again."
@@ -114,10 +114,10 @@ class DataSet(Memory):
         return state
 
     def sample(self, state: tuple[()], size: int, length: int, moment: ActContext) -> Batch:
-        raise ForageError(f"{self.file} has not been read; DataSet.opened(spec) does it.")
+        raise ForageError(f"{self.file} has not been read; DataSet.load(spec) does it.")
 
 
-class Opened(DataSet):
+class OpenedDataSet(DataSet):
     """A data set after its file was read."""
 
     data: Experience = None  # type: ignore[assignment]  # leaves `transition ...`
@@ -131,7 +131,7 @@ class Opened(DataSet):
     def read_files(self) -> Mapping[str, Experience]:
         return {self.file: self.data}
 
-    def prepared(self, agent: Agent, reward: Float[np.ndarray, " transition"]) -> Opened:
+    def with_returns(self, agent: Agent, reward: Float[np.ndarray, " transition"]) -> OpenedDataSet:
         """Return the episodes that the agent learns from, with the returns that it asks for.
 
         `reward`: what the agent learns from, of each transition. The best episodes are those of the highest sum of the
@@ -154,9 +154,9 @@ class Opened(DataSet):
             told = jnp.asarray(told, jnp.float32)
             data = data._replace(return_to_go=told, time=time, complete=jnp.asarray(complete[episode]))
         if agent.best_episodes < 1:
-            kept = episodes.best(np.asarray(data.reward), over, agent.best_episodes, complete)
+            kept = episodes.best_episodes(np.asarray(data.reward), over, agent.best_episodes, complete)
             data = jax.tree.map(lambda x: x[kept], data)
-        return Opened(self.file, self.sha256, data)
+        return OpenedDataSet(self.file, self.sha256, data)
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         """Raise `ForageError` if there are fewer transitions than a segment has."""

@@ -11,7 +11,7 @@ from jaxtyping import Array, Int
 
 from forage.core.ports import ActContext, Environment, Memory
 from forage.core.types import Batch, Clock, Experience, Spec
-from forage.ops.ring import Ring, empty_ring, extent, oldest, read_segments, truncate, write
+from forage.ops.ring import Ring, empty_ring, extent, oldest, read_segments, truncate, write_rollout
 
 
 class EpisodesState(NamedTuple):
@@ -53,7 +53,7 @@ class Episodes(Memory):
         capacity, num_envs = extent(state.experience)
         position = clock.steps // num_envs % capacity
         age = jax.lax.dynamic_update_slice_in_dim(state.age, age, position, 0)
-        return EpisodesState(write(state.experience, rollout, clock), age, running)
+        return EpisodesState(write_rollout(state.experience, rollout, clock), age, running)
 
     def truncate(self, state: EpisodesState, clock: Clock) -> EpisodesState:
         return EpisodesState(truncate(state.experience, clock), state.age, jnp.zeros_like(state.running))

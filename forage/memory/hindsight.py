@@ -15,7 +15,7 @@ from forage.core.fields import layers
 from forage.core.ports import ActContext, Agent, Environment, Memory, Part
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.memory.uniform import UniformReplay
-from forage.ops.ring import Ring, oldest, read_segments, stored_transitions, truncate, write
+from forage.ops.ring import Ring, oldest, read_segments, stored_transitions, truncate, write_rollout
 
 STRATEGIES = ("future", "final", "episode")
 GOALS = {"observation", "achieved_goal", "desired_goal"}
@@ -99,7 +99,7 @@ class Hindsight(Memory):
         time = jnp.broadcast_to(newest + jnp.arange(length)[:, None], number.shape)
         row = jnp.where(rollout.ended, number % steps, steps)  # of those that go on there is none to write
         return state._replace(
-            experience=write(state.experience, rollout, clock),
+            experience=write_rollout(state.experience, rollout, clock),
             number=jax.lax.dynamic_update_slice_in_dim(state.number, number, newest % steps, 0),
             ends=state.ends.at[row, jnp.arange(num_envs)].set(time, mode="drop"),
             running=state.running + over[-1],
@@ -134,8 +134,8 @@ class Hindsight(Memory):
 
         index = goal_time % steps * num_envs + env
         goals = read_segments(state.experience, index.reshape(-1), 1).next_observation
-        goal = jax.tree.map(lambda x: x[0].reshape(*time.shape, *x.shape[2:]), seen_of(goals)["achieved_goal"])
-        return batch._replace(experience=relabelled(batch.experience, goal, replaced, state.goal_reward))
+        goal = jax.tree.map(lambda x: x[0].reshape(*time.shape, *x.shape[2:]), goal_part(goals)["achieved_goal"])
+        return batch._replace(experience=relabel_goals(batch.experience, goal, replaced, state.goal_reward))
 
     def episode(
         self, state: HindsightState, time: Int[Array, "*shape"], env: Int[Array, "*shape"], newest: Int[Array, ""]
@@ -154,7 +154,7 @@ def check_goals(who: str, instead: str, spec: Spec, environment: Environment | N
     """Raise `ForageError` if there are no goals, or no reward that can be computed for another goal."""
     seen = spaces.observation_part(spec.observation_space)
     if not (isinstance(seen, gymnasium_spaces.Dict) and set(seen.spaces) >= GOALS) or spec.reward_names:
-        what = "several rewards" if spec.reward_names else f"observations in {spaces.describe(seen)}"
+        what = "several rewards" if spec.reward_names else f"observations in {spaces.describe_space(seen)}"
         raise ForageError(
             f"{who} needs one reward and observations with achieved_goal and desired_goal, and "
             f"{spec.name} has {what}; maze:UMaze-Goal and BitFlip-20 have both, as any GoalConditioned."
@@ -185,17 +185,17 @@ def leaders(ended: Bool[Array, "time batch"]) -> Int[Array, "time batch"]:
     return jax.lax.cummax(jnp.where(begins, jnp.arange(len(ended))[:, None], 0), axis=0)
 
 
-def seen_of(observation: PyTree[Array]) -> dict[str, PyTree[Array]]:
+def goal_part(observation: PyTree[Array]) -> dict[str, PyTree[Array]]:
     """Return the part of an observation that holds the goals."""
     return spaces.split_mask(observation)[0]
 
 
-def relabelled(
+def relabel_goals(
     experience: Experience, goal: Float[Array, "*shape goal"], replaced: Bool[Array, "*shape"], goal_reward: Any
 ) -> Experience:
     """Return the experience, relabelled for another goal at the rows that are `replaced`."""
-    achieved = seen_of(experience.next_observation)["achieved_goal"]
-    desired = seen_of(experience.observation)["desired_goal"]
+    achieved = goal_part(experience.next_observation)["achieved_goal"]
+    desired = goal_part(experience.observation)["desired_goal"]
 
     def with_goal(observation: dict[str, PyTree[Array]]) -> dict[str, PyTree[Array]]:
         if spaces.carries_more(observation):

@@ -9,10 +9,10 @@ from jaxtyping import Array, Float
 
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock
-from forage.memory.prioritised import Prioritised
+from forage.memory.prioritised import PriorityMemory
 
 
-class LAP(Prioritised):
+class LAP(PriorityMemory):
     """The newest `capacity` transitions; a segment i with error d_i is drawn with probability P(i), and weighs 1.
 
         P(i) = p_i / sum_j p_j,    p_i = max(|d_i|, least_error)^priority_exponent

@@ -49,10 +49,10 @@ class Store:
     def gather(self, time: Int[np.ndarray, "..."]) -> Experience:
         """Read rows from disk, in the dtypes of the spaces."""
 
-        def read(array: np.ndarray, like: Any) -> np.ndarray:
+        def take_rows(array: np.ndarray, like: Any) -> np.ndarray:
             return np.asarray(array[time], like.dtype)
 
-        trees = {name: jax.tree.map(read, array, like) for name, (array, like) in self.fields.items()}
+        trees = {name: jax.tree.map(take_rows, array, like) for name, (array, like) in self.fields.items()}
         flat: dict[str, Any] = {
             "reward": self.flat["reward"][time].astype(np.float32),
             "terminated": np.asarray(self.flat["terminated"][time], bool),
@@ -81,14 +81,14 @@ class Store:
         return self.gather(time) if waiting is None else waiting.result()
 
 
-class Mapped(DataSet):
+class MappedDataSet(DataSet):
     """A data set after its folder was opened."""
 
     transitions: int = equinox.field(static=True, default=0)
     store: Store = equinox.field(static=True, default=None)  # type: ignore[assignment]
 
     @classmethod
-    def of(cls, data: DataSet, spec: Spec) -> Mapped:
+    def from_folder(cls, data: DataSet, spec: Spec) -> MappedDataSet:
         """Open the folder of a data set. Raise `ForageError` if it is damaged, or of another environment."""
         path = Path(data.file)
         arrays, header = folder.map_arrays(path)
@@ -105,12 +105,12 @@ class Mapped(DataSet):
             )
 
     def sample(self, state: tuple[()], size: int, length: int, moment: ActContext) -> Batch:
-        def drawn(key: Key[Array, ""]) -> tuple[Int[Array, " batch"], Int[Array, "time batch"]]:
+        def draw_indices(key: Key[Array, ""]) -> tuple[Int[Array, " batch"], Int[Array, "time batch"]]:
             first = jax.random.randint(key, (size,), 0, self.transitions - length + 1)
             return first, first + jnp.arange(length)[:, None]
 
-        first, time = drawn(moment.key)
-        ahead = time if moment.upcoming is None else drawn(moment.upcoming)[1]
+        first, time = draw_indices(moment.key)
+        ahead = time if moment.upcoming is None else draw_indices(moment.upcoming)[1]
         shapes: PyTree[Any] = jax.tree.map(
             lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), self.store.gather(np.zeros((length, size), np.int32))
         )

@@ -23,13 +23,13 @@ from forage.memory.uniform import UniformReplay
 from forage.ops.ring import Ring
 
 
-def texts(value: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+def text_paths(value: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
     """Return one path or several as a tuple of texts."""
     several = [value] if isinstance(value, str | os.PathLike) else value
     return tuple(os.fspath(one) for one in several)
 
 
-class Mixed(Memory):
+class MixedReplay(Memory):
     """A share of each batch from data sets, the rest from the newest `capacity` transitions of the run.
 
     Of a batch of n, floor(share n + u) segments are from the data, u uniform in [0, 1): as many as share n says where
@@ -56,9 +56,13 @@ class Mixed(Memory):
 
     mixes: ClassVar[bool] = True
 
-    data: tuple[str, ...] = equinox.field(static=True, converter=texts)  # files of transitions, as `forage data record`
+    data: tuple[str, ...] = equinox.field(
+        static=True, converter=text_paths
+    )  # files of transitions, as `forage data record`
     # writes them, with commas between them
-    sha256: tuple[str, ...] = equinox.field(static=True, converter=texts, default=())  # hash of each file; taken when a
+    sha256: tuple[str, ...] = equinox.field(
+        static=True, converter=text_paths, default=()
+    )  # hash of each file; taken when a
     # run begins
     share: float = 0.5  # share of each batch that is from the data, as RLPD has it; more keeps nearer to the data
     capacity: int = equinox.field(static=True, default=100_000)  # newest transitions kept of the run's own; more replay
@@ -88,12 +92,12 @@ class Mixed(Memory):
         super().check(agent, spec, environment)
         files.check_recordable(spec)
 
-    def with_hashes(self) -> Mixed:
+    def with_hashes(self) -> MixedReplay:
         """Return the same with absolute paths and the files' hashes, added if missing."""
         found = [one.with_hashes() for one in self.sets]
         return dataclasses.replace(self, data=[one.file for one in found], sha256=[one.sha256 for one in found])
 
-    def moved(self, path: str | os.PathLike[str]) -> Mixed:
+    def relocate(self, path: str | os.PathLike[str]) -> MixedReplay:
         """Return the same with its data at another place: one file, or several with commas between them."""
         places = os.fspath(path).split(",")
         if len(places) != len(self.data):
@@ -103,11 +107,11 @@ class Mixed(Memory):
             )
         return dataclasses.replace(self, data=places)
 
-    def opened(self, spec: Spec) -> OpenedMixed:
+    def load(self, spec: Spec) -> OpenedMixedReplay:
         """Read the files. Raise `ForageError` if one is missing, damaged, changed, or of another environment."""
         found = [one.whole(spec) for one in self.sets]
         stored = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *found)
-        return OpenedMixed(self.data, self.sha256, self.share, self.capacity, stored)
+        return OpenedMixedReplay(self.data, self.sha256, self.share, self.capacity, stored)
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
@@ -130,13 +134,13 @@ class Mixed(Memory):
         return self.own.truncate(state, clock)
 
     def sample(self, state: Any, size: int, length: int, moment: ActContext) -> Batch:
-        raise ForageError(f"{', '.join(self.data)} has not been read; Mixed.opened(spec) does it.")
+        raise ForageError(f"{', '.join(self.data)} has not been read; MixedReplay.load(spec) does it.")
 
 
-class OpenedMixed(Mixed):
+class OpenedMixedReplay(MixedReplay):
     """Mixed replay after its files were read."""
 
-    stored: Experience = None  # type: ignore[assignment]  # leaves `transition ...`
+    translate_options: Experience = None  # type: ignore[assignment]  # leaves `transition ...`
     told: ReplayOfReturns | None = None  # what keeps the run's own experience, for agents that learn from returns
 
     @property
@@ -149,24 +153,26 @@ class OpenedMixed(Mixed):
 
     @property
     def read_files(self) -> Mapping[str, Experience]:
-        return {", ".join(self.data): self.stored}
+        return {", ".join(self.data): self.translate_options}
 
-    def prepared(self, agent: Any, reward: Float[np.ndarray, " transition"], longest: int | None) -> OpenedMixed:
+    def with_returns(
+        self, agent: Any, reward: Float[np.ndarray, " transition"], longest: int | None
+    ) -> OpenedMixedReplay:
         """Return the same with the returns of the data's episodes and of the run's own.
 
         `reward`: what the agent learns from, of each transition of the data. `longest`: steps of the longest episode.
         """
-        data, discount = self.stored, float(agent.discount)
+        data, discount = self.translate_options, float(agent.discount)
         ended = np.asarray(data.terminated), np.asarray(data.truncated)
         returns = episodes.returns_to_go(reward, *ended, discount, agent.return_rule)
         told = ReplayOfReturns(self.capacity, discount, longest, agent.return_rule)
         stored = data._replace(return_to_go=jnp.asarray(returns, jnp.float32))
-        return OpenedMixed(self.data, self.sha256, self.share, self.capacity, stored, told)
+        return OpenedMixedReplay(self.data, self.sha256, self.share, self.capacity, stored, told)
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         """Raise `ForageError` if the data has fewer transitions than a segment."""
         super().check(agent, spec, environment)
-        if (there := len(self.stored.reward)) < agent.segment:
+        if (there := len(self.translate_options.reward)) < agent.segment:
             raise ForageError(
                 f"{', '.join(self.data)} holds {there} transitions, and {type(agent).__name__} learns from segments of "
                 f"{agent.segment}; record more."
@@ -177,9 +183,9 @@ class OpenedMixed(Mixed):
         lived = self.own.sample(state, size, length, moment._replace(key=own_key))
 
         # Segments of the data
-        first = jax.random.randint(place_key, (size,), 0, len(self.stored.reward) - length + 1)
+        first = jax.random.randint(place_key, (size,), 0, len(self.translate_options.reward) - length + 1)
         time = first + jnp.arange(length)[:, None]
-        read = jax.tree.map(lambda leaf: leaf[time], self.stored)
+        read = jax.tree.map(lambda leaf: leaf[time], self.translate_options)
         # What the environment names beside the reward is not in the file.
         unsaid = {name: jnp.full_like(value, jnp.nan) for name, value in lived.experience.info.items()}
         read = read._replace(info=unsaid)
@@ -190,9 +196,9 @@ class OpenedMixed(Mixed):
             number = jnp.where(self.told.ready(state, length, moment)[0].sum() > 0, number, size)
         from_data = jnp.arange(size) < number
 
-        def either(read: Array, lived: Array) -> Array:
+        def select_source(read: Array, lived: Array) -> Array:
             return jnp.where(from_data.reshape(1, size, *(1,) * (lived.ndim - 2)), read, lived)
 
         weight: Float[Array, " batch"] = jnp.ones(size)
-        experience: Any = jax.tree.map(either, read, lived.experience)
+        experience: Any = jax.tree.map(select_source, read, lived.experience)
         return Batch(experience, weight, jnp.where(from_data, -1, lived.index))

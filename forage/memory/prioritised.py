@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.core.ports import ActContext, Environment, Memory
 from forage.core.types import Batch, Clock, Experience, Spec
-from forage.ops.ring import Ring, empty_ring, extent, oldest, read_segments, truncate, write
+from forage.ops.ring import Ring, empty_ring, extent, oldest, read_segments, truncate, write_rollout
 
 BRANCHES = 32  # children of a node: a million transitions make four levels, each one gather and one small product
 BEYOND = 2**30  # a leaf of no tree, and so are all its parents
@@ -29,7 +29,7 @@ class PrioritisedState(NamedTuple):
     highest: Float[Array, ""]  # of all priorities so far
 
 
-class Prioritised(Memory):
+class PriorityMemory(Memory):
     """The newest `capacity` transitions, with draws of segments in proportion to their priorities."""
 
     joint: ClassVar[bool] = True
@@ -44,7 +44,7 @@ class Prioritised(Memory):
         return PrioritisedState(experience, empty_tree(math.prod(extent(experience))), jnp.ones(()))
 
     def add(self, state: PrioritisedState, rollout: Experience, clock: Clock) -> PrioritisedState:
-        experience = write(state.experience, rollout, clock)
+        experience = write_rollout(state.experience, rollout, clock)
         length, num_envs = rollout.terminated.shape[:2]
         first = clock.steps % math.prod(extent(experience))
         tree = fill(state.tree, first, length * num_envs, state.highest)
@@ -55,10 +55,10 @@ class Prioritised(Memory):
 
     def sample(self, state: PrioritisedState, size: int, length: int, moment: ActContext) -> Batch:
         left_out = incomplete(state.experience, length, moment.clock)
-        index, priority = draw(state.tree, left_out, size, moment.key)
-        return self.weighed(state, index, priority, length, moment.clock)
+        index, priority = draw_leaves(state.tree, left_out, size, moment.key)
+        return self.weighted_segments(state, index, priority, length, moment.clock)
 
-    def weighed(
+    def weighted_segments(
         self,
         state: PrioritisedState,
         index: Int[Array, " batch"],
@@ -85,7 +85,7 @@ class Prioritised(Memory):
         """Return the importance weights of segments drawn with these priorities."""
 
 
-class PrioritisedReplay(Prioritised):
+class PrioritisedReplay(PriorityMemory):
     """The newest `capacity` transitions; a segment i with error d_i is drawn with probability P(i) and weight w_i.
 
         P(i) = p_i / sum_j p_j,    p_i = (|d_i| + 1e-6)^priority_exponent
@@ -176,7 +176,7 @@ def fill(tree: Tree, first: Int[Array, ""], count: int, value: Float[Array, ""])
     return tuple(levels)
 
 
-def draw(
+def draw_leaves(
     tree: Tree, left_out: Span | None, size: int, key: Key[Array, ""]
 ) -> tuple[Int[Array, " size"], Float[Array, " size"]]:
     """Draw leaves in proportion to their values, none of those left out. Return `(leaf, value)`."""
@@ -187,7 +187,7 @@ def draw(
     for depth, level in enumerate(tree):
         values = children(level, node)
         if cuts is not None:
-            values = cuts[depth].kept(node[:, None] * BRANCHES + jnp.arange(BRANCHES), values)
+            values = cuts[depth].keep_value(node[:, None] * BRANCHES + jnp.arange(BRANCHES), values)
         # A child of value zero reaches nothing and is never chosen, in whatever order the sum was rounded.
         reach = jnp.where(values > 0, jnp.cumsum(values, axis=-1), 0.0)
         target = jnp.minimum(share, 1 - 2**-22) * reach.max(-1)
@@ -209,7 +209,7 @@ class Cut(NamedTuple):
     nodes: tuple[Int[Array, ""], ...]  # in which the span begins and ends
     sums: tuple[Float[Array, ""], ...]  # what is left of these
 
-    def kept(self, node: Int[Array, "*shape"], value: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    def keep_value(self, node: Int[Array, "*shape"], value: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         value = jnp.where(self.left_out.contains(node * self.width), 0.0, value)
         for cut, rest in zip(self.nodes, self.sums, strict=True):
             # Summed anew where something is left out, which may round in another way.
@@ -223,6 +223,8 @@ def cut_nodes(tree: Tree, left_out: Span) -> list[Cut]:
     for level in reversed(tree[1:]):
         below = cuts[0]
         nodes = tuple(leaf // (below.width * BRANCHES) for leaf in left_out)
-        sums = tuple(below.kept(node * BRANCHES + jnp.arange(BRANCHES), children(level, node)).sum() for node in nodes)
+        sums = tuple(
+            below.keep_value(node * BRANCHES + jnp.arange(BRANCHES), children(level, node)).sum() for node in nodes
+        )
         cuts.insert(0, Cut(left_out, below.width * BRANCHES, nodes, sums))
     return cuts

@@ -12,7 +12,7 @@ from forage.core.ports import ActContext, Agent, Environment, Memory
 from forage.core.types import Batch, Clock, Experience, Spec
 
 
-class Queued(NamedTuple):
+class QueueState(NamedTuple):
     """The waiting rollouts, and the due one."""
 
     waiting: Experience | tuple[()]  # leaves [lag, time, env, ...]; rollout number n is in place n modulo lag
@@ -42,7 +42,7 @@ class Queue(Memory):
     # of acting while the learner makes its update
 
     @property
-    def held_back(self) -> int:
+    def waiting_rollouts(self) -> int:
         return self.lag
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
@@ -51,23 +51,23 @@ class Queue(Memory):
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
-    ) -> Queued:
+    ) -> QueueState:
         shape = (self.lag, rollout_length, num_envs)
-        return Queued(jax.tree.map(lambda x: jnp.zeros(shape + x.shape, x.dtype), example) if self.lag else (), ())
+        return QueueState(jax.tree.map(lambda x: jnp.zeros(shape + x.shape, x.dtype), example) if self.lag else (), ())
 
-    def add(self, state: Queued, rollout: Experience, clock: Clock) -> Queued:
+    def add(self, state: QueueState, rollout: Experience, clock: Clock) -> QueueState:
         if not self.lag:
-            return Queued((), rollout)
+            return QueueState((), rollout)
         place = self.place(clock.steps, rollout.terminated.size)
         due = jax.tree.map(lambda kept: kept[place], state.waiting)
         waiting = jax.tree.map(lambda kept, new: kept.at[place].set(new), state.waiting, rollout)
-        return Queued(waiting, due)
+        return QueueState(waiting, due)
 
     def place(self, steps: Any, size: int) -> Any:
         """Return the place of the rollout that begins after these steps; until then it holds the due one."""
         return steps // size % self.lag
 
-    def truncate(self, state: Queued, clock: Clock) -> Queued:
+    def truncate(self, state: QueueState, clock: Clock) -> QueueState:
         """Mark the newest rollout's last step as truncated, because the next rollout does not continue its episodes."""
         if not isinstance(state.waiting, Experience):
             return state
@@ -76,10 +76,10 @@ class Queue(Memory):
         ends = state.waiting.truncated.at[newest, -1].set(~state.waiting.terminated[newest, -1])
         return state._replace(waiting=state.waiting._replace(truncated=ends))
 
-    def sample(self, state: Queued, size: int, length: int, moment: ActContext) -> Batch:
+    def sample(self, state: QueueState, size: int, length: int, moment: ActContext) -> Batch:
         assert isinstance(state.due, Experience)
         num_envs = state.due.reward.shape[1]
         return Batch(state.due, jnp.ones(num_envs), jnp.arange(num_envs))
 
-    def rest(self, state: Queued) -> Queued:
+    def rest(self, state: QueueState) -> QueueState:
         return state._replace(due=())

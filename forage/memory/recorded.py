@@ -9,8 +9,8 @@ from jaxtyping import Array, Float
 
 from forage.core.ports import ActContext, Agent, Environment, ValueEstimates
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
-from forage.memory.around import Around
-from forage.ops.ring import Ring, empty_ring, truncate, write
+from forage.memory.around import MemoryWrapper
+from forage.ops.ring import Ring, empty_ring, truncate, write_rollout
 
 
 class Recording(NamedTuple):
@@ -20,7 +20,7 @@ class Recording(NamedTuple):
     ring: Ring
 
 
-class Recorded(Around):
+class RecordedMemory(MemoryWrapper):
     """A recording of the newest `capacity` transitions around another memory that the agent learns from.
 
     The run is the one that the memory within makes, bit for bit: the recording is written and never read. It lies in
@@ -50,7 +50,7 @@ class Recorded(Around):
         return Recording(inner, ring)
 
     def add(self, state: Recording, rollout: Experience, clock: Clock) -> Recording:
-        return Recording(super().add(state.inner, rollout, clock), write(state.ring, bare(rollout), clock))
+        return Recording(super().add(state.inner, rollout, clock), write_rollout(state.ring, bare(rollout), clock))
 
     def rate(self, state: Recording, judgement: ValueEstimates, clock: Clock) -> Recording:
         return state._replace(inner=super().rate(state.inner, judgement, clock))

@@ -1,4 +1,4 @@
-"""Replay of whole episodes with their returns: the run's part of `Mixed` for agents that learn from returns."""
+"""Replay of whole episodes with their returns: the run's part of `MixedReplay` for agents that learn from returns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from forage.core.ports import ActContext, Environment
 from forage.core.types import Batch, Clock, Experience, ReturnRule, Spec
 from forage.memory.uniform import UniformReplay
-from forage.ops.ring import FrameRing, Ring, extent, oldest, read_segments, stored_transitions, truncate, write
+from forage.ops.ring import FrameRing, Ring, extent, oldest, read_segments, stored_transitions, truncate, write_rollout
 
 
 class ReturnsState(NamedTuple):
@@ -48,11 +48,11 @@ class ReplayOfReturns(UniformReplay):
         returns = self.returns(reward, rollout.terminated, rollout.truncated)
         failed, failing = self.failures(state.failing, reward, rollout.ended)
         final = returns if failed is None else jnp.where(failed, self.worth_of_failure, returns)
-        ring = write(state.ring, rollout._replace(return_to_go=final), clock)
+        ring = write_rollout(state.ring, rollout._replace(return_to_go=final), clock)
         # What an episode is paid in this rollout counts for its earlier steps as well.
         earlier = None if failed is None else failed[0]
         last = (position - 1) % capacity
-        ring = self.credited(ring, last, state.running, returns[0], capacity - length, earlier)
+        ring = self.add_credit(ring, last, state.running, returns[0], capacity - length, earlier)
         after = jnp.argmax(rollout.ended[::-1], axis=0)  # steps after the last end
         running = jnp.where(rollout.ended.any(0), after, state.running + length).astype(jnp.int32)
         return ReturnsState(ring, running, failing)
@@ -101,7 +101,7 @@ class ReplayOfReturns(UniformReplay):
         nowhere = jnp.zeros_like(ended[0])
         return jax.lax.scan(backward, nowhere, (so_far, ended), reverse=True)[1], failing
 
-    def credited(
+    def add_credit(
         self,
         ring: Ring,
         last: Int[Array, ""],
@@ -134,7 +134,7 @@ class ReplayOfReturns(UniformReplay):
         ]  # of an episode under way this is one reward
         beyond = last / (1 - self.discount) if self.rule.endless else jnp.zeros_like(last)
         ring = truncate(state.ring, clock)
-        ring = self.credited(ring, newest, state.running, beyond, capacity, state.failing)
+        ring = self.add_credit(ring, newest, state.running, beyond, capacity, state.failing)
         failing = None if state.failing is None else jnp.ones_like(state.failing)
         return ReturnsState(ring, jnp.zeros_like(state.running), failing)
 

@@ -13,11 +13,11 @@ from forage.core import spaces
 from forage.core.ports import ActContext, Agent, Environment
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, ForageError, Spec
-from forage.memory.around import Around
+from forage.memory.around import MemoryWrapper
 from forage.ops.shift import shift_picture
 
 
-class Shifted(Around):
+class ShiftedImages(MemoryWrapper):
     """Another memory with random shifts of its pictures by up to `pixels` in each direction at each draw.
 
     Each segment has one shift for its observations and one for those that they lead to, uniform over all
@@ -39,9 +39,10 @@ class Shifted(Around):
         """Raise `ForageError` if there are no pictures to shift, or for an agent that learns from latest rollouts."""
         super().check(agent, spec, environment)
         seen = spaces.observation_part(spec.observation_space)
-        if all(spaces.picture(leaf) is None for leaf in spaces.leaves(seen).values()):
+        if all(spaces.picture(leaf) is None for leaf in spaces.spaces_by_path(seen).values()):
             raise ForageError(
-                f"Shifted replay moves pictures, and observations of {spec.name} are {spaces.describe(seen)}; leave it "
+                f"Shifted replay moves pictures, and observations of {spec.name} are {spaces.describe_space(seen)}; "
+                f"leave it "
                 f"out, or use an environment with pictures such as minatar:Breakout."
             )
         if self.on_policy:
@@ -54,11 +55,11 @@ class Shifted(Around):
         batch = super().sample(state, size, length, moment)
         experience = batch.experience
         now_key, next_key = jax.random.split(jax.random.fold_in(moment.key, 1))
-        now = self.displaced(experience.observation, moment.spec, now_key)
-        after = self.displaced(experience.next_observation, moment.spec, next_key)
+        now = self.shift_segments(experience.observation, moment.spec, now_key)
+        after = self.shift_segments(experience.next_observation, moment.spec, next_key)
         return batch._replace(experience=experience._replace(observation=now, next_observation=after))
 
-    def displaced(self, observation: PyTree[Array], spec: Spec, key: Key[Array, ""]) -> PyTree[Array]:
+    def shift_segments(self, observation: PyTree[Array], spec: Spec, key: Key[Array, ""]) -> PyTree[Array]:
         """Shift all pictures of segments (leaves `time batch ...`), all in a segment by the same shift."""
         many = jax.tree.leaves(observation)[0].shape[1]
         by = jax.random.randint(key, (many, 2), -self.pixels, self.pixels + 1)

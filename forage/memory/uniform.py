@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from forage.core.ports import ActContext, Environment, Memory
 from forage.core.types import Batch, Clock, Experience, Spec
-from forage.ops.ring import Ring, empty_ring, extent, oldest, read_segments, truncate, write
+from forage.ops.ring import Ring, empty_ring, extent, oldest, read_segments, truncate, write_rollout
 
 
 class UniformReplay(Memory):
@@ -45,7 +45,7 @@ class UniformReplay(Memory):
         return empty_ring(self.capacity, example, num_envs, rollout_length, spec.observation_space)
 
     def add(self, state: Ring, rollout: Experience, clock: Clock) -> Ring:
-        return write(state, rollout, clock)
+        return write_rollout(state, rollout, clock)
 
     def truncate(self, state: Ring, clock: Clock) -> Ring:
         return truncate(state, clock)

@@ -64,7 +64,7 @@ class ActorCritic(equinox.Module):
         state_space = central(observation_space) if shape.central else observation_space
         self.state_torso = torso(keys[1], state_space, shape.value_sizes) if own and state_space else None
         size = one.size
-        self.actions = Actions.of(action_space)
+        self.actions = Actions.from_space(action_space)
         self.gru = GRU(keys[2], size, self.actions.outputs, shape.gru_size) if shape.gru_size else None
         size = shape.gru_size or size
         self.actor = Linear(keys[3], size, self.actions.outputs, gain=0.01)
@@ -112,7 +112,7 @@ class ActorCritic(equinox.Module):
             return BangBang(outputs)
         return self.actions.distribution(outputs, self.log_std, split_mask(observation)[1])
 
-    def standardised(
+    def standard_noise(
         self, features: Float[Array, " features"], noise: Float[Array, "*noise"]
     ) -> Float[Array, " dimensions"]:
         """Return the standard normal numbers that noise of the shape of `log_std` stands for."""

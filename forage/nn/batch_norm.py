@@ -52,7 +52,7 @@ class BatchNorm(equinox.Module):
         mean, variance = jax.lax.stop_gradient((self.mean, self.variance))
         return self.scale * (x - mean) * jax.lax.rsqrt(variance + EPSILON) + self.offset
 
-    def taught(
+    def apply_in_training(
         self, x: Float[Array, "batch size"], counts: Bool[Array, " batch"]
     ) -> tuple[Float[Array, "batch size"], BatchNorm]:
         """Normalise by the batch's rows that count; also return the norm with its statistics moved."""
@@ -66,7 +66,7 @@ class BatchNorm(equinox.Module):
         warm = self.batches >= self.style.warm_up
         stretch, shift = jax.lax.stop_gradient((jnp.where(warm, stretch, 1.0), jnp.where(warm, shift, 0.0)))
         slope = self.scale * stretch / deviation
-        y = line(x, slope, self.scale * shift + self.offset - mean * slope)
+        y = affine(x, slope, self.scale * shift + self.offset - mean * slope)
 
         rate = jnp.where(number > 0, self.style.rate, 0.0)  # a batch of nothing moves nothing
         moved = (
@@ -78,7 +78,7 @@ class BatchNorm(equinox.Module):
 
 
 @jax.custom_vjp
-def line(
+def affine(
     x: Float[Array, "batch size"], slope: Float[Array, " size"], offset: Float[Array, " size"]
 ) -> Float[Array, "batch size"]:
     """Compute slope x + offset; the gradient sums rows as `averaged` does."""
@@ -86,7 +86,7 @@ def line(
 
 
 def line_forward(x: Array, slope: Array, offset: Array) -> tuple[Array, tuple[Array, Array]]:
-    return line(x, slope, offset), (x, slope)
+    return affine(x, slope, offset), (x, slope)
 
 
 def line_backward(kept: tuple[Array, Array], gradient: Array) -> tuple[Array, Array, Array]:
@@ -95,7 +95,7 @@ def line_backward(kept: tuple[Array, Array], gradient: Array) -> tuple[Array, Ar
     return gradient * slope, weighted_mean(ones, gradient * x), weighted_mean(ones, gradient)
 
 
-line.defvjp(line_forward, line_backward)
+affine.defvjp(line_forward, line_backward)
 
 
 @jax.custom_vjp

@@ -159,7 +159,7 @@ class ActionValue(equinox.Module):
         """Return the output of the last layer."""
         return self.body(self.inputs(observation, action), key)
 
-    def taught(
+    def apply_in_training(
         self,
         observation: PyTree[Array],
         action: Float[Array, "batch dimensions"],
@@ -168,10 +168,10 @@ class ActionValue(equinox.Module):
     ) -> tuple[Float[Array, "batch outputs"], ActionValue]:
         """Return the last layer's outputs while it learns, and the critic with its running statistics moved.
 
-        `counts`: as for `MLP.taught`, of a critic with batch normalisation.
+        `counts`: as for `MLP.apply_in_training`, of a critic with batch normalisation.
         """
         assert isinstance(self.body, MLP)
-        outputs, moved = self.body.taught(self.inputs(observation, action), counts, key)
+        outputs, moved = self.body.apply_in_training(self.inputs(observation, action), counts, key)
         return outputs, equinox.tree_at(lambda critic: critic.body, self, moved)
 
     def inputs(
@@ -205,7 +205,7 @@ def stack_modules(make: Callable[[Key[Array, ""]], Module], key: Key[Array, ""],
     return jax.vmap(make)(jax.random.split(key, number))
 
 
-def count(critics: Any) -> int:
+def num_critics(critics: Any) -> int:
     """Return the number of networks in a stacked module."""
     return jax.tree.leaves(critics)[0].shape[0]
 
@@ -217,7 +217,7 @@ def each_value(
     ask: Callable[..., Any] = lambda critic, *inputs: critic(*inputs),
 ) -> Float[Array, "critic batch *outputs"]:
     """Return all critics' values of the same batch, or the result of `ask`; `key` as for `MLP`."""
-    number = count(critics)
+    number = num_critics(critics)
     # Inputs repeated: otherwise the first layers merge into one product whose parts must be copied apart.
     repeated = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *x.shape)), inputs)
     if key is None:

@@ -27,7 +27,7 @@ class Categorical(NamedTuple):
     logits: Float[Array, " actions"]
 
     @classmethod
-    def of(cls, logits: Float[Array, " actions"], mask: Bool[Array, " actions"] | None = None) -> Categorical:
+    def from_logits(cls, logits: Float[Array, " actions"], mask: Bool[Array, " actions"] | None = None) -> Categorical:
         if mask is not None:
             # Finite, so that gradients of masked entries are zero, not NaN.
             logits = jnp.where(allowed(mask), logits, -1e9)
@@ -196,7 +196,7 @@ class Actions:
     fixed: tuple[float | None, ...] = ()  # by entry its only value, `None` where it is chosen; empty where all are
 
     @classmethod
-    def of(cls, space: spaces.Space[Any]) -> Actions:
+    def from_space(cls, space: spaces.Space[Any]) -> Actions:
         if isinstance(space, spaces.Discrete) and int(space.start) == 0:
             return cls((), (int(space.n),))
         if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1 and not space.start.any():
@@ -240,11 +240,11 @@ class Actions:
         return np.where(scaled, self.low, nearest - 1), np.where(scaled, self.high, nearest + 1)
 
     @property
-    def _chosen(self) -> Int[np.ndarray, " outputs"]:
+    def _chosen_indices(self) -> Int[np.ndarray, " outputs"]:
         """Return the indices of an action's entries that are chosen, if others are fixed."""
         return np.array([place for place, value in enumerate(self.fixed) if value is None], int)
 
-    def heard(self, action: Array) -> Float[Array, " outputs"]:
+    def action_features(self, action: Array) -> Float[Array, " outputs"]:
         """Return the features of an action for an agent's memory: 1 for each choice made, or its place in the unit box.
 
         A continuous one as the environment takes it, no further out than the bounds.
@@ -268,11 +268,11 @@ class Actions:
         if log_std is not None:
             return Gaussian(outputs, log_std)
         if not self.shape:
-            return Categorical.of(outputs, mask)
+            return Categorical.from_logits(outputs, mask)
         cuts = np.cumsum(self.sizes)[:-1].tolist()
         masks = [None] * len(self.sizes) if mask is None else jnp.split(mask, cuts)
         return MultiCategorical(
-            tuple(Categorical.of(o, m) for o, m in zip(jnp.split(outputs, cuts), masks, strict=True))
+            tuple(Categorical.from_logits(o, m) for o, m in zip(jnp.split(outputs, cuts), masks, strict=True))
         )
 
     def to_box(self, unit: Float[Array, " dimensions"]) -> Float[Array, "*shape"]:
@@ -283,13 +283,13 @@ class Actions:
             within = low + (unit + 1) * 0.5 * (high - low)
             action = within if scaled.all() else jnp.where(scaled, within, action)
         if self.fixed:
-            action = jnp.array([value or 0.0 for value in self.fixed]).at[self._chosen].set(action)
+            action = jnp.array([value or 0.0 for value in self.fixed]).at[self._chosen_indices].set(action)
         return action.reshape(self.shape)
 
     def to_unit(self, action: Float[Array, "*shape"]) -> Float[Array, " dimensions"]:
         scaled, nearest = self._scaled, self._nearest
         action = action.reshape(-1)
-        action = action[self._chosen] if self.fixed else action
+        action = action[self._chosen_indices] if self.fixed else action
         unit = action - jnp.array(nearest) if nearest[~scaled].any() else action
         if scaled.any():
             low, high = (jnp.array(end) for end in self._ends)

@@ -78,7 +78,7 @@ def units_of(
     if body is None:
         return []
     if isinstance(body, Residual | Hypersphere):
-        return [inside(body, where, i, output) for i, output in enumerate(outputs)]
+        return [block_units(body, where, i, output) for i, output in enumerate(outputs)]
     places: list[Callable[[Any], Linear]]
     if isinstance(body, CNN):
         places = [lambda n, i=i: where(n).convolutions[i].linear for i in range(len(body.convolutions))]
@@ -97,7 +97,7 @@ def units_of(
     return found
 
 
-def inside(
+def block_units(
     body: Residual | Hypersphere, where: Callable[[Any], Any], i: int, output: Float[Array, "batch units"]
 ) -> Units:
     """Return the units inside one block, which are the input of the block's second layer."""

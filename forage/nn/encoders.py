@@ -8,7 +8,7 @@ for one observation, and `size`, the number of features.
 | picture: `forage.core.spaces.picture` | `CNN`                                                      |
 | other Box, MultiBinary                | its numbers, flattened; each large whole one over its bound|
 | Discrete, MultiDiscrete               | one-hot, each choice after the other                       |
-| Tokens                                | `Reader`: embeddings with their places, averaged           |
+| Tokens                                | `SequenceReader`: embeddings with their places, averaged           |
 | Dict                                  | its parts', in the order of the space                      |
 """
 
@@ -27,9 +27,9 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from forage.core.spaces import (
     Entries,
     Tokens,
-    describe,
+    describe_space,
+    has_no_numbers,
     is_read_raw,
-    nothing,
     offset_of,
     picture,
     scale_of,
@@ -50,7 +50,7 @@ class Numbers(equinox.Module):
     offset: Entries | None = equinox.field(static=True, default=None)
 
     @classmethod
-    def of(cls, space: spaces.Space[Any]) -> Numbers:
+    def from_space(cls, space: spaces.Space[Any]) -> Numbers:
         """Return the encoder of a box or of bits."""
         scale, offset = scale_of(space), offset_of(space)
         return cls(
@@ -82,7 +82,7 @@ class OneHot(equinox.Module):
         return jnp.concatenate([jax.nn.one_hot(choice - start, size) for size, start, choice in choices])
 
 
-class Reader(equinox.Module):
+class SequenceReader(equinox.Module):
     """A sequence of tokens: mean over the words of relu(linear(embedding + place)), then one more layer.
 
         h_i = relu(W (e[token_i] + p_i) + b),   features = relu(V mean_{i: token_i is no pad} h_i + c)
@@ -158,17 +158,17 @@ class Own(equinox.Module):
         return equinox.combine(self.arrays, self.rest)(observation)
 
 
-Encoder = Numbers | OneHot | Reader | CNN | Parts | Own
+Encoder = Numbers | OneHot | SequenceReader | CNN | Parts | Own
 
 
 def encoder(key: Key[Array, ""], space: spaces.Space[Any], gain: float | None) -> Encoder:
     """Return the encoder for a space; `gain` as for `Linear`. Raise `ForageError` if networks cannot read it."""
     if isinstance(space, spaces.Dict):
         return Parts(key, space, gain)
-    if nothing(space):
+    if has_no_numbers(space):
         return Numbers(0)
     if isinstance(space, Tokens):
-        return Reader(key, space, gain)
+        return SequenceReader(key, space, gain)
     if isinstance(space, spaces.Discrete):
         return OneHot((int(space.n),), (int(space.start),))
     if isinstance(space, spaces.MultiDiscrete):
@@ -176,7 +176,7 @@ def encoder(key: Key[Array, ""], space: spaces.Space[Any], gain: float | None) -
         return OneHot(sizes, starts)
     if is_image(space):
         return CNN(key, space, gain)  # pyrefly: ignore[bad-argument-type]
-    return Numbers.of(space)
+    return Numbers.from_space(space)
 
 
 def is_image(space: spaces.Space[Any]) -> bool:
@@ -207,5 +207,5 @@ def input_size(space: spaces.Space[Any]) -> int:
     if isinstance(space, spaces.MultiDiscrete) and not isinstance(space, Tokens):
         return int(space.nvec.sum())
     if not isinstance(space, spaces.Box | spaces.MultiBinary | Tokens):
-        raise ForageError(f"Networks cannot read {describe(space)}. {unknown_space(space)}")
+        raise ForageError(f"Networks cannot read {describe_space(space)}. {unknown_space(space)}")
     return math.prod(space.shape)

@@ -133,19 +133,19 @@ class Hypersphere(equinox.Module):
         self, x: Float[Array, "*batch inputs"], key: Key[Array, ""] | None = None
     ) -> Float[Array, "*batch outputs"]:
         """Return the outputs, or the features before them; without dropout, so no `key` is used."""
-        function, x = activation(self.activation), self.entered(x)
+        function, x = activation(self.activation), self.first_input(x)
         for block in self.blocks:
             x = block(x, function)
         return x if self.leave is None else self.leave(x)
 
-    def entered(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch size"]:
+    def first_input(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch size"]:
         """Return the input of the first block."""
         beside = jnp.full((*x.shape[:-1], 1), SHIFT, x.dtype)
         return unit(self.scale(self.enter(unit(jnp.concatenate([x, beside], axis=-1)))))
 
     def activations(self, x: Float[Array, "*batch inputs"]) -> tuple[Float[Array, "*batch units"], ...]:
         """Return the activations inside each block."""
-        function, x, found = activation(self.activation), self.entered(x), []
+        function, x, found = activation(self.activation), self.first_input(x), []
         for block in self.blocks:
             found.append(block.inside(x, function))
             x = block(x, function)

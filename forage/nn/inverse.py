@@ -36,12 +36,12 @@ class InverseModel(equinox.Module):
         """`shape` of an observation, `space` of actions, `size` of phi, `hidden` units between phi and the action."""
         embedding_key, head_key = jax.random.split(key)
         self.embedding = Embedding(embedding_key, shape, hidden_sizes, size)
-        self.actions = Actions.of(space)
+        self.actions = Actions.from_space(space)
         self.head = MLP(head_key, (2 * size, hidden, self.actions.outputs), "relu", 2**0.5, last_gain=0.01)
 
     def error(self, now: Float[Array, " phi"], after: Float[Array, " phi"], action: Array) -> Float[Array, ""]:
         """-log p(a | phi(s), phi(s')), summed over choices; half the squared error where actions are continuous."""
-        outputs, heard = self.head(jnp.concatenate([now, after])), self.actions.heard(action)
+        outputs, heard = self.head(jnp.concatenate([now, after])), self.actions.action_features(action)
         if not self.actions.discrete:
             return 0.5 * jnp.sum((outputs - heard) ** 2)
         choices = jnp.split(outputs, np.cumsum(self.actions.sizes)[:-1].tolist())

@@ -109,7 +109,7 @@ def redraw_weights(network: Network, how: str, key: Key[Array, ""]) -> Network:
     if how == "uniform":
         return network
 
-    def begun(layer: Linear, key: Key[Array, ""]) -> Linear:
+    def redraw(layer: Linear, key: Key[Array, ""]) -> Linear:
         inputs, outputs = layer.weight.shape
         if how == "orthogonal":
             return Linear(key, inputs, outputs, 2**0.5)
@@ -117,7 +117,7 @@ def redraw_weights(network: Network, how: str, key: Key[Array, ""]) -> Network:
         weight = make()(key, (inputs, outputs), jnp.float32)
         return equinox.tree_at(lambda layer: (layer.weight, layer.bias), layer, (weight, jnp.zeros_like(layer.bias)))
 
-    return each_linear(network, key, begun)
+    return each_linear(network, key, redraw)
 
 
 def each_linear(network: Network, key: Key[Array, ""], make: Callable[[Linear, Key[Array, ""]], Linear]) -> Network:
@@ -207,7 +207,7 @@ class MLP(equinox.Module):
         """Apply the layers. `key`: of the dropout; there is none without it."""
         return self.forward(x, self.batch_norms, key)
 
-    def taught(
+    def apply_in_training(
         self, x: Float[Array, "batch inputs"], counts: Bool[Array, " batch"], key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "batch outputs"], MLP]:
         """Return the outputs while it learns, and the network with its running statistics moved.
@@ -216,12 +216,12 @@ class MLP(equinox.Module):
         """
         moved: list[BatchNorm] = []
 
-        def normalised(norm: BatchNorm, x: Array) -> Array:
-            y, after = norm.taught(x, counts)
+        def apply_norm(norm: BatchNorm, x: Array) -> Array:
+            y, after = norm.apply_in_training(x, counts)
             moved.append(after)
             return y
 
-        y = self.forward(x, [functools.partial(normalised, norm) for norm in self.batch_norms], key)
+        y = self.forward(x, [functools.partial(apply_norm, norm) for norm in self.batch_norms], key)
         return y, equinox.tree_at(lambda mlp: mlp.batch_norms, self, tuple(moved)) if moved else self
 
     def forward(

@@ -36,7 +36,7 @@ class NetworkConfig(NamedTuple):
     batch_norm: BatchStyle | None = None  # batch normalisation, of an MLP alone
 
     @classmethod
-    def of(cls, agent: Any) -> NetworkConfig:
+    def from_agent(cls, agent: Any) -> NetworkConfig:
         """Return the options of an agent that has all of them, but perhaps no `torso`."""
         return cls(agent.activation, agent.layer_norm, agent.encoder, torso=getattr(agent, "torso", "mlp"))
 
@@ -117,10 +117,10 @@ class Torso(equinox.Module):
     def __call__(self, observation: PyTree[Array]) -> Float[Array, " features"]:
         if isinstance(self.body, CNN):
             return self.body(split_mask(observation)[0])
-        read = self.read(observation)
+        read = self.body_input(observation)
         return read if self.body is None else self.body(read)
 
-    def read(self, observation: PyTree[Array]) -> Float[Array, " inputs"]:
+    def body_input(self, observation: PyTree[Array]) -> Float[Array, " inputs"]:
         """Return the body's input for an observation that is no image."""
         observation, _ = split_mask(observation)
         if self.encoder is not None:
@@ -134,17 +134,17 @@ class Torso(equinox.Module):
         observation, _ = split_mask(observation)
         if self.body is None:
             return ()
-        return self.body.activations(observation if isinstance(self.body, CNN) else self.read(observation))
+        return self.body.activations(observation if isinstance(self.body, CNN) else self.body_input(observation))
 
-    def taught(
+    def apply_in_training(
         self, observations: PyTree[Array], counts: Bool[Array, " rows"]
     ) -> tuple[Float[Array, "rows features"], Torso]:
         """Return features of many observations while it learns, and the torso with its running statistics moved.
 
-        `counts`: of which rows, as for `MLP.taught`; for a torso with batch normalisation.
+        `counts`: of which rows, as for `MLP.apply_in_training`; for a torso with batch normalisation.
         """
         assert isinstance(self.body, MLP)
-        features, moved = self.body.taught(jax.vmap(self.read)(observations), counts)
+        features, moved = self.body.apply_in_training(jax.vmap(self.body_input)(observations), counts)
         return features, equinox.tree_at(lambda torso: torso.body, self, moved)
 
     def rows(self, observations: PyTree[Array]) -> Float[Array, "rows features"]:
@@ -158,7 +158,7 @@ class GRUState(NamedTuple):
     """The state that an agent with memory keeps from step to step."""
 
     features: Float[Array, " memory"]  # the GRU's state
-    action: Float[Array, " actions"]  # the action before (`Actions.heard`), all zeros at an episode's start
+    action: Float[Array, " actions"]  # the action before (`Actions.action_features`), all zeros at an episode's start
 
     @classmethod
     def nothing(cls, memory: int, actions: int) -> GRUState:

@@ -25,7 +25,7 @@ class RunningNorm(NamedTuple):
     variance: Float[Array, "*shape"]
 
     @classmethod
-    def of(cls, shape: tuple[int, ...]) -> RunningNorm:
+    def from_shape(cls, shape: tuple[int, ...]) -> RunningNorm:
         """Start as the identity and forget that start with the first batch."""
         return cls(jnp.zeros(()), jnp.zeros(shape), jnp.ones(shape))
 
@@ -65,8 +65,8 @@ def norms_of(space: spaces.Space[Any], maps: bool = False) -> Norms:
     if not isinstance(space, spaces.Box) or space.dtype.kind not in "fiu" or 0 in space.shape:
         return None
     if maps and is_map(space):
-        return RunningNorm.of((math.prod(space.shape),))
-    return RunningNorm.of(space.shape) if is_read_raw(space) or is_open(space) else None
+        return RunningNorm.from_shape((math.prod(space.shape),))
+    return RunningNorm.from_shape(space.shape) if is_read_raw(space) or is_open(space) else None
 
 
 def norms_for(spec: Spec, wanted: bool) -> Norms:

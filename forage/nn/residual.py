@@ -98,20 +98,20 @@ class Residual(equinox.Module):
         self, x: Float[Array, "*batch inputs"], key: Key[Array, ""] | None = None
     ) -> Float[Array, "*batch outputs"]:
         """Return the outputs, or the features before them; without dropout, so no `key` is used."""
-        function, x = activation(self.activation), self.entered(x)
+        function, x = activation(self.activation), self.first_input(x)
         for block in self.blocks:
             x = block(x, function)
         x = self.norm(x) if self.torso == "simba" else x
         return x if self.leave is None else self.leave(x)
 
-    def entered(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch size"]:
+    def first_input(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch size"]:
         """Return the input of the first block."""
         x = self.enter(x)
         return activation(self.activation)(self.norm(x)) if self.torso == "bro" else x
 
     def activations(self, x: Float[Array, "*batch inputs"]) -> tuple[Float[Array, "*batch units"], ...]:
         """Return the activations inside each block: the residual stream is no layer of units."""
-        function, x, found = activation(self.activation), self.entered(x), []
+        function, x, found = activation(self.activation), self.first_input(x), []
         for block in self.blocks:
             found.append(block.inside(x, function))
             x = block(x, function)

@@ -138,7 +138,7 @@ class Block(equinox.Module):
         how many of the last tokens something is made of, 0 for all; keys and values are of all.
         """
         weight, now = self.attention(x, turns, unseen, past, column, wanted)
-        return self.mixed(x[:, -wanted:], weight, now), now
+        return self.mix_values(x[:, -wanted:], weight, now), now
 
     def attention(
         self,
@@ -168,11 +168,11 @@ class Block(equinox.Module):
         now = Past(k.swapaxes(1, 2), v.swapaxes(1, 2))
         if past is not None:
             now = Past(*(jax.lax.dynamic_update_slice(a, b, (0, 0, column, 0)) for a, b in zip(past, now, strict=True)))
-        q = q.reshape(batch, time, architecture.shared, -1, architecture.size).transpose(0, 2, 3, 1, 4)
+        q = q.reshape(batch, time, architecture.kv_heads, -1, architecture.size).transpose(0, 2, 3, 1, 4)
         logits = jnp.einsum("bkgts,bkls->bkgtl", q, now.keys, preferred_element_type=jnp.float32)
         return jax.nn.softmax(logits * architecture.size**-0.5 + unseen[:, None, None], axis=-1), now
 
-    def mixed(
+    def mix_values(
         self, x: Float[Array, "batch time width"], weight: Float[Array, "batch shared group time length"], now: Past
     ) -> Float[Array, "batch time width"]:
         """Compute the block's output for these attention weights."""
@@ -185,7 +185,7 @@ class Block(equinox.Module):
 
 def projections(architecture: Architecture) -> dict[str, tuple[int, int, bool]]:
     """Return inputs, outputs and whether there is a bias, of each projection of a block by its name."""
-    own, shared = architecture.heads * architecture.size, architecture.shared * architecture.size
+    own, shared = architecture.heads * architecture.size, architecture.kv_heads * architecture.size
     width, inner = architecture.width, architecture.inner
     biased, mlp = architecture.attention_bias, architecture.mlp_bias
     return {
@@ -233,18 +233,18 @@ class Transformer(equinox.Module):
         Raise `ForageError` in one sentence for a directory without configuration or weights, a family that is not among
         `FAMILIES`, a tensor that is missing, of a wrong shape or without a place. It needs the extra `language`.
         """
-        from forage.nn.language.directory import load
+        from forage.nn.language.directory import load_transformer
 
-        return load(Path(directory), dtype)
+        return load_transformer(Path(directory), dtype)
 
     def save(self, directory: str | Path) -> Path:
         """Write `config.json` and `model.safetensors`, which transformers loads, and return the directory.
 
         Adapters are merged into the weights. A tokenizer has a `save` of its own, for the same directory.
         """
-        from forage.nn.language.directory import save
+        from forage.nn.language.directory import save_transformer
 
-        return save(self, Path(directory))
+        return save_transformer(self, Path(directory))
 
     def astype(self, dtype: Any) -> Transformer:
         """Return the transformer with all weights in another dtype, such as `jnp.bfloat16`."""
@@ -259,9 +259,9 @@ class Transformer(equinox.Module):
         self, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"] | None = None
     ) -> Float[Array, "batch time vocabulary"]:
         """Return the logits of each next token, in float32. `mask`: which tokens are no padding."""
-        return self.logits(self.hidden(tokens, mask))
+        return self.logits(self.hidden_states(tokens, mask))
 
-    def hidden(
+    def hidden_states(
         self,
         tokens: Int[Array, "batch time"],
         mask: Bool[Array, "batch time"] | None = None,
@@ -293,7 +293,7 @@ class Transformer(equinox.Module):
         for block in self.blocks:
             weight, now = block.attention(x, turns, unseen[self.architecture.window(block.layer)])
             found.append(weight.reshape(len(weight), -1, *weight.shape[-2:]))
-            x = block.mixed(x, weight, now)
+            x = block.mix_values(x, weight, now)
         return jnp.stack(found)
 
     def _open(
@@ -320,13 +320,13 @@ class Transformer(equinox.Module):
     def cache(self, batch: int, length: int) -> Cache:
         """Return an empty cache for `batch` rows and `length` columns."""
         self._check_length(length)
-        shape = batch, self.architecture.shared, length, self.architecture.size
+        shape = batch, self.architecture.kv_heads, length, self.architecture.size
         past = Past(jnp.zeros(shape, self.dtype), jnp.zeros(shape, self.dtype))
         position = jnp.full((batch, length), NOTHING, jnp.int32)
         turns = turn_table(length, self.architecture.rope, self.architecture.size)
         return Cache((past,) * len(self.blocks), turns, position, jnp.int32(0), jnp.zeros(batch, jnp.int32))
 
-    def grown(self, cache: Cache, columns: int) -> Cache:
+    def grow_cache(self, cache: Cache, columns: int) -> Cache:
         """Return a cache with room for `columns` more columns."""
         length = cache.position.shape[1] + columns
         self._check_length(length)
@@ -335,7 +335,7 @@ class Transformer(equinox.Module):
         turns = turn_table(length, self.architecture.rope, self.architecture.size)
         return cache._replace(layers=layers, turns=turns, position=position)
 
-    def repeated(self, cache: Cache, times: int) -> Cache:
+    def repeat_rows(self, cache: Cache, times: int) -> Cache:
         """Return a cache with each row repeated `times` times, one after another, so that texts can share one
         beginning.
         """
@@ -344,7 +344,7 @@ class Transformer(equinox.Module):
         )
         return cache._replace(layers=layers, position=position, following=following)
 
-    def read(
+    def extend(
         self, cache: Cache, tokens: Int[Array, "batch time"], mask: Bool[Array, "batch time"] | None = None
     ) -> tuple[Float[Array, "batch time width"], Cache]:
         """Return the hidden states of further tokens, and the cache with them in its next columns.

@@ -107,7 +107,7 @@ class Block(equinox.Module):
         """Return the size of the keys of one token."""
         return shape.width // shape.heads * (shape.key_heads or shape.heads)
 
-    def heard(
+    def project_heads(
         self, x: Float[Array, "tokens width"], position: Int[Array, " tokens"]
     ) -> tuple[Float[Array, "tokens heads size"], Float[Array, "tokens keys size"], Float[Array, "tokens keys size"]]:
         """Return queries, keys and values, by head."""
@@ -201,9 +201,9 @@ class VectorTransformer(equinox.Module):
         key: Key[Array, ""] | None = None,
     ) -> Float[Array, "tokens width"]:
         """Return the hidden state of each token. `mask`: without padding. `key`: of the dropout."""
-        return self.read(x, mask, key)[0]
+        return self.encode(x, mask, key)[0]
 
-    def read(
+    def encode(
         self,
         x: Float[Array, "tokens width"],
         mask: Bool[Array, " tokens"] | None = None,
@@ -216,10 +216,10 @@ class VectorTransformer(equinox.Module):
         sees = jnp.tril(jnp.ones((tokens, tokens), bool))
         sees = sees if mask is None else sees & mask
         keys = [None] * (len(self.blocks) + 1) if key is None else jax.random.split(key, len(self.blocks) + 1)
-        x = apply_dropout(self.placed(x, position), self.shape.dropout, keys[-1])
+        x = apply_dropout(self.add_positions(x, position), self.shape.dropout, keys[-1])
         kept = []
         for block, block_key in zip(self.blocks, keys[:-1], strict=True):
-            q, k, v = block.heard(x, position)
+            q, k, v = block.project_heads(x, position)
             x = block.attend(x, q, k, v, sees, block_key)
             kept.append((k, v))
         more = max(length, tokens) - tokens
@@ -229,7 +229,9 @@ class VectorTransformer(equinox.Module):
         visible = jnp.pad(there, (0, more))
         return self.norm(x), Cache(past, values, visible, jnp.int32(tokens), there.sum())
 
-    def placed(self, x: Float[Array, "tokens width"], position: Int[Array, " tokens"]) -> Float[Array, "tokens width"]:
+    def add_positions(
+        self, x: Float[Array, "tokens width"], position: Int[Array, " tokens"]
+    ) -> Float[Array, "tokens width"]:
         """Add the learned positions of tokens, if there are any; positions beyond the last are the last."""
         if self.places is None:
             return x
@@ -250,9 +252,9 @@ class VectorTransformer(equinox.Module):
         place = cache.count % cache.keys.shape[1]
         position = jnp.where(visible, cache.position, jnp.maximum(cache.position - 1, 0))
         seen = cache.visible.at[place].set(visible)
-        x, keys, values = self.placed(x[None], position[None]), [], []
+        x, keys, values = self.add_positions(x[None], position[None]), [], []
         for number, block in enumerate(self.blocks):
-            q, k, v = block.heard(x, position[None])
+            q, k, v = block.project_heads(x, position[None])
             k = jax.lax.dynamic_update_index_in_dim(cache.keys[number], k[0], place, 0)
             v = jax.lax.dynamic_update_index_in_dim(cache.values[number], v[0], place, 0)
             x = block.attend(x, q, k, v, seen[None])

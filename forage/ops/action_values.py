@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 
-def best(q: Float[Array, "*batch actions"], mask: Bool[Array, "*batch actions"] | None) -> Int[Array, "*batch"]:
+def best_action(q: Float[Array, "*batch actions"], mask: Bool[Array, "*batch actions"] | None) -> Int[Array, "*batch"]:
     """Return the allowed action of highest value; of equally good ones the first."""
     return jnp.argmax(q if mask is None else jnp.where(mask, q, -jnp.inf), axis=-1).astype(jnp.int32)
 

@@ -34,7 +34,7 @@ def by_block(
     return pixels.reshape(across, across, -1, features)
 
 
-def flat(weight: Float[Array, "across across block features"]) -> Float[Array, "block shares"]:
+def flatten_weights(weight: Float[Array, "across across block features"]) -> Float[Array, "block shares"]:
     """Return the weights of a block's pixels side by side, for each of its places and each feature."""
     return weight.transpose(2, 0, 1, 3).reshape(weight.shape[2], -1)
 
@@ -45,7 +45,7 @@ def sum_blocks(
     """Return each patch's sum of its blocks' products with their weights."""
     rows, height, width, block = seen.shape
     across, features = weight.shape[0], weight.shape[-1]
-    share = (seen.reshape(-1, block) @ flat(weight)).reshape(rows, height, width, across * across * features)
+    share = (seen.reshape(-1, block) @ flatten_weights(weight)).reshape(rows, height, width, across * across * features)
     h, w = height - across + 1, width - across + 1
     corners = [(i, j) for i in range(across) for j in range(across)]
     return sum(  # type: ignore[return-value]
@@ -98,7 +98,7 @@ def _backward(
     places = [(margin - i, margin - j) for i in range(across) for j in range(across)]
     shares = jnp.concatenate([padded[:, i : i + height, j : j + width] for i, j in places], axis=-1)
     shares = shares.reshape(rows * height * width, -1)
-    by_place, of_weight = jax.vjp(lambda w: flat(by_block(w, kernel, stride)), weight)
+    by_place, of_weight = jax.vjp(lambda w: flatten_weights(by_block(w, kernel, stride)), weight)
     (dweight,) = of_weight(seen.reshape(-1, block).T @ shares)
     if not jnp.issubdtype(images.dtype, jnp.floating):
         return None, dweight, dy.sum((0, 1, 2))

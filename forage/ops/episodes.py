@@ -26,7 +26,7 @@ def whole_returns(
     return jax.lax.scan(step, (jnp.float32(0), jnp.float32(1)), (reward, ended))[1]
 
 
-def spread(at_end: Float[Array, " time"], ended: Bool[Array, " time"]) -> Float[Array, " time"]:
+def spread_ends(at_end: Float[Array, " time"], ended: Bool[Array, " time"]) -> Float[Array, " time"]:
     """Give every step the value at the end of its episode; 0 for the steps of an unfinished one."""
 
     def step(later: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:

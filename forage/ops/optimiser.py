@@ -97,16 +97,16 @@ def reset_entries(state: Any, fresh: Any, changed: Any) -> Any:
     structure = jax.tree.structure(changed)
     flat = jnp.concatenate([jnp.ravel(flags) for flags in jax.tree.leaves(changed)])
 
-    def alike(part: Any) -> bool:
+    def same_structure(part: Any) -> bool:
         return jax.tree.structure(part) == structure
 
     def leaf(old: Any, new: Any) -> Any:
-        if alike(old):
+        if same_structure(old):
             own = lambda flags, new, old: jnp.where(flags, new, old) if old.shape == flags.shape else old  # noqa: E731
             return jax.tree.map(own, changed, new, old)
         return jnp.where(flat, new, old) if jnp.shape(old) == flat.shape else old
 
-    return jax.tree.map(leaf, state, fresh, is_leaf=alike)
+    return jax.tree.map(leaf, state, fresh, is_leaf=same_structure)
 
 
 class AdanState(NamedTuple):

@@ -235,7 +235,7 @@ def trajectory_aware(
     goes_on = _goes_on(terminated, truncated)
     start = jnp.arange(length)
 
-    def later(carry: tuple[Array, ...], number: Int[Array, ""]) -> tuple[tuple[Array, ...], None]:
+    def add_later(carry: tuple[Array, ...], number: Int[Array, ""]) -> tuple[tuple[Array, ...], None]:
         """Add the term of the step that is `number` steps after each step."""
         beta, logarithm, alive, total = carry
         at = jnp.minimum(start + number, length - 1)
@@ -255,7 +255,7 @@ def trajectory_aware(
         return (beta, logarithm, alive, total + jnp.where(alive, worth, 0.0)), None
 
     begin = jnp.ones_like(delta), jnp.zeros_like(delta), jnp.ones(length, bool), delta
-    (_, _, _, total), _ = jax.lax.scan(later, begin, jnp.arange(1, length))
+    (_, _, _, total), _ = jax.lax.scan(add_later, begin, jnp.arange(1, length))
     return q + total
 
 

@@ -87,7 +87,7 @@ def empty_ring(
             f"{rollout_length} steps; give it a capacity of at least {num_envs * rollout_length}."
         )
     shape = (rollouts * rollout_length, num_envs)
-    parts = spaces.leaves(observation_space)
+    parts = spaces.spaces_by_path(observation_space)
 
     def frames_of(path: Any, leaf: Array) -> Frames | None:
         if leaf.size * leaf.dtype.itemsize < LARGE:
@@ -98,10 +98,10 @@ def empty_ring(
     if not jax.tree.leaves(frames):
         return jax.tree.map(lambda x: jnp.zeros(shape + x.shape, x.dtype), example)
 
-    def kept(leaf: Array, frames: Frames | None) -> Array:
+    def keep_leaf(leaf: Array, frames: Frames | None) -> Array:
         return leaf if frames is None else frames.places[0]
 
-    places = jax.tree.map(kept, example.observation, frames)
+    places = jax.tree.map(keep_leaf, example.observation, frames)
     example = example._replace(observation=places, next_observation=places)
     return FrameRing(jax.tree.map(lambda x: jnp.zeros(shape + x.shape, x.dtype), example), frames)
 
@@ -170,7 +170,7 @@ def is_frames(node: Any) -> bool:
     return isinstance(node, Frames)
 
 
-def write(ring: Ring, rollout: Experience, clock: Clock) -> Ring:
+def write_rollout(ring: Ring, rollout: Experience, clock: Clock) -> Ring:
     """Overwrite the oldest rollout. `clock` reads as it did when the new one began."""
     capacity, num_envs = extent(ring)
     newest = clock.steps // num_envs
@@ -195,11 +195,11 @@ def write(ring: Ring, rollout: Experience, clock: Clock) -> Ring:
         frames, seen, after, before = (structure.unflatten(leaves) for leaves in zip(*written, strict=True))
         experience = ring.experience._replace(next_observation=before)
         rollout = rollout._replace(observation=seen, next_observation=after)
-        return FrameRing(update(experience, rollout, position), frames)
-    return update(ring, rollout, position)
+        return FrameRing(update_ring(experience, rollout, position), frames)
+    return update_ring(ring, rollout, position)
 
 
-def update(ring: Experience, rollout: Experience, position: Int[Array, ""]) -> Experience:
+def update_ring(ring: Experience, rollout: Experience, position: Int[Array, ""]) -> Experience:
     return jax.tree.map(lambda x, new: jax.lax.dynamic_update_slice_in_dim(x, new, position, 0), ring, rollout)
 
 
@@ -214,7 +214,7 @@ def add_pictures(
     spare = frames.owner.size
     first_spare = len(frames.store) - num_envs - spare
     last_seen = seen[-1]
-    seen, after, before = (split(x, frames) for x in (seen, after, frames.newest))
+    seen, after, before = (split_frames(x, frames) for x in (seen, after, frames.newest))
     begun = newest > 0
 
     # Which pictures are known: of what is seen those that were seen a step before, or the newest again (as at an
@@ -272,7 +272,7 @@ def add_pictures(
     return kept, seen_at, next_at, last
 
 
-def split(observations: Array, frames: Frames) -> Array:
+def split_frames(observations: Array, frames: Frames) -> Array:
     """Observations `[*batch, ...]` as their pictures, `[*batch, frames, ...]`."""
     count, axis = frames.layout
     whole = frames.newest.shape[1:]
@@ -281,8 +281,8 @@ def split(observations: Array, frames: Frames) -> Array:
     return jnp.moveaxis(apart, len(batch) + axis, len(batch))
 
 
-def join(pictures: Array, frames: Frames) -> Array:
-    """Return the inverse of `split`."""
+def join_frames(pictures: Array, frames: Frames) -> Array:
+    """Return the inverse of `split_frames`."""
     whole = frames.newest.shape[1:]
     batch = pictures.shape[: pictures.ndim - len(whole) - 1]
     return jnp.moveaxis(pictures, len(batch), len(batch) + frames.layout[1]).reshape(*batch, *whole)
@@ -336,12 +336,12 @@ def read_segments(ring: Ring, index: Int[Array, " batch"], length: int) -> Exper
             f"observations are as large as here, and holds no segment of {length}; give it a larger capacity."
         )
     time = (index // num_envs + jnp.arange(length)[:, None]) % capacity
-    segments = cut_before_lost(mesh.whole(jax.tree.map(lambda x: x[time, index % num_envs], experience)))
+    segments = cut_before_lost(mesh.replicate(jax.tree.map(lambda x: x[time, index % num_envs], experience)))
     if not isinstance(ring, FrameRing):
         return segments
 
     def whole(frames: Frames | None, places: Array) -> Array:
-        return places if frames is None else join(frames.store[places], frames)
+        return places if frames is None else join_frames(frames.store[places], frames)
 
     seen, after = (
         jax.tree.map(whole, ring.observation, tree, is_leaf=lambda x: x is None or is_frames(x))

@@ -134,10 +134,10 @@ def draw_token(
 ) -> tuple[Int[Array, "*batch"], Float[Array, "*batch"]]:
     """Return a token drawn from its log-probabilities with Gumbel noise, and its log-probability."""
     token = jnp.argmax(log_probability + noise, axis=-1).astype(jnp.int32)
-    return token, at(log_probability, token)
+    return token, token_value(log_probability, token)
 
 
-def at(values: Float[Array, "*batch vocabulary"], token: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
+def token_value(values: Float[Array, "*batch vocabulary"], token: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
     """Return the value of one token in each row."""
     return jnp.take_along_axis(values, token[..., None], axis=-1)[..., 0]
 
@@ -153,7 +153,7 @@ def log_probability(
     A token counts as kept even if the rules now leave it out: it was kept when it was drawn, and rounding or an update
     may have moved it past a threshold. Its probability is then that of the kept tokens with it among them.
     """
-    return at(log_distribution(logits, sampling, allowed, token), token)
+    return token_value(log_distribution(logits, sampling, allowed, token), token)
 
 
 def entropy(log_probability: Float[Array, "*batch vocabulary"]) -> Float[Array, "*batch"]:

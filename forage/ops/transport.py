@@ -53,11 +53,11 @@ def transport_plan(
         g = blur * (log_columns - jax.nn.logsumexp((f[:, None] - cost) / blur, axis=0))
         return count + 1, f, g, jnp.abs(plan(f, g).sum(1) - rows).sum()
 
-    def on(carry: tuple[Int[Array, ""], Array, Array, Array]) -> Array:
+    def should_continue(carry: tuple[Int[Array, ""], Array, Array, Array]) -> Array:
         return (carry[0] < iterations) & (carry[3] > tolerance)
 
     first = jnp.int32(0), jnp.zeros_like(rows), jnp.where(columns > 0, 0.0, -jnp.inf), jnp.float32(jnp.inf)
-    _, f, g, _ = jax.lax.while_loop(on, turn, first)
+    _, f, g, _ = jax.lax.while_loop(should_continue, turn, first)
     return plan(f, g)
 
 

@@ -5,7 +5,7 @@ PARTS = {
     "scale": "scaling:Scale",
     "atari": "atari:AtariRewards",
     "normalise-return": "scaling:NormaliseReturn",
-    "weighted": "weighted:Weighted",
+    "weighted": "weighted:WeightedRewards",
     "rnd": "bonuses.rnd:RND",
     "counts": "bonuses.counts:Counts",
     "icm": "bonuses.icm:ICM",

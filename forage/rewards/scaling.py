@@ -95,7 +95,9 @@ class NormaliseReturn(Rewards):
             raise ForageError(f"normalise-return's limit is above 0, not {self.limit:g}; inf clips nothing.")
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> NormaliseReturnState:
-        return NormaliseReturnState(self.inner.init(key, spec, num_envs), jnp.zeros(num_envs), RunningNorm.of(()))
+        return NormaliseReturnState(
+            self.inner.init(key, spec, num_envs), jnp.zeros(num_envs), RunningNorm.from_shape(())
+        )
 
     def check(self, spec: Spec) -> None:
         self.inner.check(spec)

@@ -15,12 +15,12 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
 
 
-class Weighted(Rewards):
+class WeightedRewards(Rewards):
     """r = sum_i weight_i r_i over the environment's rewards named in `names`; all others are left out.
 
-    `Weighted(("treasure", "time"), (1.0, 0.1))`. The weights are traced, so a sweep over trade-offs is one `vmap`.
-    Linear scalarisation reaches the convex part of a Pareto front: Roijers, Vamplew, Whiteson, Dazeley (2013), "A
-    Survey of Multi-Objective Sequential Decision-Making", arXiv 1402.0590.
+    `WeightedRewards(("treasure", "time"), (1.0, 0.1))`. The weights are traced, so a sweep over trade-offs is one
+    `vmap`. Linear scalarisation reaches the convex part of a Pareto front: Roijers, Vamplew, Whiteson, Dazeley (2013),
+    "A Survey of Multi-Objective Sequential Decision-Making", arXiv 1402.0590.
     """
 
     example: ClassVar[str] = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from forage.core import prng
-from forage.core.sweep import best
+from forage.core.sweep import best_member
 from forage.core.types import ForageError
 from forage.evaluation.statistics import Score
 from forage.loop.policy import Policy
@@ -34,7 +34,7 @@ class View:
         """Return the current agent: that of a seed, or the best of the newest evaluation, or the first."""
         setup, newest = self._session.setup, self._session.newest
         wanted = {} if seed is None else {"seed": seed}
-        index = best("This run", self.members, newest["return"] if newest else None, wanted)
+        index = best_member("This run", self.members, newest["return"] if newest else None, wanted)
         state = jax.tree.map(lambda x: jax.device_get(x)[index], self._session.runner.agent_states())
         policy = Policy(setup.agent, state, setup.spec, setup.evaluation_actions == "sampled")
         policy.member = self.members[index]

@@ -58,7 +58,7 @@ def memory_lines(runner: Runner) -> list[str]:
         return []
     seeds = len(runner.seeds)
     each = f"{needed // (seeds * capacity):,} bytes a transition, {capacity:,} of them"
-    return [f"memory: {size(needed)}, {each}" + (f" for each of {seeds} seeds" if seeds > 1 else "")]
+    return [f"memory: {byte_text(needed)}, {each}" + (f" for each of {seeds} seeds" if seeds > 1 else "")]
 
 
 WORTH_SAYING = 10**8
@@ -67,7 +67,7 @@ WORTH_SAYING = 10**8
 
 def bytes_of(runner: Runner) -> dict[str, int]:
     """Count the bytes that each part of a run takes, over all seeds, without making any of it."""
-    return {part: tree_bytes(shapes) for part, shapes in runner.kept().items()}
+    return {part: tree_bytes(shapes) for part, shapes in runner.array_shapes().items()}
 
 
 def tree_bytes(tree: Any) -> int:
@@ -142,7 +142,7 @@ def _free_of_group(root: Path) -> int | None:
     return None
 
 
-def size(count: int) -> str:
+def byte_text(count: int) -> str:
     """`4.2 GB`, `310 MB`, `12 kB`."""
     for unit, name in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB")):
         if count >= unit:

@@ -13,7 +13,7 @@ from forage.config.checks import check_steps
 from forage.config.run_config import RunConfig
 from forage.core.plain import dumps
 from forage.core.types import ForageError
-from forage.runs.curve import Rows
+from forage.runs.curve import CurveRows
 from forage.runs.run import Run, write_json
 
 
@@ -41,10 +41,12 @@ def other_part(name: str, before: Mapping[str, str], after: Mapping[str, str]) -
     return [before.get(mark) for mark in marks] != [after.get(mark) for mark in marks]
 
 
-def record(run: Run, event: str, steps: int, what: Mapping[str, Any], now: Mapping[str, Any] | None = None) -> None:
+def record_event(
+    run: Run, event: str, steps: int, what: Mapping[str, Any], now: Mapping[str, Any] | None = None
+) -> None:
     """Append an event at a step to a run's history, and write the settings as of `now` into its configuration."""
     row = {"event": event, "steps": steps, "date": datetime.date.today().isoformat(), **what}
-    Rows(run.directory / "history.jsonl").append(row)
+    CurveRows(run.directory / "history.jsonl").append(row)
     if now:
         run.config |= now
         write_json(run.directory / "config.json", run.config)
@@ -59,10 +61,10 @@ def record_changes(run: Run, now: Mapping[str, Any], steps: int, versions: str =
     settings = changed_settings({name: run.config.get(name) for name in now}, now)
     if settings or versions:
         what = {"settings": settings} | ({"versions": versions} if versions else {})
-        record(run, "changed", steps, what, now if settings else None)
+        record_event(run, "changed", steps, what, now if settings else None)
 
 
-def sentences(run: Run) -> list[str]:
+def history_sentences(run: Run) -> list[str]:
     """Describe the parent run and each event of the history, in a line each."""
     said = []
     if parent := run.parent:
@@ -126,7 +128,7 @@ class Extension:
         now: dict[str, Any] = {"steps": setup.steps}
         if self.capacity is not None:
             now["memory"] = self.run.config["memory"] | {"capacity": self.capacity}
-        record(self.run, "extended", steps, {"from": self.before, "to": setup.steps}, now)
+        record_event(self.run, "extended", steps, {"from": self.before, "to": setup.steps}, now)
 
 
 def extend_setup(run: Run, setup: RunConfig, steps: int | None) -> tuple[RunConfig, Extension | None]:

@@ -87,7 +87,7 @@ class Checkpoints:
                 other.unlink()
 
     def _write_agents(self, header: dict[str, Any]) -> None:
-        checkpoint.save(self.directory / "agent.npz", self.runner.agent_states(), header)
+        checkpoint.save_tree(self.directory / "agent.npz", self.runner.agent_states(), header)
 
     def with_room(self, write: Callable[[], None]) -> None:
         """Write a file. If the disk is full, delete all checkpoints but the newest whole one and try again."""
@@ -222,7 +222,7 @@ class Keeping:
         """Write the current agents. A full disk does not stop the run."""
         try:
             path = self.folder / f"{name}.npz"
-            checkpoint.save(path, self.runner.agent_states(), {"steps": self.runner.steps, **header})
+            checkpoint.save_tree(path, self.runner.agent_states(), {"steps": self.runner.steps, **header})
         except ForageError as error:
             self.display.note(f"{error} Training goes on without this checkpoint.")
 

@@ -94,7 +94,7 @@ class Totals:
                 if name.startswith("metric ") and name != "metric updates":
                     point[name.removeprefix("metric ")] = to_float(self.sums[name] / updates)
             for name in (sum.removeprefix("info ") for sum in sorted(self.sums) if sum.startswith("info ")):
-                point[free(name, point)] = to_float(self.sums[f"info {name}"] / self.sums[f"infos {name}"])
+                point[column_name(name, point)] = to_float(self.sums[f"info {name}"] / self.sums[f"infos {name}"])
         return point
 
 
@@ -144,12 +144,12 @@ def columns(evaluation: dict[str, Any]) -> dict[str, list[float | None]]:
     }
 
 
-def free(name: str, taken: Collection[str]) -> str:
+def column_name(name: str, taken: Collection[str]) -> str:
     """Return the column's name for a measure of the environment: with the prefix `info/` if the name is taken."""
     return f"info/{name}" if name in {*taken, "steps", "seconds", "steps_per_second"} else name
 
 
-class Rows:
+class CurveRows:
     """The file `metrics.jsonl`: a line for each point. Rows that did not fit onto a full disk wait for the next try."""
 
     def __init__(self, path: Path):

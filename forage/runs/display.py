@@ -85,19 +85,19 @@ class Json(Progress):
     """One JSON object a line: each point of the curve, then the result."""
 
     def row(self, row: dict[str, Any]) -> None:
-        say({"event": "row"} | {name: value for name, value in row.items() if name not in SHOWN})
+        print_json({"event": "row"} | {name: value for name, value in row.items() if name not in SHOWN})
 
     def note(self, text: str) -> None:
-        say({"event": "note", "text": text})
+        print_json({"event": "note", "text": text})
 
     def finish(self, result: dict[str, Any], lines: list[str]) -> None:
-        say({"event": "result", **result})
+        print_json({"event": "result", **result})
 
 
 _out: list[Any] = []
 
 
-def say(data: dict[str, Any]) -> None:
+def print_json(data: dict[str, Any]) -> None:
     """Print one line of JSON. Raise `OutputLost` if standard output takes no more."""
     out = _out[-1] if _out else None
     try:
@@ -112,7 +112,7 @@ def say(data: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def json_alone() -> Iterator[None]:
-    """Reserve standard output for `say`; the prints of others, environments and their processes too, go to standard
+    """Reserve standard output for `print_json`; other prints, those of environments too, go to standard
     error.
     """
     out, kept = sys.stdout, None
@@ -289,7 +289,7 @@ SHOWN = {"newest", "quiet_since", "sample", "within"}
 NOT_METRICS = {"steps", "seconds", "steps_per_second", "return", "length", "episodes", "updates", *SHOWN}
 
 
-def make(kind: str | Progress) -> Progress:
+def make_display(kind: str | Progress) -> Progress:
     """Return a display by its kind: `live`, `notebook`, `plain`, `json`, `notes`, `quiet`, or the user's own.
 
     `auto` is `notebook` in a notebook, `live` on a terminal, else `plain`.
@@ -309,7 +309,7 @@ def make(kind: str | Progress) -> Progress:
 
 
 def steady(display: Progress) -> Progress:
-    """Return a display of `make` that survives the loss of standard output. A user's own is returned unchanged."""
+    """Return a display of `make_display` that survives the loss of standard output; a user's own stays unchanged."""
     from forage.runs.notebook import Notebook
 
     return Steady(display) if type(display) in (Live, Notebook, Plain, Json, Notes) else display

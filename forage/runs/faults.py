@@ -50,7 +50,7 @@ class Finite:
         if traced is not None:
             (before, environment, learned), after = traced, self.runner.steps
         member = int(np.argmin(environment if not environment.all() else learned))
-        where = f"between steps {self.runner.since(member, before):,} and {after:,}"
+        where = f"between steps {self.runner.first_nonfinite(member, before):,} and {after:,}"
         seed = self.setup.members[member]["seed"]
         if not environment[member]:
             raise Unsound(f"{self.setup.name} returned NaN or infinity {where} with seed {seed}; mend the environment.")
@@ -124,7 +124,7 @@ class Bounds:
         if self.leaves and not self.looked_at_data:
             self.looked_at_data = True
             self.look_at_data()
-        shown = self.runner.shown if self.leaves else None
+        shown = self.runner.current_observations if self.leaves else None
         if shown is None:
             return
         for path, box in self.leaves.items():

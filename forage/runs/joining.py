@@ -13,7 +13,7 @@ from forage.config.resolve import from_config
 from forage.config.run_config import RunConfig
 from forage.core.mesh import Devices, Shape
 from forage.core.types import ForageError
-from forage.loop.cluster.hosts import Channel, Hosts, LeadingRunner, connect, follow, plain
+from forage.loop.cluster.hosts import Channel, Hosts, LeadingRunner, connect, follow_leader, plain_arguments
 from forage.loop.cluster.workers import NO_WORKERS, Workers
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.runner import Runner
@@ -40,11 +40,11 @@ def runner_on(channel: Channel, setup: RunConfig, devices: Devices, workers: Wor
     if setup.native and "id" not in config["environment"]:
         raise ForageError("Other hosts make the environment from its name, and this one is a Python object.")
     runner = setup.runner(devices, workers=workers, hosts=jax.process_count())
-    channel.tell("run", config, plain(devices), isinstance(devices, Shape), os.getcwd())
+    channel.tell("run", config, plain_arguments(devices), isinstance(devices, Shape), os.getcwd())
     return cast(Runner, LeadingRunner(cast(DeviceRunner, runner), channel))
 
 
-def join(address: str, number: int, count: int, display: Progress) -> None:
+def follow_host(address: str, number: int, count: int, display: Progress) -> None:
     """Follow the first host until its run is over."""
     if count < 2:
         raise ForageError(f"Several hosts are 2 or more, not {count}.")
@@ -62,5 +62,5 @@ def join(address: str, number: int, count: int, display: Progress) -> None:
     setup = from_config(config, where=None)  # the user chose the leading host
     display.note(f"Host {number} of {count} trains {setup.name} with the first, at {address}.")
     runner = setup.runner(Shape(*shape) if is_shape else shape, hosts=count)
-    follow(cast(DeviceRunner, runner), channel, number, display.note)
+    follow_leader(cast(DeviceRunner, runner), channel, number, display.note)
     display.note("The first host's run is over.")

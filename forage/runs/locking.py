@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from forage.core.errors import Interrupted, warn
+from forage.core.errors import RunInterrupted, warn
 from forage.core.types import ForageError
 
 LOCK = ".lock"
@@ -87,7 +87,7 @@ def removed_if_failed(directory: Path, left_nothing: Callable[[], bool]) -> Iter
     fresh = {path.name for path in directory.iterdir()} <= {LOCK}
     try:
         yield
-    except Interrupted:
+    except RunInterrupted:
         raise
     except BaseException:
         if fresh and left_nothing():

@@ -135,9 +135,9 @@ def own_code(setup: RunConfig, config: dict[str, Any] | None = None) -> dict[str
                 source = inspect.getsource(thing)
             except (OSError, TypeError):  # typed into a console
                 continue
-            found[f"__main__:{thing.__qualname__}"] = fingerprint(source.encode())
+            found[f"__main__:{thing.__qualname__}"] = hash_data(source.encode())
         elif (package := packages.package_of(thing.__module__)) is not None:
-            found[package.title] = fingerprint(b"".join(path.read_bytes() for path in packages.code_files(package)))
+            found[package.title] = hash_data(b"".join(path.read_bytes() for path in packages.code_files(package)))
         elif module is not None and (path := file_of(module)) is not None:
             files.add(path)
     folders = {path.parent for path in files}
@@ -149,7 +149,7 @@ def own_code(setup: RunConfig, config: dict[str, Any] | None = None) -> dict[str
         if name in found:
             name = f"{folder.name}/{name}"
         if path.is_file():
-            found[name] = fingerprint(path.read_bytes())
+            found[name] = hash_data(path.read_bytes())
     return found
 
 
@@ -180,7 +180,7 @@ def said_of_code(directory: Path, setup: RunConfig) -> str:
     return f"Note: {directory} was trained with {found} than the one here; the numbers are those of the one here."
 
 
-def fingerprint(data: bytes) -> str:
+def hash_data(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:12]
 
 

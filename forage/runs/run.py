@@ -386,7 +386,7 @@ def normalise_score(one: Score, ends: dict[str, float]) -> Score:
     return Score(*values, seeds=one.seeds)  # type: ignore[arg-type]
 
 
-def plain(one: Score) -> dict[str, Any]:
+def plain_score(one: Score) -> dict[str, Any]:
     """Return a score as data."""
     interval = None if one.low is None else [one.low, one.high]
     return {"score": one.value, "interval": interval, "seeds": one.seeds}
@@ -400,11 +400,11 @@ def score_data(
     `ends`: the returns of the normalised scores 0 and 1, if known.
     """
 
-    each: dict[str, Any] = plain(next(iter(scores.values()))) if len(scores) == 1 else {}
+    each: dict[str, Any] = plain_score(next(iter(scores.values()))) if len(scores) == 1 else {}
     if len(scores) > 1:
-        each = {"settings": [{"setting": label} | plain(one) for label, one in scores.items()]}
+        each = {"settings": [{"setting": label} | plain_score(one) for label, one in scores.items()]}
     if ends:
-        on_scale = {label: plain(normalise_score(one, ends)) for label, one in scores.items()}
+        on_scale = {label: plain_score(normalise_score(one, ends)) for label, one in scores.items()}
         each["normalised"] = on_scale if len(scores) > 1 else next(iter(on_scale.values()))
     return each | {
         name: evaluation.get(name)

@@ -18,12 +18,12 @@ from forage.core.ports import Environment, range_of_returns
 from forage.core.sweep import members_of
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.make import OURS
-from forage.evaluation.statistics import Score, inside, mean, name_of_mean, student_interval
+from forage.evaluation.statistics import Score, clip_interval, mean, name_of_mean, student_interval
 from forage.loop.policy import ACTIONS, AUTO
 from forage.loop.runner import Runner
 from forage.loop.soundness import check_returns
-from forage.runs.curve import free, to_float
-from forage.runs.run import Run, by_setting, normalise_score, plain, range_in
+from forage.runs.curve import column_name, to_float
+from forage.runs.run import Run, by_setting, normalise_score, plain_score, range_in
 from forage.tasks.same import Same
 
 MOST_EPISODES = 1_000_000  # of one evaluation: their returns are kept in one file
@@ -87,7 +87,7 @@ def load_agents(run: Run, runner: Runner) -> int:
         count = len(members_of(run.config["sweep"], run.config["seeds"]))
         like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((count, *x.shape), x.dtype), one)
         try:
-            agents, header = checkpoint.load(run.directory / "agent.npz", like)
+            agents, header = checkpoint.load_tree(run.directory / "agent.npz", like)
             runner.use_agents(agents)
             return header["steps"]
         except ForageError as error:
@@ -154,7 +154,7 @@ def choose(runner: Runner, setup: RunConfig, episodes: int) -> dict[str, Any]:
         "steps": runner.steps,
         "episodes": episodes,
         "settings": [
-            {"setting": label} | {actions: plain(each[actions][label]) for actions in ACTIONS}
+            {"setting": label} | {actions: plain_score(each[actions][label]) for actions in ACTIONS}
             for label in each["greedy"]
         ],
         "return": {actions: found["return"] for actions, found in played.items()},
@@ -166,7 +166,7 @@ def means_of(setup: RunConfig, evaluation: dict[str, Any]) -> dict[str, Score]:
     within = range_in(evaluation)
     found = by_setting(setup.members, evaluation["return"], mean, within)
     if len(setup.seeds) == 1 and evaluation["episodes"] > 1:
-        intervals = [inside(student_interval(np.array(row)), within) for row in evaluation["episode_returns"]]
+        intervals = [clip_interval(student_interval(np.array(row)), within) for row in evaluation["episode_returns"]]
         pairs = zip(found.items(), intervals, strict=True)
         found = {label: Score(one.value, *interval, seeds=1) for (label, one), interval in pairs}
     return found
@@ -242,7 +242,8 @@ def evaluate_agents(
     evaluation["cut"] = int((lengths >= limit).sum()) if setup.spec.horizon is None else 0
     evaluation["cut_after"] = limit
     evaluation |= {
-        free(name, evaluation): [mean_of(np.asarray(row)) for row in values] for name, values in played.infos.items()
+        column_name(name, evaluation): [mean_of(np.asarray(row)) for row in values]
+        for name, values in played.infos.items()
     }
     return evaluation
 

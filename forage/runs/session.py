@@ -14,7 +14,7 @@ import numpy as np
 
 from forage.config.run_config import RunConfig
 from forage.core import compiling, prng, streams
-from forage.core.errors import Interrupted, InterruptedCompiling
+from forage.core.errors import InterruptedCompiling, RunInterrupted
 from forage.core.records import printable
 from forage.core.types import ForageError
 from forage.loop.learner import Report
@@ -25,7 +25,7 @@ from forage.runs import capacity
 from forage.runs import display as progress
 from forage.runs.callbacks import Callback, CallbackFailed, View
 from forage.runs.checkpoints import Checkpoints, Interval, Keeping, is_full
-from forage.runs.curve import TEXTS_FILE, Rows, Totals, columns, newest, quiet_since, read_rows, texts_row
+from forage.runs.curve import TEXTS_FILE, CurveRows, Totals, columns, newest, quiet_since, read_rows, texts_row
 from forage.runs.faults import Bounds, Finite
 from forage.runs.run import Run, range_in, write_json
 from forage.runs.scoring import cut_sentence, evaluate_agents, return_range, said_if_long, score_agents, step_limit
@@ -54,8 +54,8 @@ class Session:
         self.every = max(1, self.iterations // POINTS)  # iterations between points of the curve
         every = setup.evaluation_every
         self.evaluate_every = every and -(-every // runner.steps_per_iteration)  # iterations between evaluations
-        self.rows, self.evaluations = Rows(directory / "metrics.jsonl"), Rows(directory / "evaluations.jsonl")
-        self.texts = Rows(directory / TEXTS_FILE)  # texts of the policy in evaluations, in a run on text
+        self.rows, self.evaluations = CurveRows(directory / "metrics.jsonl"), CurveRows(directory / "evaluations.jsonl")
+        self.texts = CurveRows(directory / TEXTS_FILE)  # texts of the policy in evaluations, in a run on text
         self.totals = Totals()  # since the last point
         self.points: list[dict[str, Any]] = []  # of the curve, so far
         self.earlier = 0.0  # seconds of earlier sessions
@@ -139,8 +139,8 @@ class Session:
         except InterruptedCompiling as error:
             if self.checkpoints.steps is not None and self.runner.steps != self.checkpoints.steps:
                 self.save()
-            raise Interrupted(f"{error} Continue with: forage resume {self.directory}") from None
-        except Interrupted:
+            raise RunInterrupted(f"{error} Continue with: forage resume {self.directory}") from None
+        except RunInterrupted:
             raise
         except CallbackFailed as failed:
             failed.error.add_note(f"A callback raised this.{self.what_is_kept()}")
@@ -210,7 +210,7 @@ class Session:
             now = time.monotonic()
             done += count
             if compiled_at is None:  # the first call compiles, so its speed means nothing
-                self.watch.spent["compile"], self.before = now - start, self.runner.spent
+                self.watch.spent["compile"], self.before = now - start, self.runner.activity_seconds
                 compiled_at, learning, last_row, row_from = done, now, now, done
             else:
                 # Report about every second; the results must not depend on the clock.
@@ -250,7 +250,7 @@ class Session:
             if ending or self.interval.due(time.monotonic()):
                 self.save()
             if stopping:
-                raise Interrupted(
+                raise RunInterrupted(
                     f"Stopped by {self.interrupted} at step {self.runner.steps:,}. Continue with: forage resume "
                     f"{self.directory}"
                 )
@@ -258,7 +258,9 @@ class Session:
 
     def seconds_by_activity(self) -> dict[str, float]:
         """Return the seconds of this session by activity."""
-        training = {name: seconds - self.before.get(name, 0.0) for name, seconds in self.runner.spent.items()}
+        training = {
+            name: seconds - self.before.get(name, 0.0) for name, seconds in self.runner.activity_seconds.items()
+        }
         found = sum_counts([self.watch.spent, training])
         return found | {"rest": max(0.0, time.monotonic() - self.sat_down - sum(found.values()))}
 
@@ -360,11 +362,11 @@ class Session:
             # An environment or a person failed, and the agent is intact. Without progress the checkpoint holds more.
             if self.runner.steps != self.checkpoints.steps:
                 self.save(quietly=True)
-            if isinstance(error, Interrupted):
-                raise Interrupted(f"{error} Continue with: forage resume {self.directory}") from None
+            if isinstance(error, RunInterrupted):
+                raise RunInterrupted(f"{error} Continue with: forage resume {self.directory}") from None
             raise
 
-    def append(self, rows: Rows, row: dict[str, Any]) -> None:
+    def append(self, rows: CurveRows, row: dict[str, Any]) -> None:
         try:
             rows.append(row)
         except ForageError as error:

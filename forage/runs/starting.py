@@ -20,7 +20,7 @@ from forage.config.registry import PartChoice
 from forage.config.run_config import RunConfig, shortened
 from forage.core import checkpoint, spaces
 from forage.core.checkpoint import Leaf
-from forage.core.sweep import best, member_words, members_of
+from forage.core.sweep import best_member, member_words, members_of
 from forage.core.types import ForageError
 from forage.evaluation.statistics import Score
 from forage.loop.runner import Runner
@@ -146,15 +146,17 @@ def make_inheritance(parent: Run, setup: RunConfig, runner: Runner, with_memory:
     there, evaluation = members(parent), parent.evaluation
     returns = evaluation["return"] if evaluation else None
     each = {member["seed"] for member in setup.members} <= {member["seed"] for member in there}
-    rows = [best(str(parent.directory), there, returns, {"seed": m["seed"]} if each else {}) for m in setup.members]
+    rows = [
+        best_member(str(parent.directory), there, returns, {"seed": m["seed"]} if each else {}) for m in setup.members
+    ]
     file = parent.directory / "agent.npz"
     if not file.exists():
         raise ForageError(f"{parent.directory} holds no trained agent: it has no agent.npz.")
     like = runner.learner_shapes()
-    agents = {name: leaf.of(rows) for name, leaf in checkpoint.leaves(file).items()}
-    known = {field(name) for name, _ in checkpoint.named_leaves(like.agent)}
-    left = sorted({field(name) for name in agents} - known)
-    agents = {name: leaf for name, leaf in agents.items() if field(name) in known}
+    agents = {name: leaf.select_members(rows) for name, leaf in checkpoint.load_leaves(file).items()}
+    known = {state_field(name) for name, _ in checkpoint.named_leaves(like.agent)}
+    left = sorted({state_field(name) for name in agents} - known)
+    agents = {name: leaf for name, leaf in agents.items() if state_field(name) in known}
     try:
         found = Inheritance(parent, rows, each, fit_leaves(parent, "the agent", agents, like.agent), left)
     except ForageError:
@@ -173,7 +175,7 @@ def make_inheritance(parent: Run, setup: RunConfig, runner: Runner, with_memory:
     return found
 
 
-def field(name: str) -> str:
+def state_field(name: str) -> str:
     """Return the field of an agent's state that a leaf belongs to: `.critics.body.weight` to `critics`."""
     return re.split(r"[.\[]", name.lstrip("."))[0]
 
@@ -193,7 +195,7 @@ def check_spaces(parent: Run, setup: RunConfig) -> None:
     there, here = parent.config["spec"], setup.config()["spec"]
     for space, verb in (("observation_space", "shows"), ("action_space", "takes")):
         if there[space] != here[space]:
-            one, other = (spaces.describe(spaces.from_json(spec[space])) for spec in (there, here))
+            one, other = (spaces.describe_space(spaces.from_json(spec[space])) for spec in (there, here))
             raise ForageError(
                 f"{parent.directory} was trained in {there['name']}, which {verb} {one}, and {here['name']} {verb} "
                 f"{other}; its weights fit an environment with the same spaces."
@@ -219,15 +221,17 @@ def take_over_memory(parent: Run, setup: RunConfig, rows: list[int]) -> tuple[di
 def stored_memory(parent: Run, setup: RunConfig, rows: list[int]) -> tuple[dict[str, Leaf], int]:
     """Return the memory of these members in the newest checkpoint, by leaf, and the steps it holds."""
     path = parent.checkpoints[-1]
-    saved, steps = checkpoint.leaves(path), checkpoint.read_header(path)["steps"]
+    saved, steps = checkpoint.load_leaves(path), checkpoint.read_header(path)["steps"]
     if not any(name.startswith("[0]") for name in saved):  # made on the device
         prefix = ".learner.memory"
-        return {n.removeprefix(prefix): leaf.of(rows) for n, leaf in saved.items() if n.startswith(prefix)}, steps
+        return {
+            n.removeprefix(prefix): leaf.select_members(rows) for n, leaf in saved.items() if n.startswith(prefix)
+        }, steps
     if any(saved[f"[{row}].is_pending"].read() for row in rows):  # the newest rollout is not in the memory yet
         steps -= setup.agent.num_envs * setup.agent.rollout_length
     pattern = re.compile(r"\[0\]\.learner\.memory(.*)")
     names = [match[1] for name in saved if (match := pattern.fullmatch(name))]
-    return {n: Leaf.stacked([saved[f"[{row}].learner.memory{n}"] for row in rows]) for n in names}, steps
+    return {n: Leaf.stack([saved[f"[{row}].learner.memory{n}"] for row in rows]) for n in names}, steps
 
 
 def fit_leaves(parent: Run, what: str, found: dict[str, Leaf], like: Any) -> Any:

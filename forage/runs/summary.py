@@ -18,9 +18,9 @@ from forage.loop.runner import Runner
 from forage.loop.watch import time_shares
 from forage.memory.around import innermost
 from forage.memory.dataset import DataSet
-from forage.memory.mixed import Mixed
+from forage.memory.mixed import MixedReplay
 from forage.rewards.environment import EnvironmentReward
-from forage.runs.changes import flatten_config, record, sentences
+from forage.runs.changes import flatten_config, history_sentences, record_event
 from forage.runs.curve import NEWEST
 from forage.runs.display import duration
 from forage.runs.run import Run, by_setting, draw_curve, draw_sweep, range_in, score_data, write_json
@@ -43,7 +43,7 @@ def conclude(
     recorded.
     """
     if stopped:
-        record(Run(directory), "stopped", runner.steps, {"reason": stopped})
+        record_event(Run(directory), "stopped", runner.steps, {"reason": stopped})
     write_json(directory / "evaluation.json", evaluation)
     if spent:
         write_json(directory / "time.json", {name: round(took, 3) for name, took in spent.items()})
@@ -94,10 +94,10 @@ def write_visits(directory: Path, setup: RunConfig, runner: Runner) -> Path | No
     with (directory / "visits.npy").open("wb") as file:
         np.save(file, counts)
     title, seen = f"{Run(directory).title}: where it went", counts.sum(0)
-    if runner.begun is not None:
+    if runner.start_counts is not None:
         with (directory / "begun.npy").open("wb") as file:
-            np.save(file, runner.begun)
-        seen = seen + runner.begun.sum(0)
+            np.save(file, runner.start_counts)
+        seen = seen + runner.start_counts.sum(0)
     reachable = setup.environment.reachable() if isinstance(setup.environment, Environment) else None
     return heat_map(directory / "visits.png", seen, title, reachable)
 
@@ -123,7 +123,7 @@ def describe_run(run: Run) -> list[str]:
         for label, one in run.scores.items():
             lines.append(f"{f'with {label}: ' if label else ''}return {one}")
         lines += [f"  {line}" for line in score_lines(evaluation)]
-    if said := sentences(run):
+    if said := history_sentences(run):
         lines += ["", "history", *(f"  {line}" for line in said)]
     shown = {name: value for name, value in config.items() if name not in ("spec", "parent", "seeds", "steps")}
     return [*lines, "", "settings", *(f"  {name:36} {value}" for name, value in flatten_config(shown).items())]
@@ -154,7 +154,7 @@ def introduction(setup: RunConfig, directory: Path, steps: int, spread: str = ""
     if spread:
         lines.append(spread)
     memory = innermost(setup.memory)
-    if isinstance(memory, Mixed):
+    if isinstance(memory, MixedReplay):
         lines.append(f"{describe_share(memory.share)} of each batch from {', '.join(memory.data)}")
     if isinstance(memory, DataSet):
         lines.append(f"from {memory.file}; each step is an update, and none is taken in the environment")

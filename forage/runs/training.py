@@ -161,7 +161,7 @@ SETTINGS = tuple(name for name in STORED if name in DEFAULTS)
 def start_run(said: Mapping[str, Any]) -> Run:
     """Train a new run. `said`: arguments of `train`, those of a file and of a parent run among them."""
     given = dict(said)
-    shown = progress.steady(progress.make(given.pop("display", "auto")))
+    shown = progress.steady(progress.make_display(given.pop("display", "auto")))
     called = check_callbacks(given.pop("callbacks")) if "callbacks" in given else []
     settings = check_settings({name: given.pop(name) for name in SETTINGS if name in given})
     directory, parent, with_memory = (given.pop(name, None) for name in ("directory", "start_from", "with_memory"))
@@ -283,7 +283,7 @@ def resume(
             f"and {', '.join(CHANGEABLE)}."
         )
     steps = None if steps is None else whole("steps", steps)
-    shown, called = progress.steady(progress.make(display)), check_callbacks(callbacks)
+    shown, called = progress.steady(progress.make_display(display)), check_callbacks(callbacks)
     run = Run(directory)
 
     def differs(what: str) -> None:
@@ -338,7 +338,7 @@ def train_or_resume(agent: Any, environment: Any, *, directory: Path, display: s
     caller must check that a run in `directory` has the same settings.
     """
     if not Run.begun(directory):
-        return train(agent, environment, directory=directory, display=progress.make(display), **options)
+        return train(agent, environment, directory=directory, display=progress.make_display(display), **options)
     run = Run(directory)
     if run.evaluation is not None:
         own = run.config.get("evaluation_actions", "greedy")

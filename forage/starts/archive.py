@@ -57,7 +57,10 @@ class Archive(Starts):
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> ArchiveState:
         env_state, observation = environment.reset(key)
-        place = env_state, environment.kept(observation)  # fills the buffer until there is something; never drawn
+        place = (
+            env_state,
+            environment.stored_observation(observation),
+        )  # fills the buffer until there is something; never drawn
         return ArchiveState(jax.tree.map(lambda x: jnp.broadcast_to(x, (self.capacity, *x.shape)), place), jnp.int32(0))
 
     def begin(
@@ -68,14 +71,14 @@ class Archive(Starts):
         index = jax.random.randint(place_key, (), 0, jnp.maximum(kept, 1))
         again = (kept > 0) & (jax.random.uniform(choice_key) < self.probability)
         env_state, observation = environment.reset(reset_key)
-        fresh = env_state, environment.kept(observation)
+        fresh = env_state, environment.stored_observation(observation)
         place = jax.tree.map(lambda places, fresh: jnp.where(again, places[index], fresh), state.places, fresh)
         return *place, ()
 
     def report(self, state: ArchiveState, rollout: Experience, review: RolloutReport) -> ArchiveState:
         environment, visited = review.environment, review.visited
         # If the episode continues, the current observation is the last next_observation.
-        observation = environment.kept(jax.tree.map(lambda x: x[-1], rollout.next_observation))
+        observation = environment.stored_observation(jax.tree.map(lambda x: x[-1], rollout.next_observation))
         env_states = jax.tree.map(lambda x: x[-1], visited.env_states)
         return self.offer(state, (env_states, observation), ~visited.gone[-1], review.key)
 

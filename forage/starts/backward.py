@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from forage.starts.cell_archive import FAR, Archive, Link, Path, nowhere, pick
+from forage.starts.cell_archive import FAR, Archive, Link, Path, no_link, pick
 
 
 class Best(NamedTuple):
@@ -22,7 +22,7 @@ class Best(NamedTuple):
     link: Link  # its last entry
 
 
-class Lesson(NamedTuple):
+class BackwardProgress(NamedTuple):
     """The progress of robustifying."""
 
     on: Bool[Array, ""]
@@ -33,9 +33,9 @@ class Lesson(NamedTuple):
     episodes: Int[Array, ""]
 
 
-def unlearned(trail: int) -> Lesson:
+def first_lesson(trail: int) -> BackwardProgress:
     """Return the lesson before any success: a trail of at most `trail` entries."""
-    return Lesson(jnp.bool_(False), jnp.full(trail, -1), *jnp.zeros((4,), jnp.int32))
+    return BackwardProgress(jnp.bool_(False), jnp.full(trail, -1), *jnp.zeros((4,), jnp.int32))
 
 
 def compare(best: Best, paths: Path, links: Link, finished: Bool[Array, "time env"]) -> Best:
@@ -49,13 +49,13 @@ def compare(best: Best, paths: Path, links: Link, finished: Bool[Array, "time en
 
 
 def judge(
-    lesson: Lesson,
+    lesson: BackwardProgress,
     successful: Bool[Array, "time env"],
     ended: Bool[Array, "time env"],
     episodes: int,
     threshold: Float[Array, ""] | float,
     stride: int,
-) -> Lesson:
+) -> BackwardProgress:
     """Count the successes among this stage's finished episodes, and advance if there are enough.
 
     The stage is judged whenever `episodes` of them are over; it is passed where a share of `threshold` succeeded.
@@ -72,13 +72,13 @@ def judge(
     )
 
 
-def prepare(lesson: Lesson, archive: Archive, link: Link) -> Lesson:
+def trail_to(lesson: BackwardProgress, archive: Archive, link: Link) -> BackwardProgress:
     """Return the way to an entry, parent by parent, as far as the entries are still there."""
 
     def step(link: Link, _: None) -> tuple[Link, Int[Array, ""]]:
         there = (link.slot >= 0) & (archive.serial[link.slot] == link.serial)
         before = jax.tree.map(lambda x: x[link.slot], archive.parent)
-        return pick(there, before, nowhere(())), jnp.where(there, link.slot, -1)
+        return pick(there, before, no_link(())), jnp.where(there, link.slot, -1)
 
     trail = jax.lax.scan(step, link, None, lesson.trail.shape[0])[1]
     return lesson._replace(on=jnp.bool_(True), trail=trail, length=(trail >= 0).sum())

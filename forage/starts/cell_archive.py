@@ -40,7 +40,7 @@ class Archive(NamedTuple):
     chosen: Int[Array, " slot"]
 
 
-class Found(NamedTuple):
+class FoundStates(NamedTuple):
     """The states that the archive took of a rollout, one for each cell that was seen there."""
 
     slot: Int[Array, " cell"]  # out of bounds where nothing was taken
@@ -50,7 +50,9 @@ class Found(NamedTuple):
     number: Int[Array, ""]
 
 
-def follow(running: Path, started: Path, begins: Bool[Array, "time env"], reward: Float[Array, "time env"]) -> Path:
+def follow_scores(
+    running: Path, started: Path, begins: Bool[Array, "time env"], reward: Float[Array, "time env"]
+) -> Path:
     """Score and steps after each step (leaves `time env`), since the reset that the path began with."""
 
     def step(path: Path, now: tuple[Path, Bool[Array, " env"], Float[Array, " env"]]) -> tuple[Path, Path]:
@@ -70,7 +72,7 @@ def offer(
     begins: Bool[Array, "time env"],
     origins: UInt32[Array, " row"],
     rows: tuple[Any, PyTree[Array]],
-) -> tuple[Archive, Found]:
+) -> tuple[Archive, FoundStates]:
     """Count visits, and take the best state of each cell that is new or reached better than before.
 
     Where an episode passes through its own origin, the cell it began from, that is no visit.
@@ -95,7 +97,7 @@ def offer(
 
     # Of the archive nothing is sorted, as it is larger than many a rollout: its cells are looked for among the groups.
     group_of = jnp.minimum(jnp.searchsorted(cell, archive.cell), count - 1)
-    same = dropped((archive.cell != NONE) & (cell[group_of] == archive.cell), group_of, count)
+    same = drop_index((archive.cell != NONE) & (cell[group_of] == archive.cell), group_of, count)
     slot = jnp.zeros(count, jnp.int32).at[same].set(jnp.arange(size), mode="drop")
     some, known = cell != NONE, jnp.zeros(count, bool).at[same].set(True, mode="drop")
     equal = (highest == archive.path.score[slot]) & (fewest < archive.path.steps[slot])
@@ -108,10 +110,10 @@ def offer(
     fits = better & (turn < vacant.sum())
     target = jnp.where(fits, free[jnp.minimum(turn, len(free) - 1)], slot)
     written = fits | (better & known)
-    target = dropped(written, target, size)
+    target = drop_index(written, target, size)
 
-    everywhere = archive.visits.at[dropped(known, slot, size)].add(visits, mode="drop")
-    left = archive.cell.at[dropped(fits & known, slot, size)].set(NONE, mode="drop")
+    everywhere = archive.visits.at[drop_index(known, slot, size)].add(visits, mode="drop")
+    left = archive.cell.at[drop_index(fits & known, slot, size)].set(NONE, mode="drop")
     serial = entries + jnp.cumsum(written).astype(jnp.int32)
     env_state, observation = jax.tree.map(
         lambda kept, rows: kept.at[target].set(rows[row], mode="drop"), archive[:2], rows
@@ -128,7 +130,7 @@ def offer(
         visits=everywhere.at[target].set(0, mode="drop"),
         chosen=archive.chosen.at[target].set(0, mode="drop"),
     )
-    return archive, Found(target, serial, row, written, written.sum())
+    return archive, FoundStates(target, serial, row, written, written.sum())
 
 
 def oldest(vacant: Bool[Array, " slot"], serial: Int[Array, " slot"], number: int) -> Int[Array, " number"]:
@@ -138,11 +140,11 @@ def oldest(vacant: Bool[Array, " slot"], serial: Int[Array, " slot"], number: in
     return jax.lax.top_k(jnp.where(vacant, -age, -jnp.inf), number)[1]
 
 
-def trace(
-    at: Link, started: Link, begins: Bool[Array, "time env"], found: Found, shape: tuple[int, ...]
+def trace_entries(
+    at: Link, started: Link, begins: Bool[Array, "time env"], found: FoundStates, shape: tuple[int, ...]
 ) -> tuple[Link, Link]:
     """Return each environment's last entry after the rollout, and before each step's own (leaves `time env`)."""
-    rows = dropped(found.written, found.row, shape[0] * shape[1])
+    rows = drop_index(found.written, found.row, shape[0] * shape[1])
     made = Link(jnp.full(shape[0] * shape[1], -1), jnp.zeros(shape[0] * shape[1], jnp.int32))
     made = Link(made.slot.at[rows].set(found.slot, mode="drop"), made.serial.at[rows].set(found.serial, mode="drop"))
 
@@ -154,7 +156,7 @@ def trace(
     return jax.lax.scan(step, at, (started, begins, jax.tree.map(lambda x: x.reshape(shape), made)))
 
 
-def adopted(archive: Archive, found: Found, before: Link) -> Archive:
+def adopt_parents(archive: Archive, found: FoundStates, before: Link) -> Archive:
     """Return the archive with the parent of each new entry, from the links of the rollout (leaves `time env`)."""
     parent = jax.tree.map(
         lambda old, rows: old.at[found.slot].set(rows.reshape(-1)[found.row], mode="drop"), archive.parent, before
@@ -167,14 +169,14 @@ def empty(capacity: int, place: tuple[Any, PyTree[Array]]) -> Archive:
     places = jax.tree.map(lambda x: jnp.broadcast_to(x, (capacity, *x.shape)), place)
     zeros, size = jnp.zeros(capacity, jnp.int32), (capacity,)
     cell = jnp.full(size, NONE, jnp.uint32)
-    return Archive(places[0], places[1], cell, zeros, nothing(size), nowhere(size), zeros, zeros)
+    return Archive(places[0], places[1], cell, zeros, empty_path(size), no_link(size), zeros, zeros)
 
 
-def nothing(shape: tuple[int, ...]) -> Path:
+def empty_path(shape: tuple[int, ...]) -> Path:
     return Path(jnp.zeros(shape), jnp.zeros(shape, jnp.int32))
 
 
-def nowhere(shape: tuple[int, ...]) -> Link:
+def no_link(shape: tuple[int, ...]) -> Link:
     return Link(jnp.full(shape, -1), jnp.zeros(shape, jnp.int32))
 
 
@@ -183,11 +185,11 @@ def pick(which: Bool[Array, "*shape"], yes: Any, no: Any) -> Any:
     return jax.tree.map(lambda yes, no: jnp.where(which, yes, no), yes, no)
 
 
-def flattened(tree: Any) -> Any:
+def flatten_rows(tree: Any) -> Any:
     """Leaves `time env ...` or `episode time ...` as `row ...`, also those without entries."""
     return jax.tree.map(lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), tree)
 
 
-def dropped(keep: Bool[Array, " row"], index: Int[Array, " row"], size: int) -> Int[Array, " row"]:
+def drop_index(keep: Bool[Array, " row"], index: Int[Array, " row"], size: int) -> Int[Array, " row"]:
     """Return the index, or one out of bounds for rows that are not kept."""
     return jnp.where(keep, index, size)

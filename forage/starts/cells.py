@@ -83,7 +83,7 @@ class Cells(Part):
     def bounds(self, space: gymnasium.spaces.Space[Any]) -> Scale:
         """Return the scale that the observation space gives."""
         low, high = [np.zeros(0)], [np.zeros(0)]
-        for _, leaf in sorted(spaces.leaves(spaces.observation_part(space)).items()):  # in the order of JAX
+        for _, leaf in sorted(spaces.spaces_by_path(spaces.observation_part(space)).items()):  # in the order of JAX
             example = spaces.example(leaf)
             if self.kind == "image":
                 low.append(np.full(math.prod(self.size), np.min(leaf.low)))  # pyrefly: ignore[missing-attribute]
@@ -96,7 +96,7 @@ class Cells(Part):
         known = (np.abs(least) < FAR) & (np.abs(most) < FAR)
         return Scale(*(jnp.where(known, x, jnp.nan).astype(jnp.float32) for x in (least, most)))
 
-    def measured(self, scale: Scale, observations: PyTree[Array]) -> Scale:
+    def fit_bounds(self, scale: Scale, observations: PyTree[Array]) -> Scale:
         """Return `scale` with its unknown bounds set by these observations (leaves `row ...`)."""
         rows, known = self.numbers(observations), ~jnp.isnan(scale.low)
         return Scale(jnp.where(known, scale.low, rows.min(0)), jnp.where(known, scale.high, rows.max(0)))
@@ -112,48 +112,52 @@ class Cells(Part):
             return shrunk.reshape(grey.shape[0], -1)
         leaves = jax.tree.leaves(seen)
         nothing = jnp.zeros((leaves[0].shape[0], 0))
-        return jnp.concatenate([nothing, *(flat(leaf).astype(jnp.float32) for leaf in leaves if self.bins_of(leaf))], 1)
+        return jnp.concatenate(
+            [nothing, *(flatten_rows(leaf).astype(jnp.float32) for leaf in leaves if self.bins_of(leaf))], 1
+        )
 
     def __call__(
         self, environment: Environment, scale: Scale, env_states: Any, observations: PyTree[Array]
     ) -> UInt32[Array, " row"]:
         """Return the fingerprints of states and of their observations (leaves `row ...`)."""
         if self.kind == "position":
-            return fingerprint(jax.vmap(environment.place)(env_states)[:, None])
+            return row_hash(jax.vmap(environment.place)(env_states)[:, None])
         rows = self.numbers(observations)
         if self.kind == "image":
             low, high = scale.low.min(), scale.high.max()
             share = (rows - low) / jnp.maximum(high - low, 1e-8)
-            return fingerprint(words(jnp.clip(jnp.floor(self.shades * share), 0, self.shades - 1).astype(jnp.int32)))
+            return row_hash(
+                integer_words(jnp.clip(jnp.floor(self.shades * share), 0, self.shades - 1).astype(jnp.int32))
+            )
         low, width = jnp.zeros(()), jnp.array(self.width)
         if not self.width:
             low, width = scale.low, jnp.where(scale.high > scale.low, (scale.high - scale.low) / self.bins, 1.0)
         bins = jnp.floor((rows - low) / width).astype(jnp.int32)
         exact = [leaf for leaf in jax.tree.leaves(spaces.split_mask(observations)[0]) if not self.bins_of(leaf)]
-        return fingerprint(jnp.concatenate([words(leaf) for leaf in (*exact, bins)], axis=1))
+        return row_hash(jnp.concatenate([integer_words(leaf) for leaf in (*exact, bins)], axis=1))
 
 
-def words(leaf: Array) -> UInt32[Array, "row word"]:
+def integer_words(leaf: Array) -> UInt32[Array, "row word"]:
     """Whole numbers as 32-bit words."""
-    return flat(leaf).astype(jnp.int32).astype(jnp.uint32)
+    return flatten_rows(leaf).astype(jnp.int32).astype(jnp.uint32)
 
 
-def flat(leaf: Array) -> Array:
+def flatten_rows(leaf: Array) -> Array:
     """Return each row of `leaf` as one line."""
     return leaf.reshape(leaf.shape[0], -1)
 
 
-def fingerprint(rows: Array) -> UInt32[Array, " row"]:
+def row_hash(rows: Array) -> UInt32[Array, " row"]:
     """Return a hash of each row of whole numbers, never `NONE`.
 
     Every word is mixed with its place by the finaliser of MurmurHash3 (Appleby, 2011), and the sum is mixed again.
     """
     place = jnp.arange(1, rows.shape[1] + 1, dtype=jnp.uint32) * jnp.uint32(0x9E3779B9)
-    total = mixed(mixed(rows.astype(jnp.uint32)) ^ place).sum(1, dtype=jnp.uint32)
-    return jnp.minimum(mixed(total), NONE - np.uint32(1))
+    total = mix_bits(mix_bits(rows.astype(jnp.uint32)) ^ place).sum(1, dtype=jnp.uint32)
+    return jnp.minimum(mix_bits(total), NONE - np.uint32(1))
 
 
-def mixed(x: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
+def mix_bits(x: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
     """Return one number for each number, far apart for neighbours."""
     x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
     x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)

@@ -12,30 +12,30 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 from forage.core.ports import Environment, RolloutReport, Starts, Tasks
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
-from forage.starts.backward import Best, Lesson, compare, judge, prepare, unlearned
+from forage.starts.backward import BackwardProgress, Best, compare, first_lesson, judge, trail_to
 from forage.starts.cell_archive import (
     Archive,
     Link,
     Path,
-    adopted,
-    dropped,
+    adopt_parents,
+    drop_index,
     empty,
-    flattened,
-    follow,
-    nothing,
-    nowhere,
+    empty_path,
+    flatten_rows,
+    follow_scores,
+    no_link,
     offer,
     pick,
-    trace,
+    trace_entries,
 )
 from forage.starts.cells import NONE, Cells, Scale
-from forage.starts.weighted import drawn, reached
+from forage.starts.weighted import cumulative_weights, draw_place
 
 ROUNDING = 1e-5
 """Relative difference of scores that counts as rounding, from sums of the same rewards in another order."""
 
 
-class Mark(NamedTuple):
+class EpisodeMark(NamedTuple):
     """The beginning of an episode."""
 
     link: Link
@@ -50,7 +50,7 @@ class GoExploreState(NamedTuple):
     running: Path  # of the episode in each environment
     at: Link  # its last entry
     best: Best
-    lesson: Lesson
+    lesson: BackwardProgress
 
 
 class GoExplore(Starts):
@@ -169,28 +169,31 @@ class GoExplore(Starts):
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> GoExploreState:
         env_state, observation = environment.reset(key)
-        place = env_state, environment.kept(observation)  # fills the archive until there is something; never drawn
-        best = Best(jnp.bool_(False), nothing(()), nowhere(()))
+        place = (
+            env_state,
+            environment.stored_observation(observation),
+        )  # fills the archive until there is something; never drawn
+        best = Best(jnp.bool_(False), empty_path(()), no_link(()))
         envs = (num_envs,)
         return GoExploreState(
             empty(self.capacity, place),
             jnp.int32(0),
             self.kind.bounds(spec.observation_space),
-            nothing(envs),
-            nowhere(envs),
+            empty_path(envs),
+            no_link(envs),
             best,
-            unlearned(self.trail),
+            first_lesson(self.trail),
         )
 
     def begin(
         self, state: GoExploreState, environment: Environment, key: Key[Array, ""], index: Int[Array, ""]
-    ) -> tuple[Any, PyTree[Array], Mark]:
+    ) -> tuple[Any, PyTree[Array], EpisodeMark]:
         reset_key, coin_key, place_key = jax.random.split(key, 3)
         archive, lesson = state.archive, state.lesson
         counts = archive.visits if self.choice == "visits" else archive.chosen
-        sums = reached(jnp.where(archive.cell != NONE, 1 / jnp.sqrt(counts + 1.0), 0.0))
+        sums = cumulative_weights(jnp.where(archive.cell != NONE, 1 / jnp.sqrt(counts + 1.0), 0.0))
         share = jax.random.uniform(place_key)
-        explored = drawn(sums, share)
+        explored = draw_place(sums, share)
         number = lesson.stage + jnp.floor(share * (self.window + 1)).astype(jnp.int32)
         taught = lesson.trail[jnp.minimum(number, self.trail - 1)]
         slot = jnp.clip(jnp.where(lesson.on, taught, explored), 0, self.capacity - 1)
@@ -201,43 +204,43 @@ class GoExplore(Starts):
         place = jax.tree.map(
             lambda kept, fresh: jnp.where(again, kept, fresh),
             (kept.env_state, kept.observation),
-            (env_state, environment.kept(observation)),
+            (env_state, environment.stored_observation(observation)),
         )
-        link = pick(again, Link(slot.astype(jnp.int32), kept.serial), nowhere(()))
+        link = pick(again, Link(slot.astype(jnp.int32), kept.serial), no_link(()))
         stage = jnp.where(lesson.on & (again | (number >= lesson.length)), lesson.stage, -1)
-        return *place, Mark(link, pick(again, kept.path, nothing(())), stage)
+        return *place, EpisodeMark(link, pick(again, kept.path, empty_path(())), stage)
 
-    def cut(self, mark: Mark, length: Int[Array, ""]) -> Bool[Array, ""]:
+    def cut(self, mark: EpisodeMark, length: Int[Array, ""]) -> Bool[Array, ""]:
         return (mark.link.slot >= 0) & (mark.stage < 0) & (length >= self.burst)
 
     def report(self, state: GoExploreState, rollout: Experience, review: RolloutReport) -> GoExploreState:
         environment, visited, clock = review.environment, review.visited, review.clock
         marks, ended = visited.marks, rollout.ended
         begins = visited.begins(ended)
-        paths = follow(state.running, marks.path, begins, rollout.reward)
-        seen = flattened(rollout.next_observation)
-        rows = flattened(visited.env_states), environment.kept(seen)
-        scale = self.kind.measured(state.scale, seen)
+        paths = follow_scores(state.running, marks.path, begins, rollout.reward)
+        seen = flatten_rows(rollout.next_observation)
+        rows = flatten_rows(visited.env_states), environment.stored_observation(seen)
+        scale = self.kind.fit_bounds(state.scale, seen)
         cells = self.kind(environment, scale, rows[0], seen)
         cells = jnp.where(visited.gone.reshape(-1) | state.lesson.on, NONE, cells)
         # A slot may have been used again since the episode began.
         slot, serial = (x.reshape(-1) for x in marks.link)
         there = (slot >= 0) & (state.archive.serial[slot] == serial)
         origins = jnp.where(there, state.archive.cell[slot], NONE)
-        chosen = dropped(there & begins.reshape(-1), slot, self.capacity)
+        chosen = drop_index(there & begins.reshape(-1), slot, self.capacity)
         archive = state.archive._replace(
             visits=state.archive.visits.at[chosen].add(1, mode="drop"),
             chosen=state.archive.chosen.at[chosen].add(1, mode="drop"),
         )
         archive, found = offer(archive, state.entries, cells, paths, begins, origins, rows)
-        at, before = trace(state.at, marks.link, begins, found, ended.shape)
-        archive = adopted(archive, found, before)
+        at, before = trace_entries(state.at, marks.link, begins, found, ended.shape)
+        archive = adopt_parents(archive, found, before)
         best = compare(state.best, paths, before, visited.gone & ~state.lesson.on)
         short = (self.tolerance + ROUNDING) * jnp.abs(best.path.score)
         successful = paths.score >= best.path.score - short
         ended_here = ended & (marks.stage == state.lesson.stage)
         lesson = judge(state.lesson, successful, ended_here, self.episodes, self.threshold, self.stride)
         over = best.found & ((clock.fraction >= self.explore) & (self.explore < 1) | (best.path.score >= self.target))
-        lesson = pick(over & ~lesson.on, prepare(lesson, archive, best.link), lesson)
+        lesson = pick(over & ~lesson.on, trail_to(lesson, archive, best.link), lesson)
         running = jax.tree.map(lambda x: x[-1], paths)
         return GoExploreState(archive, state.entries + found.number, scale, running, at, best, lesson)

@@ -15,7 +15,7 @@ from forage.core.types import ForageError, Spec
 ONWARD = ("own", "best")
 
 
-class Mark(NamedTuple):
+class GroupMark(NamedTuple):
     """The identity of a group of episodes."""
 
     group: Int[Array, ""]
@@ -64,13 +64,13 @@ class Groups(Starts):
         return self.onward == "best"
 
     def check(self, environment: Environment, tasks: Tasks) -> None:
-        if self.joins and not hasattr(environment, "written"):
+        if self.joins and not hasattr(environment, "max_answer_tokens"):
             raise ForageError(
                 "Episodes go on from the best of their group on the host alone, in an environment that can be put back "
                 "to where it was, such as text:guess; leave out --starts.onward."
             )
 
-    def joined(self, reward: Float[Array, " env"]) -> Int[Array, " env"]:
+    def source_environments(self, reward: Float[Array, " env"]) -> Int[Array, " env"]:
         """Return the best of each one's group, and of several the first."""
         grouped = reward.reshape(-1, self.size)
         best = jnp.argmax(grouped, axis=1) + jnp.arange(len(grouped)) * self.size
@@ -81,6 +81,6 @@ class Groups(Starts):
 
     def begin(
         self, state: Key[Array, ""], environment: Environment, key: Key[Array, ""], index: Int[Array, ""]
-    ) -> tuple[Any, PyTree[Array], Mark]:
+    ) -> tuple[Any, PyTree[Array], GroupMark]:
         group = index // self.size
-        return *environment.reset(jax.random.fold_in(state, group)), Mark(group)
+        return *environment.reset(jax.random.fold_in(state, group)), GroupMark(group)

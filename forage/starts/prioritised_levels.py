@@ -13,7 +13,7 @@ from forage.core import prng
 from forage.core.ports import Environment, RolloutReport, Starts, ValueEstimates
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
-from forage.starts.weighted import drawn, reached
+from forage.starts.weighted import cumulative_weights, draw_place
 
 SCORES = {
     "l1-value-loss": lambda judgement: jnp.abs(judgement.advantage),
@@ -100,7 +100,7 @@ class PrioritisedLevels(Starts):
         probability = seen.mean() if self.replay_probability is None else self.replay_probability
         replays = seen.all() | (seen.any() & (jax.random.uniform(choice_key) < probability))
         weights = jnp.where(replays, self.weights(state), (~seen).astype(jnp.float32))
-        level = drawn(reached(weights), jax.random.uniform(level_key)).astype(jnp.int32)
+        level = draw_place(cumulative_weights(weights), jax.random.uniform(level_key)).astype(jnp.int32)
         key = jax.random.fold_in(prng.key(prng.LEVELS), self.first + level)
         return *environment.reset(key), level
 

@@ -13,8 +13,8 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from forage.core.ports import ActInputs, Agent, Environment, RolloutReport, Starts, Tasks
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
-from forage.starts.cell_archive import flattened
-from forage.starts.weighted import drawn, reached
+from forage.starts.cell_archive import flatten_rows
+from forage.starts.weighted import cumulative_weights, draw_place
 
 ROUNDS = 20
 """Rounds of k-means, which converges in fewer in one dimension."""
@@ -38,7 +38,7 @@ class SnapshotState(NamedTuple):
 def as_teacher(teacher: Any) -> Any:
     """Return a pytree: of a loaded policy its agent, state and memory; a bare function has no leaves."""
     if hasattr(teacher, "agent") and hasattr(teacher, "spec"):
-        return teacher.agent, teacher.state, teacher.agent.hidden(teacher.spec)
+        return teacher.agent, teacher.state, teacher.agent.init_hidden(teacher.spec)
     if isinstance(teacher, tuple) and len(teacher) == 2 and isinstance(teacher[0], Agent):
         return *teacher, ()
     return jax.tree_util.Partial(teacher) if callable(teacher) and jax.tree_util.all_leaves([teacher]) else teacher
@@ -119,10 +119,10 @@ class Snapshot(Starts):
             self.teacher[0].check_unpaid("a teacher")
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> SnapshotState:
-        snapshots = self.teacher if isinstance(self.teacher, Snapshots) else self.recorded(environment, key)
-        return SnapshotState(snapshots, reached(self.weights(snapshots)), jnp.bool_(self.share > 0))
+        snapshots = self.teacher if isinstance(self.teacher, Snapshots) else self.record_states(environment, key)
+        return SnapshotState(snapshots, cumulative_weights(self.weights(snapshots)), jnp.bool_(self.share > 0))
 
-    def recorded(self, environment: Environment, key: Key[Array, ""]) -> Snapshots:
+    def record_states(self, environment: Environment, key: Key[Array, ""]) -> Snapshots:
         """Return the states that the teacher passes through."""
 
         teacher: Any = self.teacher
@@ -132,20 +132,20 @@ class Snapshot(Starts):
                 return teacher(observation, key), hidden
             agent, state = teacher[:2]
             action, hidden, _ = agent.act(state, ActInputs(hidden, observation, key, explore=False))
-            return action, agent.acted(state, hidden, action)
+            return action, agent.observe_action(state, hidden, action)
 
         def episode(key: Key[Array, ""]) -> Snapshots:
             reset_key, play_key = jax.random.split(key)
             hidden = () if callable(teacher) else teacher[2]
             start = environment.reset(reset_key)
-            return play(environment, start, act, hidden, play_key, self.steps, self.every, self.discount)
+            return play_teacher(environment, start, act, hidden, play_key, self.steps, self.every, self.discount)
 
         played = jax.vmap(episode)(jax.random.split(key, self.episodes))
-        return flattened(played)
+        return flatten_rows(played)
 
     def weights(self, snapshots: Snapshots) -> Float[Array, " snapshot"]:
         """Return the probability of each snapshot: 1 over its cluster's size, and over the number of clusters."""
-        nearest = classified(snapshots.value, snapshots.there, self.clusters)
+        nearest = classify(snapshots.value, snapshots.there, self.clusters)
         member = jax.nn.one_hot(nearest, self.clusters) * snapshots.there[:, None]
         size = member.sum(0)
         return (member / jnp.maximum(size, 1)).sum(1) / jnp.maximum((size > 0).sum(), 1)
@@ -155,7 +155,7 @@ class Snapshot(Starts):
     ) -> tuple[Any, PyTree[Array], Bool[Array, ""]]:
         reset_key, coin_key, place_key = jax.random.split(key, 3)
         taught = state.early & (jax.random.uniform(coin_key) < self.probability)
-        index = drawn(state.weights, jax.random.uniform(place_key))
+        index = draw_place(state.weights, jax.random.uniform(place_key))
         place = jax.tree.map(
             lambda kept, fresh: jnp.where(taught, kept[index], fresh),
             (state.snapshots.env_state, state.snapshots.observation),
@@ -171,7 +171,7 @@ class Snapshot(Starts):
         return state._replace(early=done < self.share)
 
 
-def play(
+def play_teacher(
     environment: Environment,
     start: tuple[Any, PyTree[Array]],
     act: Callable[..., Any],
@@ -200,7 +200,7 @@ def play(
     return jax.tree.map(lambda x: x[::every], Snapshots(env_state, observation, value, running))
 
 
-def classified(values: Float[Array, " row"], there: Bool[Array, " row"], clusters: int) -> Int[Array, " row"]:
+def classify(values: Float[Array, " row"], there: Bool[Array, " row"], clusters: int) -> Int[Array, " row"]:
     """Return the cluster of each number by k-means (Lloyd, 1982), from centres evenly spread over those that
     are there.
     """

@@ -56,7 +56,7 @@ class LoadedRun:
     states: list[Any]  # the agents' states, one for each seed
 
     @classmethod
-    def of(cls, run: Run) -> LoadedRun:
+    def from_run(cls, run: Run) -> LoadedRun:
         """Load a run. Raise `ForageError` if it is none of text."""
         setup = from_config(run.config, where=run.directory)
         title = f"{run.directory} is a run of {run.title}"
@@ -120,7 +120,7 @@ def ask(
         info: dict[str, Any] = {}
         for _ in range(environment.turns):
             key, own = jax.random.split(key)
-            action = np.asarray(write(agent, state, seen, own, not greedy))
+            action = np.asarray(answer_all(agent, state, seen, own, not greedy))
             for line, row in zip(said, action, strict=False):
                 line.append(text_of(environment, row))
             result = environment.step(action)
@@ -135,7 +135,7 @@ def ask(
 
 
 @functools.partial(jax.jit, static_argnames="drawn")
-def write(agent: Agent, state: Any, seen: PyTree[Array], key: Array, drawn: bool) -> Int[Array, "row time"]:
+def answer_all(agent: Agent, state: Any, seen: PyTree[Array], key: Array, drawn: bool) -> Int[Array, "row time"]:
     """Write an answer in every conversation, drawn as in training or the most probable one."""
     keys = jax.random.split(key, jax.tree.leaves(seen)[0].shape[0])
     return jax.vmap(lambda observation, key: agent.act(state, ActInputs((), observation, key, drawn))[0])(seen, keys)
@@ -147,7 +147,7 @@ def text_of(environment: TextEnvironment, tokens: Int[np.ndarray, " time"]) -> s
     return environment.tokenizer.decode([token for token in written if token not in environment.stop], special=True)
 
 
-def at(agent: Agent, temperature: float | None) -> Agent:
+def with_temperature(agent: Agent, temperature: float | None) -> Agent:
     """Return an agent that draws at another temperature; `None`: at its own."""
     if temperature is None:
         return agent

@@ -26,12 +26,12 @@ def card(run: Run, repository: str) -> str:
     version = f"=={said}" if re.fullmatch(r"[\w.+-]+", said) else ""  # it stands in a command
     sections = [
         f"---\n{header(run)}\n---",
-        f"# {plain(agent)} on {plain(name)}",
-        f"Trained with [Forage](https://pypi.org/project/forage-rl/) in {plain(environment_of(run))}: "
+        f"# {escape_markdown(agent)} on {escape_markdown(name)}",
+        f"Trained with [Forage](https://pypi.org/project/forage-rl/) in {escape_markdown(environment_of(run))}: "
         f"{run.config['steps']:,} steps of each of {len(seeds)} seed{'s' if len(seeds) > 1 else ''} "
         f"({', '.join(map(str, seeds))}). This repository holds the agents of all of them.",
         "## Score",
-        *scores(run),
+        *card_scores(run),
     ]
     if (run.directory / "curve.png").exists():
         sections.append("![Learning curve](curve.png)")
@@ -45,17 +45,17 @@ def card(run: Run, repository: str) -> str:
         "policy = run.agent  # the best seed in evaluation; forage.load(run.directory, seed=...) for another\n"
         "action = policy.act(observation)\n```",
         "Loading reads numbers and names, and runs no code from this repository.",
-        table(
+        markdown_table(
             ["", ""],
             [
-                ["observation", spaces.describe(spaces.from_json(spec["observation_space"]))],
-                ["action", spaces.describe(spaces.from_json(spec["action_space"]))],
+                ["observation", spaces.describe_space(spaces.from_json(spec["observation_space"]))],
+                ["action", spaces.describe_space(spaces.from_json(spec["action_space"]))],
             ],
         ),
         "## Settings",
-        table(["setting", "value"], cells(settings(run))),
+        markdown_table(["setting", "value"], cells(card_settings(run))),
         "## Made with",
-        table(["", ""], cells(flatten_config({k: v for k, v in made.items() if k != "git"}))),
+        markdown_table(["", ""], cells(flatten_config({k: v for k, v in made.items() if k != "git"}))),
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -88,7 +88,7 @@ def header(run: Run) -> str:
     return "\n".join(f"{key}: {dumps(value)}" for key, value in data.items()).replace("<", "\\u003c")
 
 
-def scores(run: Run) -> list[str]:
+def card_scores(run: Run) -> list[str]:
     """Return a table of the score of each setting, and the method of measurement."""
     evaluation = run.evaluation
     if evaluation is None:
@@ -96,14 +96,14 @@ def scores(run: Run) -> list[str]:
 
     def row(label: str, one: Score) -> list[str]:
         interval = "none, of one seed" if one.low is None else f"[{one.low:.4g}, {one.high:.4g}]"
-        return [plain(label) or "all", f"{one.value:.4g}", interval, str(one.seeds)]
+        return [escape_markdown(label) or "all", f"{one.value:.4g}", interval, str(one.seeds)]
 
     rows = [row(label, one) for label, one in run.scores.items()]
-    how = plain("; ".join(score_lines(evaluation)))
-    return [table(["setting", "return", "95 % interval", "seeds"], rows), f"{how[0].upper()}{how[1:]}."]
+    how = escape_markdown("; ".join(score_lines(evaluation)))
+    return [markdown_table(["setting", "return", "95 % interval", "seeds"], rows), f"{how[0].upper()}{how[1:]}."]
 
 
-def settings(run: Run) -> dict[str, str]:
+def card_settings(run: Run) -> dict[str, str]:
     """Return the settings of the run without its spaces, which the card has elsewhere."""
     config = {key: value for key, value in run.config.items() if key not in ("spec", "seeds")}
     return {name: value for name, value in flatten_config(config).items() if value not in ("", "None", "{}", "[]")}
@@ -113,17 +113,17 @@ SPEAKING = re.compile(r"([\\`\[\]!*])")
 """The characters of Markdown's links, pictures and code."""
 
 
-def plain(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Return text that is neither HTML nor Markdown on a page of Markdown, on one line."""
     return SPEAKING.sub(r"\\\1", html.escape(" ".join(printable(text).split()), quote=False))
 
 
 def cells(named: Mapping[str, str]) -> list[list[str]]:
     """Return names and values as rows of plain text."""
-    return [[plain(name), plain(str(value))] for name, value in named.items()]
+    return [[escape_markdown(name), escape_markdown(str(value))] for name, value in named.items()]
 
 
-def table(head: Any, rows: Any) -> str:
+def markdown_table(head: Any, rows: Any) -> str:
     """Return a table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in line)} |" for line in lines)

@@ -61,7 +61,7 @@ class Talk:
         """Return the answer to a text. Raise `ForageError` if the conversation has become too long to read."""
         if self.answers == self.turns:
             self.begin()
-        tokens = (*self.said, *self.form.following(text)) if self.said else self.form.opened(text)
+        tokens = (*self.said, *self.form.following(text)) if self.said else self.form.open_conversation(text)
         written = self.write(tokens)
         ended = written if written and written[-1] in self.stop else (*written, self.stop[0])
         self.said, self.answers = (*tokens, *ended), self.answers + 1

@@ -59,7 +59,7 @@ def sources(config: dict[str, Any]) -> dict[str, str]:
     for name in parts_of(config):
         cls = part_class(name)
         texts = [cls.__doc__, sys.modules[cls.__module__].__doc__] if cls else []
-        found = [one for text in texts for one in sentences(text or "") if YEAR.search(one)]
+        found = [one for text in texts for one in split_sentences(text or "") if YEAR.search(one)]
         named = [one for mark in ("Source", '"', "arXiv") for one in found if mark in one]
         if named:
             papers[name] = re.sub(r"^Sources?: ", "", named[0])
@@ -89,7 +89,7 @@ def part_class(name: str) -> type | None:
     return registry.load(target) if target else None
 
 
-def sentences(text: str) -> list[str]:
+def split_sentences(text: str) -> list[str]:
     """Return the sentences of a docstring's prose, each on one line."""
     paragraphs = inspect.cleandoc(text).split("\n\n")
     prose = [" ".join(paragraph.split()) for paragraph in paragraphs if not paragraph.startswith(" ")]

@@ -17,13 +17,13 @@ from forage.environments.plain import from_plain
 from forage.evaluation.comparison import probability_of_improvement, welch_difference
 from forage.evaluation.plots import curve
 from forage.evaluation.power import seeds_needed
-from forage.evaluation.statistics import FEW, Ends, Score, inside, score
+from forage.evaluation.statistics import FEW, Ends, Score, clip_interval, score
 from forage.loop.policy import AUTO
 from forage.runs.changes import without_address
 from forage.runs.run import Run, range_in, step_unit
 from forage.runs.scoring import choice_sentences
 from forage.tasks.contexts import Draws
-from forage.tasks.distributions import Fixed
+from forage.tasks.distributions import Constant
 
 
 class ComparedRun(NamedTuple):
@@ -34,7 +34,7 @@ class ComparedRun(NamedTuple):
     scores: np.ndarray | None  # of each seed; None where it has not been evaluated
 
     @property
-    def within(self) -> Ends | None:
+    def return_bounds(self) -> Ends | None:
         """Return the smallest and the largest possible return, if they are known."""
         return range_in(self.run.evaluation)
 
@@ -42,7 +42,7 @@ class ComparedRun(NamedTuple):
     def total(self) -> Score:
         """The score over all seeds."""
         assert self.scores is not None
-        return score(self.scores, within=self.within)
+        return score(self.scores, within=self.return_bounds)
 
 
 def compare(
@@ -53,7 +53,7 @@ def compare(
     curves = [(one.label, *one.run.curve()) for one in runs]
     finals = [(number, *one.run.final) for number, one in enumerate(runs) if one.run.final is not None]
     title, counted = runs[0].run.config["spec"]["name"], step_unit(one.run for one in runs)
-    path = curve(os.fspath(output), curves, title, xlabel=counted, finals=finals, within=runs[0].within)
+    path = curve(os.fspath(output), curves, title, xlabel=counted, finals=finals, within=runs[0].return_bounds)
     return [*verdicts(runs), str(path)]
 
 
@@ -117,7 +117,7 @@ def without_own(tasks: Draws, stored: Mapping[str, Any]) -> Any:
     _, environment, _ = resolve_environment(stored["id"], from_plain(stored.get("options", {})), stored.get("wrap", ()))
 
     def own(one: Any) -> bool:
-        return isinstance(one, Fixed) and np.allclose(value_of(environment, one.field), one.value, rtol=1e-6, atol=0)
+        return isinstance(one, Constant) and np.allclose(value_of(environment, one.field), one.value, rtol=1e-6, atol=0)
 
     left = tuple(one for one in tasks.chosen if not own(one))
     return Draws(left, tasks.region) if left else registry.build("tasks", "same", {})
@@ -210,7 +210,7 @@ def verdicts(runs: Sequence[ComparedRun]) -> list[str]:
     scored = [(one.label, one.scores) for one in runs if one.scores is not None]
     ranked = sorted(scored, key=lambda pair: -pair[1].mean())
     for (better, a), (worse, b) in itertools.pairwise(ranked):
-        lines.append(verdict(better, a, worse, b, runs[0].within))
+        lines.append(comparison_words(better, a, worse, b, runs[0].return_bounds))
     if len(ranked) > 2:
         lines.append(
             f"None of these {len(ranked) - 1} comparisons is corrected for their number, and neighbours in a ranking "
@@ -230,7 +230,7 @@ def with_mean(total: Score, scores: np.ndarray) -> str:
     return str(total) if middle == plain else f"{total}, an interquartile mean; the mean over all seeds is {plain}"
 
 
-def verdict(better: str, a: np.ndarray, worse: str, b: np.ndarray, within: Ends | None = None) -> str:
+def comparison_words(better: str, a: np.ndarray, worse: str, b: np.ndarray, within: Ends | None = None) -> str:
     """Describe the better of two and the difference; if it is open, the number of seeds that would settle it.
 
     It also reports the probability that a seed of one beats one of the other, and the cautions that the scores require.
@@ -239,7 +239,7 @@ def verdict(better: str, a: np.ndarray, worse: str, b: np.ndarray, within: Ends 
         return f"One seed says nothing about others, so whether {better} is better than {worse} is open; train more."
     value, low, high = welch_difference(a, b)
     if within is not None and np.isfinite(low):
-        low, high = inside((low, high), (within[0] - within[1], within[1] - within[0]))
+        low, high = clip_interval((low, high), (within[0] - within[1], within[1] - within[0]))
     if value == 0:
         return f"{better} and {worse} have the same mean, {a.mean():.4g}, over {len(a)} and {len(b)} seeds."
     of = f"{len(a)} seeds each" if len(a) == len(b) else f"{len(a)} and {len(b)} seeds"

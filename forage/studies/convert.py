@@ -15,8 +15,8 @@ from forage.core.bounds import data_outside
 from forage.core.types import ForageError, Spec
 from forage.data import files, formats
 from forage.data.formats import folder
-from forage.data.formats.reading import Reading, parse
-from forage.data.logged import Transitions, join
+from forage.data.formats.reading import Reading, parse_reading
+from forage.data.logged import Transitions, join_logs
 
 Paths = str | os.PathLike[str]
 Tell = Callable[[str], None]
@@ -32,7 +32,7 @@ def read(
 
     >>> log, header = forage.data.read("log.csv", "CartPole-v1", ends=500)  # doctest: +SKIP
     """
-    reading = parse({name: value for name, value in words.items() if value is not None}, "forage.data.read")
+    reading = parse_reading({name: value for name, value in words.items() if value is not None}, "forage.data.read")
     return read_and_check(Path(file), spec_of(environment, env), reading)
 
 
@@ -48,7 +48,7 @@ def read_and_check(
     path: Path, spec: Spec | None, reading: Reading, tell: Tell | None = None
 ) -> tuple[Transitions, dict[str, Any]]:
     """Read a data set and check it against its environment. `tell` reports another scale."""
-    found, header = formats.read(path, spec, reading)
+    found, header = formats.read_data(path, spec, reading)
     spec = spec or spec_from_config(header)
     files.check_fits(path, header, found, spec)
     if tell is not None and (said := data_outside(str(path), found.observation, spec.observation_space, spec.name)):
@@ -81,10 +81,10 @@ def convert(
     if target.absolute() in [path.absolute() for path in paths]:
         raise ForageError(f"{target} would be written over what is read; name another output.")
     kind, spec = formats.target_kind(target, to), spec_of(environment, env)
-    reading = parse({name: value for name, value in words.items() if value is not None}, "forage data convert")
+    reading = parse_reading({name: value for name, value in words.items() if value is not None}, "forage data convert")
     first, header = read_and_check(paths[0], spec, reading, tell)
     if len(paths) == 1:
-        formats.write(target, first, header, kind)
+        formats.write_data(target, first, header, kind)
         return header
     horizon = header["spec"].get("horizon")
     headers, weights = [header], [int(first.whole(horizon).sum())]
@@ -114,9 +114,9 @@ def convert(
         if (found.behaviour_probability is None) != (first.behaviour_probability is None):
             raise ForageError(f"One of {paths[0]} and {path} has probabilities of actions, and the other has none.")
         parts.append(found)
-    joined = join(parts, horizon)
+    joined = join_logs(parts, horizon)
     header = header | join_headers(headers, weights) | {"transitions": joined.transitions, "episodes": joined.episodes}
-    formats.write(target, joined, header, kind)
+    formats.write_data(target, joined, header, kind)
     return header
 
 

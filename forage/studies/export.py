@@ -9,7 +9,7 @@ from forage.agents.language.base import LanguageAgent
 from forage.config.ranges import check_call
 from forage.config.saved import load
 from forage.core.errors import ForageError
-from forage.nn.language.export import write
+from forage.nn.language.export import write_model
 from forage.runs.run import Run
 from forage.studies.chat import one_network, text_environment
 
@@ -43,4 +43,4 @@ def export(
     one_network(policy, run)
     environment = text_environment(run)
     environment.close()
-    return write(policy.state.network, environment.form.tokenizer, path)
+    return write_model(policy.state.network, environment.form.tokenizer, path)

@@ -43,7 +43,7 @@ class Film:
     episode: int = 0
 
     @property
-    def every(self) -> int:
+    def next_picture(self) -> int:
         """Step from one picture to the next."""
         return max(1, round(self.per_second / MOST[self.path.suffix]))
 
@@ -51,13 +51,13 @@ class Film:
         """Draw the picture after a step, if the film includes it."""
         if self.progress is not None:
             self.progress(self.episode, step, total)
-        if step % self.every == 0:
+        if step % self.next_picture == 0:
             self.frames.append(Frame(resize(draw()), self.caption(step, total)))
 
     def end(self, draw: Callable[[], np.ndarray] | None, step: int, total: float) -> None:
         """Hold the last picture of an episode, with the whole return; without `draw`, the one before it."""
         picture = self.frames[-1].picture if draw is None else resize(draw())
-        held = max(1, round(HELD * self.per_second / self.every))
+        held = max(1, round(HELD * self.per_second / self.next_picture))
         self.frames += [Frame(picture, self.caption(step, total))] * held
         self.episode += 1
 
@@ -76,7 +76,7 @@ class Film:
         scale = 1.0
         while True:
             reduced = pictures if scale == 1 else [rescale(one, scale, even) for one in pictures]
-            encode(self.path, reduced, self.per_second / self.every)
+            encode_film(self.path, reduced, self.per_second / self.next_picture)
             size = self.path.stat().st_size / 1e6
             if size <= megabytes:
                 return reduced[0].shape[1]
@@ -98,7 +98,7 @@ def default_suffix() -> str:
     return ".webp" if features.check("webp") else ".gif"
 
 
-def prepare(path: Path) -> None:
+def prepare_film(path: Path) -> None:
     """Make the folder of a film. Raises `ForageError` if no film can be written, before an episode is played."""
     if path.suffix not in MOST:
         raise ForageError(f"A film is an .mp4, a .webp or a .gif, and {path.name} is none of them.")
@@ -112,7 +112,7 @@ def prepare(path: Path) -> None:
         raise ForageError("MP4 needs an extra: pip install 'forage-rl[video]'; a .webp or a .gif needs none.")
 
 
-def encode(path: Path, pictures: list[Picture], per_second: float) -> None:
+def encode_film(path: Path, pictures: list[Picture], per_second: float) -> None:
     """Write pictures of one size. Raises `ForageError` if that fails."""
     import imageio.v3 as imageio
 
@@ -140,10 +140,10 @@ def same_size(frames: list[Frame]) -> list[Frame]:
     """Return pictures of the size of the largest, with black margins."""
     height, width = np.array([frame.picture.shape[:2] for frame in frames]).max(0)
 
-    def padded(picture: Picture) -> Picture:
+    def pad_picture(picture: Picture) -> Picture:
         return np.pad(picture, ((0, height - picture.shape[0]), (0, width - picture.shape[1]), (0, 0)))
 
-    return [frame._replace(picture=padded(frame.picture)) for frame in frames]
+    return [frame._replace(picture=pad_picture(frame.picture)) for frame in frames]
 
 
 def resize(picture: np.ndarray) -> Picture:

@@ -47,7 +47,7 @@ class MeasuredHorizon(NamedTuple):
     tried: list[HorizonTrial]
 
 
-def measure(
+def measure_horizon(
     environment: Any,
     solved: float,
     depths: Sequence[int] = (1, 2, 3),
@@ -68,7 +68,7 @@ def measure(
     # One episode is surely whole in each environment.
     usual: dict[str, Any] = {"rollout_length": 2 * spec.horizon} | (options or {})
     SQIRL(**usual).check(spec)
-    actions = Actions.of(spec.action_space).outputs
+    actions = Actions.from_space(spec.action_space).outputs
     least, found, tried = math.inf, (None, None), []
     with tempfile.TemporaryDirectory() as temporary:
         for k in sorted(depths):

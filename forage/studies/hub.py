@@ -15,7 +15,7 @@ from typing import Any
 
 from forage.config.trusting import addresses_in, code_in
 from forage.core.errors import ForageError
-from forage.core.trust import words
+from forage.core.trust import entry_words
 from forage.runs.run import Run, read_json
 from forage.studies.card import card
 
@@ -135,7 +135,7 @@ def check_names_no_code(config: dict[str, Any], repository: str) -> None:
             f"code is yours, or known to you, add --anyway."
         )
     if addresses := addresses_in(config):
-        raise ForageError(f"{repository} {words(addresses[0])}; where that is known to you, add --anyway.")
+        raise ForageError(f"{repository} {entry_words(addresses[0])}; where that is known to you, add --anyway.")
 
 
 def check_repository(repository: str) -> None:

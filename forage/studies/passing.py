@@ -13,10 +13,10 @@ from forage.config.ranges import check_call
 from forage.core import prng
 from forage.core.types import ForageError
 from forage.evaluation import habits
-from forage.evaluation.passing import Passing, draw, passing
+from forage.evaluation.passing import Passing, draw_passing, passing
 from forage.runs.run import Run, write_json
 from forage.runs.scoring import check_episodes
-from forage.studies.asking import SIDE_BY_SIDE, AnswerScores, LoadedRun, ask, at, data_of, problems_of
+from forage.studies.asking import SIDE_BY_SIDE, AnswerScores, LoadedRun, ask, data_of, problems_of, with_temperature
 
 MOST = 4096  # answers to a problem
 
@@ -65,8 +65,8 @@ def pass_at(
     if not 1 <= answers <= MOST:
         raise ForageError(f"Pass@k draws 1 to {MOST:,} answers to each problem, not {answers:,}.")
     run = Run(directory)
-    trained = LoadedRun.of(run)
-    agent = at(trained.agent, temperature)
+    trained = LoadedRun.from_run(run)
+    agent = with_temperature(trained.agent, temperature)
     environment = trained.environment(min(SIDE_BY_SIDE, problems * answers))
     try:
         environment.examine()
@@ -81,7 +81,7 @@ def pass_at(
         environment.close()
     first, *ours = heard
     counted = passing(np.stack([one.right for one in ours]), first.right, answers)
-    path = draw(run.directory / "pass.png", counted, run.title)
+    path = draw_passing(run.directory / "pass.png", counted, run.title)
     found = PassResult(run.title, counted, habits_of(ours, known), habits_of([first], known), path)
     each = {"right": {"first": first.right.tolist(), "trained": [one.right.tolist() for one in ours]}}
     how = {"seed": seed, "temperature": temperature, "seeds": trained.setup.seeds}

@@ -94,7 +94,7 @@ def plan(
     if setup.native:
         alone = native_speed(setup)
         return [of_seeds(alone, seeds, each) for each in cores]
-    pieces = measure(setup, functools.partial(with_envs, agent, environment, options, environment_options))
+    pieces = measure_pieces(setup, functools.partial(with_envs, agent, environment, options, environment_options))
     return [predict(pieces, each) for each in cores]
 
 
@@ -147,7 +147,7 @@ def measure(setup: RunConfig, make: Callable[[int], RunConfig]) -> Pieces:
     few = agent.num_envs
     turns = {count: turn(make(count), SECONDS) for count in (few, 2 * few)}
     alone = on_one_core(make, few)
-    act, keep, learn = (line({count: found[i] for count, found in turns.items()}) for i in range(3))
+    act, keep, learn = (fit_line({count: found[i] for count, found in turns.items()}) for i in range(3))
     assert not setup.native
     build: Callable[[int], HostEnvironment] = setup.environment  # type: ignore[assignment]
     own, batch = measure_steps(build, 1), measure_steps(build, few)
@@ -208,7 +208,7 @@ def one_core() -> Iterator[None]:
         os.sched_setaffinity(0, allowed)
 
 
-def line(points: dict[int, float]) -> tuple[float, float]:
+def fit_line(points: dict[int, float]) -> tuple[float, float]:
     """Return the line through two points as its height at zero and its slope, neither below zero."""
     (x, low), (y, high) = sorted(points.items())
     slope = max(0.0, (high - low) / (y - x))
@@ -227,9 +227,11 @@ def turn(setup: RunConfig, seconds: float) -> tuple[float, float, float, float]:
         runner.advance(1)  # all is compiled
         began, rollouts, learned = time.perf_counter(), [], []
         while time.perf_counter() - began < seconds or len(rollouts) < ROLLOUTS:
-            before = runner.spent
+            before = runner.activity_seconds
             runner.advance(1)
-            rollouts.append({name: seconds - before.get(name, 0.0) for name, seconds in runner.spent.items()})
+            rollouts.append(
+                {name: seconds - before.get(name, 0.0) for name, seconds in runner.activity_seconds.items()}
+            )
         # Medians, as something else may run meanwhile.
         spent = {name: statistics.median(one[name] for one in rollouts) for name in rollouts[0]}
         if loop.pending is not None:  # what learning takes by itself, and not what is left of it after a step
@@ -354,7 +356,7 @@ def simulate_turns(
     return (done + half * (workers - place + 1)).max(1)
 
 
-def lines(found: list[Prediction]) -> list[str]:
+def plan_lines(found: list[Prediction]) -> list[str]:
     """Return predictions as a table of text."""
     native = not any(one.num_envs for one in found)
     rows = [("cores", "steps/s") if native else ("cores", "workers", "environments", "steps/s", "a turn's time")]
@@ -364,8 +366,8 @@ def lines(found: list[Prediction]) -> list[str]:
                     (f"{one.cores:,}", f"{one.workers:,}", f"{one.num_envs:,}", speed, told))  # fmt: skip
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
 
-    def shown(row: tuple[str, ...]) -> str:
+    def row_line(row: tuple[str, ...]) -> str:
         cells = [text.rjust(width) for text, width in zip(row[:4], widths, strict=False)]
         return "  ".join([*cells, *row[4:]])
 
-    return [shown(row) for row in rows]
+    return [row_line(row) for row in rows]

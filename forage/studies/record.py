@@ -77,7 +77,7 @@ def record(
     policy = load(run.directory, seed, None if actions == RANDOM else actions, checkpoint=checkpoint)
     batch = environments(setup, steps)
     try:
-        found, whole = play(policy, batch, steps, share, start, tell=tell)
+        found, whole = play_steps(policy, batch, steps, share, start, tell=tell)
     finally:
         batch.close()
     source = {
@@ -90,7 +90,7 @@ def record(
     }
     if checkpoint is not None:
         source["checkpoint"] = checkpoint
-    files.write(Path(file), found, header_of(run, source, found, whole))
+    files.write_data(Path(file), found, header_of(run, source, found, whole))
     return found
 
 
@@ -120,7 +120,7 @@ def environments(setup: RunConfig, steps: int) -> HostEnvironment:
     return setup.environment(count)
 
 
-def play(
+def play_steps(
     policy: Policy,
     batch: HostEnvironment,
     steps: int,
@@ -135,7 +135,7 @@ def play(
     """
     count, draw = batch.num_envs, np.random.default_rng([prng.WATCH, start])
     act = actor(policy) if act is None else act
-    first = policy.agent.hidden(policy.spec)
+    first = policy.agent.init_hidden(policy.spec)
     first = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), first)
     hidden, key, observation = first, prng.key(start), batch.reset(start)
     wild, ended = draw.random(count) < share, np.ones(count, bool)
@@ -172,7 +172,7 @@ def first_returns(
     Return their returns.
     """
     count, draw = batch.num_envs, np.random.default_rng([prng.WATCH, start])
-    first = policy.agent.hidden(policy.spec)
+    first = policy.agent.init_hidden(policy.spec)
     first = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), first)
     hidden, key, observation = first, prng.key(start), batch.reset(start)
     wild, ended, going, total = draw.random(count) < share, np.ones(count, bool), np.ones(count, bool), np.zeros(count)
@@ -193,7 +193,7 @@ def observe_rewards(policy: Policy, hidden: Any, reward: Any) -> Any:
     """Return the hidden states of a batch's agents after they observe the rewards of their steps."""
     if not policy.agent.return_conditioned:
         return hidden
-    return jax.vmap(policy.agent.paid, in_axes=(None, 0, 0))(policy.state, hidden, jnp.asarray(reward))
+    return jax.vmap(policy.agent.observe_reward, in_axes=(None, 0, 0))(policy.state, hidden, jnp.asarray(reward))
 
 
 def actor(policy: Policy, noise: float | None = None) -> Callable[..., Any]:
@@ -217,7 +217,7 @@ def actor(policy: Policy, noise: float | None = None) -> Callable[..., Any]:
                 slip = spaces.clip(spec.action_space, slip)
             action = jnp.where(jax.random.uniform(slip_key) < noise, slip, action)
         action = jnp.where(wild, drawn, action)
-        return action, agent.acted(state, after, action)
+        return action, agent.observe_action(state, after, action)
 
     @jax.jit
     def act(state: Any, hidden: Any, first: Any, observation: Any, wild: Array, ended: Array, key: Key[Array, ""]):

@@ -83,7 +83,7 @@ def policy(agent: Agent, state: Any, mdp: Tabular, horizon: int) -> Float[Array,
 def expected_return(mdp: Tabular, policy: Float[Array, "time state action"]) -> Float[Array, ""]:
     """Return the return of a policy that may depend on the time, from the first state on."""
 
-    def back(values: Float[Array, " state"], now: Float[Array, "state action"]):
+    def backup(values: Float[Array, " state"], now: Float[Array, "state action"]):
         return (now * action_values(mdp, values, 1.0)).sum(-1), None
 
-    return mdp.initial @ jax.lax.scan(back, jnp.zeros(mdp.num_states), policy, reverse=True)[0]
+    return mdp.initial @ jax.lax.scan(backup, jnp.zeros(mdp.num_states), policy, reverse=True)[0]

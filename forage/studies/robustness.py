@@ -177,7 +177,9 @@ def evaluate_under(
     acted, _ = acting(runner, setup, episodes, None if actions == AUTO else run.choice)
     agents, points = runner.agent_states(), []
     for words, other in setups.items():
-        played = play(other, agents, combinations, episodes, prng.EVALUATION_AGAIN + seed, acted == "sampled")
+        played = play_combinations(
+            other, agents, combinations, episodes, prng.EVALUATION_AGAIN + seed, acted == "sampled"
+        )
         after = step_limit(other)
         points += [Point(words, fields, *one, after) for fields, one in zip(combinations, played, strict=True)]
     result = Robustness(run.title, episodes, points)

@@ -155,7 +155,7 @@ def of_runs(
     """
     from forage.config.saved import load_policy, spec_from_config
     from forage.data import files, formats
-    from forage.data.logged import Logged
+    from forage.data.logged import LoggedEpisodes
     from forage.evaluation.off_policy import estimate
     from forage.runs.run import Run
 
@@ -163,7 +163,7 @@ def of_runs(
         raise ForageError("Two runs have the same name; name directories that end differently.")
     values, estimates = {}, {}
     header: dict[str, Any] = {}
-    logged: Logged | None = None
+    logged: LoggedEpisodes | None = None
     opened = {path: Run(path) for path in runs}
     for path, run in opened.items():  # all of them, before the first estimate
         if run.evaluation is None:
@@ -171,8 +171,8 @@ def of_runs(
     for path, run in opened.items():
         spec = spec_from_config(run.config)
         if logged is None:
-            data, header = formats.read(Path(file), spec)
-            logged = Logged.of(data)
+            data, header = formats.read_data(Path(file), spec)
+            logged = LoggedEpisodes.from_data(data)
         files.check_spaces(Path(file), header, spec)
         policy: Any = load_policy(path)  # `estimate` also takes what has `probabilities`
         assert run.evaluation is not None

@@ -26,7 +26,7 @@ from forage.loop.policy import Policy
 from forage.runs.display import Notes
 from forage.runs.provenance import said_of_code
 from forage.runs.run import Run
-from forage.studies.film import MEGABYTES, USUAL, Film, default_suffix, prepare
+from forage.studies.film import MEGABYTES, USUAL, Film, default_suffix, prepare_film
 
 
 def watch(
@@ -68,7 +68,7 @@ def watch(
     try:
         name = "agent" if checkpoint is None else f"agent-{checkpoint}"
         path = run.directory / f"{name}{'.txt' if in_words else default_suffix()}" if output is None else Path(output)
-        (prepare_text if in_words else prepare)(path)
+        (prepare_text if in_words else prepare_film)(path)
         policy = load(run.directory, seed, actions, checkpoint=checkpoint, **(settings or {}))
         if host is not None and in_words:
             found = [converse(policy, host, steps, episode) for episode in range(episodes)]
@@ -111,7 +111,7 @@ def play_native(policy: Policy, environment: Environment, steps: int, episode: i
         action = policy.act(observation, world=World(environment, state))
         state, step = advance(state, as_arrays(action), time - 1)
         observation = step.observation
-        policy.paid(step.reward)
+        policy.observe_reward(step.reward)
         step = as_one(step, environment.num_agents)
         total += float(np.sum(step.reward))
         if time == steps or bool(step.terminated | step.truncated):
@@ -129,7 +129,7 @@ def play_host(policy: Policy, environment: HostEnvironment, steps: int, episode:
     for time in range(1, steps + 1):
         action = policy.act(jax.tree.map(lambda x: x[0], observation))
         step, observation = environment.step(jax.tree.map(lambda x: x[None], as_arrays(action)))
-        policy.paid(step.reward[0])
+        policy.observe_reward(step.reward[0])
         step = as_one(step, environment.num_agents)
         total += float(step.reward.sum())
         over = bool(step.terminated[0] or step.truncated[0])
@@ -158,7 +158,7 @@ def converse(policy: Policy, environment: HostEnvironment, steps: int, episode: 
     for _ in range(steps):
         action = policy.act(jax.tree.map(lambda x: x[0], observation))
         step, observation = environment.step(jax.tree.map(lambda x: x[None], as_arrays(action)))
-        policy.paid(step.reward[0])
+        policy.observe_reward(step.reward[0])
         if step.terminated[0] or step.truncated[0]:
             return environment.conversations()[0]
     raise ForageError(f"A conversation of {environment.name} is not over after {steps} steps; allow more of them.")

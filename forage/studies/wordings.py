@@ -71,13 +71,13 @@ def reword(
     Examples:
         >>> reword("runs/grpo-text-addition", ["tags", "other-words"])  # doctest: +SKIP
     """
-    from forage.environments.text.wordings import WORDINGS, Reworded, wording
+    from forage.environments.text.wordings import WORDINGS, RewordedWorld, wording
 
     check_call(reword, {"directory": directory, "problems": problems, "seed": seed})
     check_episodes(problems)
     changes = {name: wording(name).change for name in wordings or WORDINGS}
     run = Run(directory)
-    trained = LoadedRun.of(run)
+    trained = LoadedRun.from_run(run)
     rows, start = min(SIDE_BY_SIDE, problems), prng.EVALUATION_AGAIN + seed
     plain = trained.environment(rows)
     writes = plain.action_space
@@ -91,7 +91,7 @@ def reword(
             if name == HELD_OUT:
                 environment.examine()
             change = changes.get(name)
-            environment.worlds = [Reworded(world, change) for world in worlds] if change else worlds
+            environment.worlds = [RewordedWorld(world, change) for world in worlds] if change else worlds
             environment.reset(start)
             asked = problems_of(environment, problems, start)
             first, *ours = (

@@ -13,14 +13,14 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from forage.core.fields import check_value, replace, value_of
 from forage.core.ports import Environment, RolloutReport, Tasks
 from forage.core.types import Experience, ForageError
-from forage.tasks.distributions import Distribution, distribution
+from forage.tasks.distributions import Distribution, make_distribution
 
 SPLITS = ("same", "interpolation", "extrapolation")
 
 
-def parsed(given: Any) -> tuple[Distribution, ...]:
+def parse_contexts(given: Any) -> tuple[Distribution, ...]:
     """Contexts as parts; one alone needs no tuple."""
-    return tuple(distribution(one) for one in ((given,) if isinstance(given, str | Distribution) else given))
+    return tuple(make_distribution(one) for one in ((given,) if isinstance(given, str | Distribution) else given))
 
 
 class Draws(Tasks):
@@ -61,7 +61,7 @@ class Draws(Tasks):
         task: Any = jax.tree.map(lambda _: None, environment)
         for one, own_key in zip(self.chosen, jax.random.split(key, len(self.chosen)), strict=True):
             value = value_of(environment, one.field)
-            share = within(self.region, jax.random.uniform(own_key, jnp.shape(value)))
+            share = conditional_share(self.region, jax.random.uniform(own_key, jnp.shape(value)))
             drawn = one.quantile(share, state, is_whole(value)).astype(jnp.result_type(value))
             task = replace(task, environment, one.field, drawn)
         return task
@@ -104,9 +104,11 @@ class Contexts(Tasks):
         "forage train ppo CartPole-v1 --tasks contexts --tasks.train length=0.25:1.0 --tasks.test length=1.0:2.0"
     )
 
-    train: tuple[str | Distribution, ...] = equinox.field(converter=parsed)  # what to draw each field of the
+    train: tuple[str | Distribution, ...] = equinox.field(converter=parse_contexts)  # what to draw each field of the
     # environment from: FIELD=VALUES,FIELD=VALUES,...
-    test: tuple[str | Distribution, ...] = equinox.field(converter=parsed, default=())  # contexts of evaluation,
+    test: tuple[str | Distribution, ...] = equinox.field(
+        converter=parse_contexts, default=()
+    )  # contexts of evaluation,
     # written as those of `train`
     split: str = equinox.field(static=True, default="same")  # how test contexts differ: same, interpolation or
     # extrapolation
@@ -118,17 +120,17 @@ class Contexts(Tasks):
             raise ForageError("Contexts need at least one field to choose, as in length=0.25:1.0.")
         if self.split != "same" and self.test:
             raise ForageError(f"Contexts have test contexts or the split {self.split}, not both.")
-        for draws in (self.training, Draws(parsed(self.test))):
+        for draws in (self.training, Draws(parse_contexts(self.test))):
             draws.check_names()
 
     @property
     def training(self) -> Draws:
         """Return the distributions that training draws from."""
         region = {"interpolation": "ends", "extrapolation": "middle"}.get(self.split, "all")
-        return Draws(parsed(self.train), region)
+        return Draws(parse_contexts(self.train), region)
 
     def evaluation(self) -> Draws:
-        by_field = {one.field: one.last() for one in (*parsed(self.train), *parsed(self.test))}
+        by_field = {one.field: one.last() for one in (*parse_contexts(self.train), *parse_contexts(self.test))}
         region = {"interpolation": "middle", "extrapolation": "ends"}.get(self.split, "all")
         return Draws(tuple(by_field.values()), region)
 
@@ -150,7 +152,7 @@ class Contexts(Tasks):
         return self.training.report(state, rollout, review)
 
 
-def within(region: str, u: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+def conditional_share(region: str, u: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """Return a share of the probability of the whole, for one of the probability of a region."""
     if region == "middle":
         return 0.25 + u / 2

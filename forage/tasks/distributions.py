@@ -54,7 +54,7 @@ class Distribution(Part):
         return ()
 
 
-class Fixed(Distribution):
+class Constant(Distribution):
     """Always `value`."""
 
     field: str = equinox.field(static=True)
@@ -167,7 +167,7 @@ class Choice(Distribution):
 
     def check(self, whole: bool) -> None:
         for value in self.values:
-            Fixed(self.field, value).check(whole)
+            Constant(self.field, value).check(whole)
 
     def ends(self) -> tuple[float, ...]:
         return self.values
@@ -188,8 +188,8 @@ class Linear(Distribution):
     scheduled: ClassVar[bool] = True
     unscheduled: ClassVar[tuple[str, ...]] = ("steps",)
 
-    def last(self) -> Fixed:
-        return Fixed(self.field, self.end)
+    def last(self) -> Constant:
+        return Constant(self.field, self.end)
 
     def quantile(self, u: Array, steps: Array, whole: bool) -> Array:
         value = self.start + (self.end - self.start) * jnp.minimum(steps / self.steps, 1.0)
@@ -200,7 +200,7 @@ class Linear(Distribution):
 
 
 KINDS: dict[str, tuple[Callable[..., Distribution], int, str]] = {
-    "fixed": (Fixed, 1, "fixed:VALUE"),
+    "fixed": (Constant, 1, "fixed:VALUE"),
     "uniform": (Uniform, 2, "uniform:LOW:HIGH"),
     "log-uniform": (LogUniform, 2, "log-uniform:LOW:HIGH"),
     "normal": (Normal, 2, "normal:MEAN:STD"),
@@ -210,7 +210,7 @@ KINDS: dict[str, tuple[Callable[..., Distribution], int, str]] = {
 """By name: its constructor from a field and numbers, the number of these (0: any), and its notation."""
 
 
-def distribution(given: Any) -> Distribution:
+def make_distribution(given: Any) -> Distribution:
     """Return a distribution, also from words such as `length=0.25:1.0` or `gravity=normal:9.8:1`."""
     if isinstance(given, Distribution):
         return given
@@ -227,17 +227,17 @@ def distribution(given: Any) -> Distribution:
             raise ForageError(f"Unknown distribution {kind!r}{nearest(kind, KINDS)}") from None
         kind, numbers = ("uniform" if numbers else "fixed"), [kind, *numbers]
     make, count, written = KINDS[kind]
-    values = [number(text, given) for text in numbers]
+    values = [parse_number(text, given) for text in numbers]
     if len(values) != count if count else not values:
         raise ForageError(f"{kind} is written {field}={written}; {given!r} has {len(values)} numbers.")
     return make(field.replace("-", "_"), *values)
 
 
-def number(text: str, given: str) -> float | Schedule:
+def parse_number(text: str, given: str) -> float | Schedule:
     """`0.5`, `100k` or `1e6`; `0.5..2` goes from one to the other in a straight line over the run."""
     if ".." in text:
         first, _, last = text.partition("..")
-        return Schedule(f"linear:{number(first, given)},{number(last, given)}")
+        return Schedule(f"linear:{parse_number(first, given)},{parse_number(last, given)}")
     scale = {"k": 1e3, "M": 1e6}.get(text[-1:], 1.0)
     try:
         return float(text[:-1] if scale > 1 else text) * scale

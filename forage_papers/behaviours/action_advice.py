@@ -19,9 +19,9 @@ from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.networks import MLP, Torso, input_size
 from forage.nn.normalise import RunningNorm
-from forage.ops.action_values import best, take_values
+from forage.ops.action_values import best_action, take_values
 from forage.ops.optimiser import Optimiser, adam
-from forage.ops.ring import Ring, empty_ring, oldest, read_segments, stored_transitions, truncate, write
+from forage.ops.ring import Ring, empty_ring, oldest, read_segments, stored_transitions, truncate, write_rollout
 
 OPTIONS = ("agent", "random", "repeat", "novelty")
 
@@ -60,7 +60,7 @@ class LessonState(NamedTuple):
     updates: Int[Array, ""]
 
 
-class Followed(NamedTuple):
+class AdviceState(NamedTuple):
     """The behaviour's memory within an episode."""
 
     begun: Bool[Array, ""]
@@ -115,7 +115,7 @@ class ActionAdvice(Behaviour):
         if not isinstance(spec.action_space, gymnasium.spaces.Discrete):
             raise ForageError(
                 f"LESSON's options choose among numbered actions, and {spec.name} has "
-                f"{spaces.describe(spec.action_space)}; use the agent's own behaviour."
+                f"{spaces.describe_space(spec.action_space)}; use the agent's own behaviour."
             )
         check_replay("LESSON", agent)
         if spec.reward_names:
@@ -126,7 +126,7 @@ class ActionAdvice(Behaviour):
         input_size(spaces.observation_part(spec.observation_space))
 
     def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> LessonState:
-        actions = Actions.of(spec.action_space).outputs
+        actions = Actions.from_space(spec.action_space).outputs
         sizes = (len(OPTIONS), len(OPTIONS), actions, self.embedding_size, self.embedding_size)
         keys = jax.random.split(key, len(sizes))
         *heads, fixed = (Head(key, spec, self, size) for key, size in zip(keys, sizes, strict=True))
@@ -141,7 +141,7 @@ class ActionAdvice(Behaviour):
             jax.tree.map(jnp.copy, networks),
             fixed,
             self.optimiser().init(networks),
-            RunningNorm.of(()),
+            RunningNorm.from_shape(()),
             empty_ring(
                 self.capacity,
                 example,
@@ -155,8 +155,8 @@ class ActionAdvice(Behaviour):
     def optimiser(self) -> Optimiser:
         return adam(self.learning_rate, flat=True)
 
-    def hidden(self, agent: Agent, spec: Spec) -> Followed:
-        return Followed(jnp.bool_(False), jnp.int32(0), jnp.int32(0))
+    def init_hidden(self, agent: Agent, spec: Spec) -> AdviceState:
+        return AdviceState(jnp.bool_(False), jnp.int32(0), jnp.int32(0))
 
     def shares(self, values: Float[Array, " options"]) -> Float[Array, " options"]:
         """Return the probabilities of the options."""
@@ -167,7 +167,7 @@ class ActionAdvice(Behaviour):
 
     def act(self, state: LessonState, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         keys = jax.random.split(moment.key, 5)
-        followed: Followed = hidden.behaviour
+        followed: AdviceState = hidden.behaviour
         mask = spaces.split_mask(observation)[1]
         networks = state.networks
         ends = ending(networks.terminations(observation))[followed.option]
@@ -178,16 +178,18 @@ class ActionAdvice(Behaviour):
         own, memory, aux = moment.own(hidden.agent, observation, keys[3])
         uniform = spaces.sample(moment.spec.action_space, keys[4], mask)
         again = repeated if mask is None else jnp.where(mask[repeated] > 0, repeated, uniform)
-        action = jnp.stack([own, uniform, again, best(networks.explorer(observation), mask)])[option]
-        followed = Followed(jnp.bool_(True), option, repeated.astype(jnp.int32))
+        action = jnp.stack([own, uniform, again, best_action(networks.explorer(observation), mask)])[option]
+        followed = AdviceState(jnp.bool_(True), option, repeated.astype(jnp.int32))
         return Decision(action.astype(own.dtype), HiddenState(memory, followed), aux, memo=option)
 
     def report(self, state: LessonState, rollout: Experience, moment: ActContext) -> LessonState:
-        surprise = lambda o: error(state.networks.predictor, state.fixed, o)  # noqa: E731
+        surprise = lambda o: prediction_error(state.networks.predictor, state.fixed, o)  # noqa: E731
         novelty = jax.vmap(jax.vmap(surprise))(rollout.next_observation)
         capacity, width = stored_transitions(state.ring).terminated.shape
-        clock = written(state.ring, moment.agent, moment.clock)
-        ring = write(state.ring, rollout._replace(aux=(), memo=(), note=(rollout.memo, novelty), info={}), clock)
+        clock = ring_clock(state.ring, moment.agent, moment.clock)
+        ring = write_rollout(
+            state.ring, rollout._replace(aux=(), memo=(), note=(rollout.memo, novelty), info={}), clock
+        )
         state = state._replace(ring=ring, novelty=state.novelty.update(novelty.reshape(-1), rollout.counts.reshape(-1)))
 
         newest = clock.steps // width + len(novelty)
@@ -204,7 +206,7 @@ class ActionAdvice(Behaviour):
         return state._replace(networks=networks, target=target, optimiser=optimiser, updates=count)
 
     def truncate(self, state: LessonState, agent: Agent, clock: Clock) -> LessonState:
-        return state._replace(ring=truncate(state.ring, written(state.ring, agent, clock)))
+        return state._replace(ring=truncate(state.ring, ring_clock(state.ring, agent, clock)))
 
     def loss(self, networks: Networks, state: LessonState, batch: Experience) -> Float[Array, ""]:
         """Compute the summed loss of all four networks, which share no weights."""
@@ -212,37 +214,41 @@ class ActionAdvice(Behaviour):
         intrinsic = state.novelty(novelty, jnp.inf)
         fixed = jax.lax.stop_gradient
 
-        def of(head: Head, observation: PyTree[Array]) -> Float[Array, "batch outputs"]:
+        def apply_head(head: Head, observation: PyTree[Array]) -> Float[Array, "batch outputs"]:
             return jax.vmap(head)(observation)
 
-        later = of(state.target.options, batch.next_observation)
-        ends = take_values(ending(of(networks.terminations, batch.next_observation)), option)
+        later = apply_head(state.target.options, batch.next_observation)
+        ends = take_values(ending(apply_head(networks.terminations, batch.next_observation)), option)
         value = (1 - ends) * take_values(later, option) + ends * later.max(-1)
         paid = self.reward_scale * batch.reward + self.novelty_scale * intrinsic
         goal = paid + self.discount * jnp.where(batch.terminated, 0.0, value)
-        choice = 0.5 * (take_values(of(networks.options, batch.observation), option) - fixed(goal)) ** 2
+        choice = 0.5 * (take_values(apply_head(networks.options, batch.observation), option) - fixed(goal)) ** 2
 
-        now = of(state.target.options, batch.observation)
+        now = apply_head(state.target.options, batch.observation)
         behind = take_values(now, option) - now.max(-1)
-        ended = take_values(jax.nn.sigmoid(of(networks.terminations, batch.observation)), option)
+        ended = take_values(jax.nn.sigmoid(apply_head(networks.terminations, batch.observation)), option)
         average = jnp.sum(batch.counts * behind) / jnp.maximum(batch.counts.sum(), 1)
         termination = jnp.where(batch.terminated, 0.0, ended * fixed(behind - average))
 
         mask = spaces.split_mask(batch.next_observation)[1]
-        later = of(state.target.explorer, batch.next_observation)
-        goal = intrinsic + self.discount * jnp.where(batch.terminated, 0.0, take_values(later, best(later, mask)))
-        exploring = optax.huber_loss(take_values(of(networks.explorer, batch.observation), batch.action), fixed(goal))
+        later = apply_head(state.target.explorer, batch.next_observation)
+        goal = intrinsic + self.discount * jnp.where(
+            batch.terminated, 0.0, take_values(later, best_action(later, mask))
+        )
+        exploring = optax.huber_loss(
+            take_values(apply_head(networks.explorer, batch.observation), batch.action), fixed(goal)
+        )
 
-        predicting = jax.vmap(lambda o: error(networks.predictor, state.fixed, o))(batch.next_observation)
+        predicting = jax.vmap(lambda o: prediction_error(networks.predictor, state.fixed, o))(batch.next_observation)
         return jnp.mean(batch.counts * (choice + termination + exploring + predicting))
 
 
-def written(ring: Ring, agent: Agent, clock: Clock) -> Clock:
+def ring_clock(ring: Ring, agent: Agent, clock: Clock) -> Clock:
     """Return the clock as the ring reads it: of many agents each step has a transition each."""
     return clock._replace(steps=clock.steps // agent.num_envs * stored_transitions(ring).terminated.shape[1])
 
 
-def error(predictor: Head, fixed: Head, observation: PyTree[Array]) -> Float[Array, ""]:
+def prediction_error(predictor: Head, fixed: Head, observation: PyTree[Array]) -> Float[Array, ""]:
     """Return the novelty of an observation: the predictor's mean squared error."""
     return jnp.mean((predictor(observation) - jax.lax.stop_gradient(fixed(observation))) ** 2)
 

@@ -14,7 +14,7 @@ from forage.core.types import Clock, Experience, ForageError, Spec
 from forage_papers.behaviours.temperature import check_temperature, written_at
 
 
-class Held(NamedTuple):
+class TemperatureState(NamedTuple):
     """State of the temperature's control."""
 
     temperature: Float[Array, ""]
@@ -65,14 +65,16 @@ class AdaptiveTemperature(Behaviour):
         if isinstance(temperature, int | float) and temperature <= 0:
             raise ForageError("AdaptiveTemperature begins with the agent's temperature, which is 0; give one above 0.")
 
-    def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> Held:
+    def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> TemperatureState:
         temperature: Any = getattr(agent, "temperature", 1.0)
-        return Held(jnp.asarray(temperature, jnp.float32), jnp.zeros(()), jnp.int32(0))
+        return TemperatureState(jnp.asarray(temperature, jnp.float32), jnp.zeros(()), jnp.int32(0))
 
-    def act(self, state: Held, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
+    def act(
+        self, state: TemperatureState, hidden: HiddenState, observation: PyTree[Array], moment: ActContext
+    ) -> Decision:
         return written_at(state.temperature, hidden, observation, moment)
 
-    def report(self, state: Held, rollout: Experience, moment: ActContext) -> Held:
+    def report(self, state: TemperatureState, rollout: Experience, moment: ActContext) -> TemperatureState:
         assert isinstance(moment.spec.action_space, Tokens)
         wrote = rollout.action != Tokens.PAD
         entropy = -jnp.sum(rollout.aux.log_probability * wrote) / jnp.maximum(wrote.sum(), 1)
@@ -80,8 +82,8 @@ class AdaptiveTemperature(Behaviour):
         first = state.rollouts == 0
         target = jnp.where(first, entropy, state.target)
         vocabulary = moment.spec.action_space.vocabulary - 1
-        moved = self.moved(state.temperature, target * self.share(moment.clock), entropy, vocabulary)
-        return Held(jnp.where(first, state.temperature, moved), target, state.rollouts + 1)
+        moved = self.next_temperature(state.temperature, target * self.share(moment.clock), entropy, vocabulary)
+        return TemperatureState(jnp.where(first, state.temperature, moved), target, state.rollouts + 1)
 
     def share(self, clock: Clock) -> Float[Array, ""]:
         """Return f(x), the factor of the first rollout's entropy."""
@@ -89,7 +91,7 @@ class AdaptiveTemperature(Behaviour):
         done = jnp.clip(past / jnp.maximum(self.annealed, 1e-9), 0.0, 1.0)
         return self.final + (1 - self.final) * (1 + jnp.cos(jnp.pi * done)) / 2
 
-    def moved(
+    def next_temperature(
         self, temperature: Float[Array, ""], target: Float[Array, ""], entropy: Float[Array, ""], vocabulary: int
     ) -> Float[Array, ""]:
         """Return the next temperature, of a policy over a vocabulary of three tokens or more."""

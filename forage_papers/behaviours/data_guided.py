@@ -47,7 +47,7 @@ class Spread(equinox.Module):
 
     def __init__(self, key: Key[Array, ""], spec: Spec, sizes: tuple[int, ...]):
         torso_key, head_key = jax.random.split(key)
-        self.actions = Actions.of(spec.action_space)
+        self.actions = Actions.from_space(spec.action_space)
         self.torso = Torso(torso_key, spec.observation_space, sizes, NetworkConfig())
         self.head = Linear(head_key, self.torso.size, self.actions.outputs**2)
 
@@ -93,7 +93,7 @@ class DataGuided(Behaviour):
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))  # layers of the noise's network
 
     @property
-    def shown(self) -> Demonstrations:
+    def demonstration_rows(self) -> Demonstrations:
         """Return the demonstrations."""
         assert isinstance(self.demonstrations, Demonstrations)
         return self.demonstrations
@@ -101,7 +101,7 @@ class DataGuided(Behaviour):
     def check(self, agent: Agent, spec: Spec) -> None:
         check_replay("noise learned from demonstrations", agent)
         check_bounded("Noise learned from demonstrations", spec)
-        if jax.tree.leaves(agent.hidden(spec)):
+        if jax.tree.leaves(agent.init_hidden(spec)):
             raise ForageError(
                 f"Noise learned from demonstrations asks for the policy's action in single transitions, and "
                 f"{type(agent).__name__} here remembers what came before; use an agent without memory, such as sac."
@@ -126,19 +126,23 @@ class DataGuided(Behaviour):
 
     def report(self, state: Guidance, rollout: Experience, moment: ActContext) -> Guidance:
         def step(state: Guidance, key: Key[Array, ""]) -> tuple[Guidance, None]:
-            shown = self.shown.draw(key, self.rows)
-            gradient = jax.grad(self.loss)(state.spread, shown, self.apart(state.spread.actions, shown, moment))
+            shown = self.demonstration_rows.draw(key, self.rows)
+            gradient = jax.grad(self.loss)(
+                state.spread, shown, self.action_differences(state.spread.actions, shown, moment)
+            )
             return Guidance(*self.descent().step(gradient, state.optimiser, state.spread)), None
 
         return jax.lax.scan(step, state, jax.random.split(moment.key, self.updates))[0]
 
-    def apart(self, actions: Actions, shown: Experience, moment: ActContext) -> Float[Array, "row dimensions"]:
+    def action_differences(
+        self, actions: Actions, shown: Experience, moment: ActContext
+    ) -> Float[Array, "row dimensions"]:
         """Compute the differences between demonstrated actions and the policy's own, in the unit box."""
 
         def own(observation: PyTree[Array]) -> PyTree[Array]:
             return moment.agent.act(moment.agent_state, ActInputs((), observation, moment.key, explore=False))[0]
 
-        unit = jax.vmap(actions.heard)
+        unit = jax.vmap(actions.action_features)
         return unit(shown.action) - unit(jax.vmap(own)(shown.observation))
 
     def loss(self, spread: Spread, shown: Experience, apart: Float[Array, "row dimensions"]) -> Float[Array, ""]:

@@ -74,7 +74,7 @@ class EZGreedy(Behaviour):
         at_least = jnp.cumsum(weight[::-1])[::-1] / weight.sum()
         return jnp.append(at_least[1:], 0.0)
 
-    def hidden(self, agent: Agent, spec: Spec) -> Repeating:
+    def init_hidden(self, agent: Agent, spec: Spec) -> Repeating:
         return Repeating(spaces.example(spec.action_space), jnp.int32(0))
 
     def epsilon(self, clock: Clock) -> Float[Array, ""]:
@@ -106,4 +106,4 @@ def allowed(spec: Spec, action: PyTree[Array], mask: Bool[Array, " actions"] | N
     """Return whether each choice that an action makes may be made."""
     if mask is None:
         return jnp.bool_(True)
-    return jnp.all(mask | (Actions.of(spec.action_space).heard(action) == 0))
+    return jnp.all(mask | (Actions.from_space(spec.action_space).action_features(action) == 0))

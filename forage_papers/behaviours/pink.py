@@ -63,7 +63,7 @@ class Pink(Behaviour):
     def steps(self, spec: Spec) -> int:
         return max(2, self.length or spec.horizon or 0)
 
-    def hidden(self, agent: Agent, spec: Spec) -> Signal:
+    def init_hidden(self, agent: Agent, spec: Spec) -> Signal:
         shape = agent.noise(spec)
         assert shape is not None
         return Signal(jnp.zeros((self.steps(spec), *shape)), jnp.int32(0))

@@ -14,7 +14,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, GUIDE, ForageError, Spec
 
 
-class Rolled(NamedTuple):
+class RollState(NamedTuple):
     """The behaviour's memory within an episode."""
 
     time: Int[Array, ""]  # steps taken
@@ -47,7 +47,7 @@ class RAPS(Behaviour):
     # most that an episode has
 
     def check(self, agent: Agent, spec: Spec) -> None:
-        if not hasattr(agent, "selected"):
+        if not hasattr(agent, "select_policy"):
             raise ForageError(
                 f"{type(agent).__name__} has no oracles that could take over; rpi has, and guide is a behaviour with "
                 f"one teacher for other agents."
@@ -58,13 +58,13 @@ class RAPS(Behaviour):
                 f"give --behaviour.latest 2 or more."
             )
 
-    def hidden(self, agent: Agent, spec: Spec) -> Rolled:
-        return Rolled(jnp.int32(0), jnp.bool_(False), jnp.int32(0), jnp.int32(0))
+    def init_hidden(self, agent: Agent, spec: Spec) -> RollState:
+        return RollState(jnp.int32(0), jnp.bool_(False), jnp.int32(0), jnp.int32(0))
 
     def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         agent: Any = moment.agent
         own_key, share_key, switch_key, oracle_key = jax.random.split(moment.key, 4)
-        rolled: Rolled = hidden.behaviour
+        rolled: RollState = hidden.behaviour
 
         # What kind of episode it is
         begins = rolled.time == 0
@@ -77,16 +77,16 @@ class RAPS(Behaviour):
 
         # Who goes on
         anyone = jax.random.randint(oracle_key, (), 0, agent.learner)
-        best = jnp.where(switch == 0, anyone, agent.selected(moment.agent_state, observation))
+        best = jnp.where(switch == 0, anyone, agent.select_policy(moment.agent_state, observation))
         chosen = jnp.where(rolled.time == switch, best, rolled.chosen).astype(jnp.int32)
         over = hands_over & (rolled.time >= switch)
         policy = jnp.where(hands_over, jnp.where(over, chosen, agent.roll_in), agent.learner).astype(jnp.int32)
 
         own, memory, _ = moment.own(hidden.agent, observation, own_key)
         leads = policy < agent.learner
-        asked = agent.asked(moment.agent_state, observation)
+        asked = agent.oracle_actions(moment.agent_state, observation)
         led = jax.tree.map(lambda x: x[jnp.minimum(policy, agent.learner - 1)], asked)
         action = jax.tree.map(lambda led, own: jnp.where(leads, led, own).astype(own.dtype), led, own)
         source = jnp.where(leads, GUIDE, AGENT).astype(jnp.int32)
-        after = Rolled(rolled.time + 1, hands_over, switch, chosen)
+        after = RollState(rolled.time + 1, hands_over, switch, chosen)
         return Decision(action, HiddenState(memory, after), policy, source)

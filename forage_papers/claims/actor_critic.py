@@ -8,7 +8,7 @@ import numpy as np
 
 from forage.evaluation.comparison import welch_difference
 from forage.runs.run import Run
-from forage.studies.claims.claim import Effect, Rule, area, judged
+from forage.studies.claims.claim import Effect, Rule, area, interval_verdict
 
 ENDS = {"Pendulum-v1": (-1200.0, -150.0), "CartPole-v1": (20.0, 500.0)}
 
@@ -24,5 +24,5 @@ def judge_tasks(values: Mapping[str, np.ndarray], rule: Rule) -> list[Effect]:
     found = []
     for baseline, treatment in (("TD3, Pendulum", "MR.Q, Pendulum"), ("DQN, CartPole", "MR.Q, CartPole")):
         value, low, high = welch_difference(values[treatment], values[baseline], rule.confidence)
-        found.append(Effect(baseline, value, low, high, judged(low, high, rule.margin)))
+        found.append(Effect(baseline, value, low, high, interval_verdict(low, high, rule.margin)))
     return found

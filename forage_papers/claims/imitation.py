@@ -11,9 +11,9 @@ from forage.data import files
 from forage.environments.classic.pendulum import Pendulum
 from forage.environments.grid.maze import DrawnMaze
 from forage.environments.wrappers.base import WrapperState
-from forage.environments.wrappers.motion import Motion, record
+from forage.environments.wrappers.motion import Motion, record_clip
 from forage.studies.claims.played import FOLDER, episodes, swing_up
-from forage_papers.agents.offline.procedure_cloning import scene, search
+from forage_papers.agents.offline.procedure_cloning import breadth_first, scene
 
 FRAMES = 120
 
@@ -31,7 +31,7 @@ def followed_pendulum() -> FollowedMotion:
     file = FOLDER / "swing-up-motion.npz"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
-        record(Pendulum(), swing_up, file, FRAMES)
+        record_clip(Pendulum(), swing_up, file, FRAMES)
     return FollowedMotion(Pendulum(), str(file), (0, 1), (2,), least=0.3)
 
 
@@ -48,7 +48,7 @@ def mazes() -> DrawnMaze:
 def walk(observation: UInt8[Array, "width height 3"]) -> Array:
     """Take the shortest way to the goal."""
     seen = scene(observation)
-    found = search(seen, 40, 7)
+    found = breadth_first(seen, 40, 7)
     return jnp.where(seen.agent, found.plans[found.length], 0).sum().astype(jnp.int32)
 
 

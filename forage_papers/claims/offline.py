@@ -27,7 +27,7 @@ from forage.evaluation.off_policy import ESTIMATORS, Target, log_episodes, tabul
 from forage.evaluation.off_policy.selection import normalised_mse, sharpe_ratio
 from forage.evaluation.statistics import student_interval
 from forage.runs.run import Run
-from forage.studies.claims.claim import Effect, Rule, evaluated, judged
+from forage.studies.claims.claim import Effect, Rule, evaluated, interval_verdict
 from forage.studies.claims.played import FOLDER, episodes, played
 from forage.studies.datasets.label import label
 
@@ -91,7 +91,7 @@ def swing_weakly(observation: Float[Array, "observation=3"]) -> Float[Array, "ac
 @functools.cache
 def noiseless_return() -> float:
     """Return the mean return of 200 episodes of the rule that acted, without its noise."""
-    found = files.read(Path(played("Pendulum-v1", swing_weakly, (0.0,) * 200, seed=1)))[0]
+    found = files.read_data(Path(played("Pendulum-v1", swing_weakly, (0.0,) * 200, seed=1)))[0]
     return float(np.bincount(found.numbers, found.reward).mean())
 
 
@@ -106,7 +106,7 @@ def judge_deficits(values: Mapping[str, np.ndarray], rule: Rule) -> list[Effect]
     for name, differences in values.items():
         behind = -np.asarray(differences)
         low, high = student_interval(behind, rule.confidence)
-        found.append(Effect(name, float(behind.mean()), low, high, judged(low, high, rule.margin)))
+        found.append(Effect(name, float(behind.mean()), low, high, interval_verdict(low, high, rule.margin)))
     return found
 
 
@@ -151,7 +151,7 @@ def judge_loss(values: Mapping[str, np.ndarray], rule: Rule) -> list[Effect]:
     """Return the mean loss, with its interval."""
     ((name, shares),) = values.items()
     low, high = student_interval(np.asarray(shares), rule.confidence)
-    return [Effect(name, float(np.mean(shares)), low, high, judged(low, high, rule.margin))]
+    return [Effect(name, float(np.mean(shares)), low, high, interval_verdict(low, high, rule.margin))]
 
 
 MAZE = ("########", "#.....##", "#####.##", "#......#", "#####.##", "#####.##", "########")

@@ -15,7 +15,7 @@ from forage.environments.wrappers.base import Wrapper
 from forage.evaluation.statistics import student_interval
 from forage.runs.run import Run
 from forage.studies import robustness
-from forage.studies.claims.claim import Effect, Rule, judged
+from forage.studies.claims.claim import Effect, Rule, interval_verdict
 
 LENGTHS = [0.1, 1.5, 2.0, 3.0]
 
@@ -50,7 +50,9 @@ def judge_order(values: Mapping[str, np.ndarray], rule: Rule) -> list[Effect]:
             share(random.choice(first, len(first)), random.choice(second, len(second)), few) for _ in range(RESAMPLES)
         ]
         low, high = (float(q) for q in np.quantile(shares, [(1 - rule.confidence) / 2, (1 + rule.confidence) / 2]))
-        found.append(Effect(f"{few} seeds", share(first, second, few), low, high, judged(low, high, rule.margin)))
+        found.append(
+            Effect(f"{few} seeds", share(first, second, few), low, high, interval_verdict(low, high, rule.margin))
+        )
     return found
 
 
@@ -70,11 +72,11 @@ def judge_costs(values: Mapping[str, np.ndarray], rule: Rule) -> list[Effect]:
     for label, costs in values.items():
         room = 1 - np.asarray(costs) if label.startswith("lagrangian") else np.asarray(costs) - 1
         low, high = student_interval(room, rule.confidence)
-        found.append(Effect(label, float(room.mean()), low, high, judged(low, high, rule.margin)))
+        found.append(Effect(label, float(room.mean()), low, high, interval_verdict(low, high, rule.margin)))
     return found
 
 
-class Ended(Wrapper):
+class CutAsTerminated(Wrapper):
     """A wrapper with the mistake: episodes that are cut count as terminated."""
 
     def step(self, state: Any, action: PyTree[Array], key: Key[Array, ""]) -> tuple[Any, Step]:
@@ -87,9 +89,9 @@ def short_pendulum() -> TimeLimit:
     return TimeLimit(make("Pendulum-v1"), 20)  # pyrefly: ignore[bad-argument-type]
 
 
-def short_pendulum_of_ends() -> Ended:
+def short_pendulum_of_ends() -> CutAsTerminated:
     """Return the same with the mistake."""
-    return Ended(short_pendulum())
+    return CutAsTerminated(short_pendulum())
 
 
 def full_return(run: Run) -> list[float]:

@@ -12,10 +12,10 @@ from gymnasium.spaces import Discrete, Space
 from jaxtyping import Array, Int, Key
 
 from forage.core.ports import ActContext, Agent, Environment, Memory
-from forage.core.spaces import OneHot, describe
+from forage.core.spaces import OneHot, describe_space
 from forage.core.types import GONE, MODEL, NOBODY, Batch, Clock, Experience, ForageError, Spec
 from forage.memory.uniform import UniformReplay
-from forage.ops.ring import Ring, truncate, write
+from forage.ops.ring import Ring, truncate, write_rollout
 
 MOST = 1_000_000
 """Pairs of an observation and an action that a table may have."""
@@ -66,7 +66,8 @@ class Dyna(Memory):
         if not (isinstance(seen, Discrete | OneHot) and isinstance(actions, Discrete)):
             raise ForageError(
                 f"Dyna keeps a table of numbered observations and actions, and {spec.name} has observations in "
-                f"{describe(seen)} and actions in {describe(actions)}; take an environment with both, such as "
+                f"{describe_space(seen)} and actions in {describe_space(actions)}; take an environment with both, "
+                f"such as "
                 f"tabular:FrozenLake-4, or --memory uniform."
             )
         if (pairs := count_of(seen) * count_of(actions)) > MOST:
@@ -100,7 +101,7 @@ class Dyna(Memory):
         return DynaState(ring, Table(outcomes, jnp.zeros(pairs, jnp.int32), jnp.int32(getattr(seen, "start", 0))))
 
     def add(self, state: DynaState, rollout: Experience, clock: Clock) -> DynaState:
-        return DynaState(write(state.experience, rollout, clock), self.learned(state.table, rollout))
+        return DynaState(write_rollout(state.experience, rollout, clock), self.add_outcomes(state.table, rollout))
 
     def truncate(self, state: DynaState, clock: Clock) -> DynaState:
         return state._replace(experience=truncate(state.experience, clock))
@@ -113,13 +114,13 @@ class Dyna(Memory):
         number = jnp.floor(size * share + jax.random.uniform(share_key))
         imagined = (jnp.arange(size) < number) & (state.table.visits > 0).any()
 
-        def either(model: Array, ring: Array) -> Array:
+        def select_source(model: Array, ring: Array) -> Array:
             return jnp.where(imagined.reshape(1, size, *(1,) * (ring.ndim - 2)), model, ring)
 
-        experience = jax.tree.map(either, self.imagine(state.table, size, imagine_key), replayed.experience)
+        experience = jax.tree.map(select_source, self.imagine(state.table, size, imagine_key), replayed.experience)
         return replayed._replace(experience=experience, index=jnp.where(imagined, -1, replayed.index))
 
-    def learned(self, table: Table, rollout: Experience) -> Table:
+    def add_outcomes(self, table: Table, rollout: Experience) -> Table:
         """Return the table with the outcomes of a rollout (leaves `time env ...`), without actions that were not
         executed.
         """

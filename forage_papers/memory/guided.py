@@ -17,12 +17,12 @@ from forage.core.types import Experience, ForageError, Spec
 from forage.data import files, formats
 from forage.data.demonstrations import experience_of
 from forage.data.logged import EPISODE_FIELDS, Transitions
-from forage.memory.dataset import DataSet, Opened
+from forage.memory.dataset import DataSet, OpenedDataSet
 
 TRIES = 1000  # segments in a row that make no progress, after which the rules are said to accept none
 
 
-class Guided(DataSet):
+class GuidedAugmentation(DataSet):
     """The transitions of a file and `copies` times as many augmented ones, by two functions that a person writes.
 
     `augmentation(segment, draw)` returns a changed copy of a segment of an episode: translated, rotated, mirrored, as
@@ -63,60 +63,62 @@ class Guided(DataSet):
                     f"Guided augmentation needs a function {name}; name it with --memory.{name} file.py:function."
                 )
 
-    def opened(self, spec: Spec) -> OpenedGuided:
+    def load(self, spec: Spec) -> OpenedGuidedData:
         """Read the file, and augment it. Raise `ForageError` if a function returns an invalid segment."""
         self.check_unchanged()
         path = Path(self.file)
-        found, header = formats.read(path, spec)
+        found, header = formats.read_data(path, spec)
         files.check_fits(path, header, found, spec)
-        added = self.augmented(found)
+        added = self.augment(found)
         files.check_fits(path, header, added, spec)
         parts = [experience_of(found, spec), experience_of(added, spec)]
         data: Experience = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(Guided)}
-        return OpenedGuided(**fields, data=data)
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(GuidedAugmentation)}
+        return OpenedGuidedData(**fields, data=data)
 
-    def augmented(self, found: Transitions) -> Transitions:
+    def augment(self, found: Transitions) -> Transitions:
         """Return the augmented segments, one after another. Raise `ForageError` if none is accepted."""
         draw = np.random.default_rng(self.draws)
         ends = (found.first + found.lengths)[found.numbers]  # of each transition's episode
         wanted, kept, refused = max(1, round(self.copies * found.transitions)), [], 0
         while wanted > 0:
             begin = int(draw.integers(found.transitions))
-            changed = self.changed(cut(found, begin, min(begin + self.length, int(ends[begin]))), draw)
+            changed = self.change_segment(cut(found, begin, min(begin + self.length, int(ends[begin]))), draw)
             if self.is_progress(changed):
                 kept.append(changed)
                 wanted, refused = wanted - changed.transitions, 0
             elif (refused := refused + 1) == TRIES:
                 raise ForageError(
-                    f"{called(self.progress)} accepted none of {TRIES} augmented segments of {self.file} in a row; it "
-                    f"returns whether a segment is progress."
+                    f"{function_name(self.progress)} accepted none of {TRIES} augmented segments of {self.file} in a "
+                    f"row; "
+                    f"it returns whether a segment is progress."
                 )
-        return joined(kept)
+        return join_segments(kept)
 
     def is_progress(self, changed: Transitions) -> bool:
         """Return whether a copy is kept. Raise `ForageError` if the function returns neither yes nor no."""
         said = np.asarray(self.progress(changed))  # type: ignore[operator]
         if said.size != 1:
             raise ForageError(
-                f"{called(self.progress)} returned an array of shape {said.shape}; it returns whether a segment is "
-                f"progress, yes or no."
+                f"{function_name(self.progress)} returned an array of shape {said.shape}; it returns whether a segment "
+                f"is progress, yes or no."
             )
         return bool(said)
 
-    def changed(self, segment: Transitions, draw: np.random.Generator) -> Transitions:
+    def change_segment(self, segment: Transitions, draw: np.random.Generator) -> Transitions:
         """Return a changed copy of a segment. Raise `ForageError` if the function returns no such copy."""
         changed = self.augmentation(segment, draw)  # type: ignore[operator]
         if not isinstance(changed, Transitions) or changed.transitions != segment.transitions:
             what = f"{changed.transitions} transitions" if isinstance(changed, Transitions) else type(changed).__name__
             raise ForageError(
-                f"{called(self.augmentation)} returned {what} for a segment of {segment.transitions}; it returns a "
-                f"changed copy, as dataclasses.replace(segment, observation=...) does."
+                f"{function_name(self.augmentation)} returned {what} for a segment of {segment.transitions}; it "
+                f"returns "
+                f"a changed copy, as dataclasses.replace(segment, observation=...) does."
             )
         return changed
 
 
-class OpenedGuided(Guided, Opened):
+class OpenedGuidedData(GuidedAugmentation, OpenedDataSet):
     """A data set with augmented segments after its file was read."""
 
     data: Any = None  # leaves `transition ...`
@@ -129,7 +131,7 @@ def cut(found: Transitions, begin: int, end: int) -> Transitions:
     return Transitions(**fields)
 
 
-def joined(parts: Sequence[Transitions]) -> Transitions:
+def join_segments(parts: Sequence[Transitions]) -> Transitions:
     """Return segments one after another."""
     return Transitions(
         **{
@@ -139,6 +141,6 @@ def joined(parts: Sequence[Transitions]) -> Transitions:
     )
 
 
-def called(function: Any) -> str:
+def function_name(function: Any) -> str:
     """Return the name of a function."""
     return getattr(function, "__name__", type(function).__name__)

@@ -24,7 +24,7 @@ class ReshuffledState(NamedTuple):
     waits: Bool[Array, " places"]  # those that had been drawn more often than they were due, when the batch was drawn
 
 
-class PrioritisedReshuffled(PrioritisedReplay):
+class PrioritisedReshuffledReplay(PrioritisedReplay):
     """Prioritised replay with draws that follow their priorities without the luck of sampling.
 
     For each place i of the ring the memory counts how often it was drawn and how often it was due, which grows by
@@ -63,18 +63,18 @@ class PrioritisedReshuffled(PrioritisedReplay):
 
     def turn(self, state: ReshuffledState, size: int, length: int, moment: ActContext) -> ReshuffledState:
         state = state._replace(waits=state.actual > state.expected)
-        index, priority = self.taken(state, size, length, moment)
+        index, priority = self.draw_places(state, size, length, moment)
         expected = state.expected + size * priority / jnp.maximum(priority.sum(), 1e-30)
         return state._replace(expected=expected, actual=state.actual.at[index].add(1.0))
 
     def sample(self, state: ReshuffledState, size: int, length: int, moment: ActContext) -> Batch:
-        index, priority = self.taken(state, size, length, moment)
-        return self.weighed(state.inner, index, priority[index], length, moment.clock)
+        index, priority = self.draw_places(state, size, length, moment)
+        return self.weighted_segments(state.inner, index, priority[index], length, moment.clock)
 
     def report(self, state: ReshuffledState, batch: Batch, errors: Float[Array, " batch"]) -> ReshuffledState:
         return state._replace(inner=super().report(state.inner, batch, errors))
 
-    def taken(
+    def draw_places(
         self, state: ReshuffledState, size: int, length: int, moment: ActContext
     ) -> tuple[Int[Array, " batch"], Float[Array, " places"]]:
         """Draw places without replacement; also return all priorities, zero for places without a segment."""

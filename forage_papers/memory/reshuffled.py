@@ -12,7 +12,7 @@ from jaxtyping import Array, Int
 from forage.core.ports import ActContext, Environment
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.memory.uniform import UniformReplay
-from forage.ops.ring import Ring, empty_ring, extent, oldest, read_segments, truncate, write
+from forage.ops.ring import Ring, empty_ring, extent, oldest, read_segments, truncate, write_rollout
 
 
 class ReshuffledState(NamedTuple):
@@ -43,7 +43,7 @@ class ReshuffledReplay(UniformReplay):
         return ReshuffledState(ring, jnp.zeros(2 * places, jnp.int32), jnp.int32(0), jnp.int32(2 * places))
 
     def add(self, state: ReshuffledState, rollout: Experience, clock: Clock) -> ReshuffledState:
-        return state._replace(ring=write(state.ring, rollout, clock))
+        return state._replace(ring=write_rollout(state.ring, rollout, clock))
 
     def truncate(self, state: ReshuffledState, clock: Clock) -> ReshuffledState:
         return state._replace(ring=truncate(state.ring, clock))
@@ -57,13 +57,13 @@ class ReshuffledReplay(UniformReplay):
 
         order = jax.lax.fori_loop(0, state.end // places, shuffle, state.order)
         state = state._replace(order=order, begin=state.end % places)
-        return state._replace(end=self.taken(state, size, length, moment)[1])
+        return state._replace(end=self.draw_places(state, size, length, moment)[1])
 
     def sample(self, state: ReshuffledState, size: int, length: int, moment: ActContext) -> Batch:
-        index, _ = self.taken(state, size, length, moment)
+        index, _ = self.draw_places(state, size, length, moment)
         return Batch(read_segments(state.ring, index, length), jnp.ones(size), index)
 
-    def taken(
+    def draw_places(
         self, state: ReshuffledState, size: int, length: int, moment: ActContext
     ) -> tuple[Int[Array, " batch"], Int[Array, ""]]:
         """Return the next `size` places with a complete segment, and the place in the order for the next batch."""

@@ -15,7 +15,7 @@ from forage.core.types import Batch, Clock, Experience, ForageError, Replay, Spe
 from forage_papers.memory.successes import blank, check_replays
 
 
-class Kept(NamedTuple):
+class GoodEpisodes(NamedTuple):
     """Kept good episodes, the usual rewards, and the current rollout."""
 
     episodes: Experience  # leaves [room, time, ...]
@@ -97,9 +97,9 @@ class SelfImitation(Memory):
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
-    ) -> Kept:
+    ) -> GoodEpisodes:
         room = self.size + num_envs  # fewer than `size` are kept when a rollout comes, or some are left out anyway
-        return Kept(
+        return GoodEpisodes(
             blank(example, room, rollout_length),
             jnp.full(room, -1, jnp.int32),
             jnp.int32(0),
@@ -111,21 +111,21 @@ class SelfImitation(Memory):
             (),
         )
 
-    def add(self, state: Kept, rollout: Experience, clock: Clock) -> Kept:
+    def add(self, state: GoodEpisodes, rollout: Experience, clock: Clock) -> GoodEpisodes:
         return state._replace(last=rollout, rollouts=state.rollouts + 1)
 
     def returns(self, episodes: Experience) -> Float[Array, " room"]:
         """Return the reward of each episode (leaves `episode time ...`)."""
         return episodes.reward.sum(1)
 
-    def turn(self, state: Kept, size: int, length: int, moment: ActContext) -> Kept:
+    def turn(self, state: GoodEpisodes, size: int, length: int, moment: ActContext) -> GoodEpisodes:
         """Draw the episodes to replay together with this rollout."""
         better = self.returns(state.episodes) > jnp.nanmedian(state.means)
         good = (state.born >= 0) & (state.rollouts - 1 - state.born <= self.age) & better
         order = jnp.argsort(jnp.where(good, jax.random.uniform(moment.key, good.shape), 2.0))
         return state._replace(drawn=order[: self.size].astype(jnp.int32), used=good.sum() >= self.size)
 
-    def sample(self, state: Kept, size: int, length: int, moment: ActContext) -> Batch:
+    def sample(self, state: GoodEpisodes, size: int, length: int, moment: ActContext) -> Batch:
         rollout = state.last
         assert isinstance(rollout, Experience)
         num_envs = rollout.reward.shape[1]
@@ -142,7 +142,7 @@ class SelfImitation(Memory):
         weights = jnp.concatenate([jnp.ones(num_envs), jnp.full(self.size, weight)])
         return Batch(mixed, weights, jnp.arange(num_envs + self.size), replay)
 
-    def rest(self, state: Kept) -> Kept:
+    def rest(self, state: GoodEpisodes) -> GoodEpisodes:
         """Keep the episodes of the rollout that were better than their group, and its groups' mean rewards."""
         rollout = state.last
         assert isinstance(rollout, Experience)
@@ -156,7 +156,7 @@ class SelfImitation(Memory):
             lambda kept, x: kept.at[place].set(jnp.moveaxis(x, 1, 0), mode="drop"), state.episodes, rollout
         )
         newest = (state.groups + jnp.arange(len(mean))) % self.history
-        return Kept(
+        return GoodEpisodes(
             episodes,
             born,
             state.count + good.sum(),

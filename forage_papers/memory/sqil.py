@@ -54,7 +54,7 @@ class SQIL(UniformReplay):
                 "SQIL imitates demonstrations; name a file of them with --memory.demonstrations FILE (forage data "
                 "record writes one)."
             )
-        if jax.tree.leaves(jax.eval_shape(lambda: agent.hidden(spec))):
+        if jax.tree.leaves(jax.eval_shape(lambda: agent.init_hidden(spec))):
             raise ForageError(
                 f"{type(agent).__name__} learns from what it noted while it acted, and demonstrations have no such "
                 f"notes; use an agent without memory."
@@ -68,17 +68,17 @@ class SQIL(UniformReplay):
         many = round(self.share * size)
         own = batch.experience
 
-        def both(mine: PyTree[Array], theirs: PyTree[Array]) -> PyTree[Array]:
+        def join_halves(mine: PyTree[Array], theirs: PyTree[Array]) -> PyTree[Array]:
             return jax.tree.map(lambda a, b: jnp.concatenate([b[:, :many], a[:, many:]], axis=1), mine, theirs)
 
         worth = jnp.broadcast_to(jnp.arange(size) < many, own.terminated.shape).astype(jnp.float32)
         experience = own._replace(
-            observation=both(own.observation, shown.observation),
-            action=both(own.action, shown.action),
+            observation=join_halves(own.observation, shown.observation),
+            action=join_halves(own.action, shown.action),
             reward=worth,
-            next_observation=both(own.next_observation, shown.next_observation),
-            terminated=both(own.terminated, shown.terminated),
-            truncated=both(own.truncated, shown.truncated),
-            source=both(own.source, shown.source),
+            next_observation=join_halves(own.next_observation, shown.next_observation),
+            terminated=join_halves(own.terminated, shown.terminated),
+            truncated=join_halves(own.truncated, shown.truncated),
+            source=join_halves(own.source, shown.source),
         )
         return batch._replace(experience=experience)

@@ -13,15 +13,15 @@ from jaxtyping import Array, Float, Int
 from forage.core.ports import ActContext, Agent, Environment, Part
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Experience, ForageError, Spec
-from forage.memory.dataset import DataSet, Opened
-from forage.memory.hindsight import GOALS, check_goals, leaders, relabelled, seen_of
+from forage.memory.dataset import DataSet, OpenedDataSet
+from forage.memory.hindsight import GOALS, check_goals, goal_part, leaders, relabel_goals
 
 KINDS = ("observation", "achieved_goal")
 CHUNK = 1 << 16  # states whose distances to all centres are computed at once
 ROUNDS = 300  # at most, of moving centres
 
 
-class Stitched(DataSet):
+class StitchedGoals(DataSet):
     """The transitions of a file, each with a goal reached later by its own episode or by a crossing one.
 
     Every drawn transition gets another goal. With probability 1 - `stitch` it is a state reached later in the same
@@ -69,10 +69,10 @@ class Stitched(DataSet):
         """Return the environment's reward for any goal."""
         return jax.tree.map(jnp.asarray, getattr(environment, "goal_reward"))  # noqa: B009
 
-    def opened(self, spec: Spec) -> OpenedStitched:
+    def load(self, spec: Spec) -> OpenedStitchedData:
         """Read the file, and put its states into clusters."""
         data = self.whole(spec)
-        seen: Any = seen_of(data.observation)
+        seen: Any = goal_part(data.observation)
         if not (isinstance(seen, dict) and set(seen) >= GOALS):
             raise ForageError(
                 f"{self.file} has observations without goals, and stitched relabelling gives others; use --data "
@@ -84,7 +84,7 @@ class Stitched(DataSet):
         # An episode of n transitions has n + 1 states: what each transition saw, and what the last one led to.
         from_state = np.arange(len(episode)) + episode
         begins = np.append(0, last[:-1] + 1)
-        after = seen_of(data.next_observation)
+        after = goal_part(data.next_observation)
 
         def states(name: str) -> Float[np.ndarray, "state entries"]:
             leaves = zip(jax.tree.leaves(seen[name]), jax.tree.leaves(after[name]), strict=True)
@@ -96,7 +96,7 @@ class Stitched(DataSet):
                 parts.append(both)
             return np.concatenate(parts, axis=1)
 
-        label = clustered(states(self.near), self.clusters)
+        label = cluster_points(states(self.near), self.clusters)
         order = np.argsort(label, kind="stable")
         size = np.bincount(label, minlength=int(label.max()) + 1)
         goals = np.asarray(after["achieved_goal"])
@@ -105,7 +105,7 @@ class Stitched(DataSet):
         achieved[from_state + 1] = goals
         lasts = (from_state + 1)[last]
         lengths = np.diff(np.append(begins, len(episode))) + 1
-        return OpenedStitched(
+        return OpenedStitchedData(
             file=self.file,
             sha256=self.sha256,
             stitch=self.stitch,
@@ -122,7 +122,7 @@ class Stitched(DataSet):
         )
 
 
-class OpenedStitched(Stitched, Opened):
+class OpenedStitchedData(StitchedGoals, OpenedDataSet):
     """A data set with stitched goals after its file was read."""
 
     data: Any = None  # leaves `transition ...`
@@ -136,7 +136,7 @@ class OpenedStitched(Stitched, Opened):
 
     def sample(self, state: Part, size: int, length: int, moment: ActContext) -> Batch:
         draw_key, share_key, goal_key = jax.random.split(moment.key, 3)
-        batch = Opened.sample(self, (), size, length, moment._replace(key=draw_key))
+        batch = OpenedDataSet.sample(self, (), size, length, moment._replace(key=draw_key))
         now = self.state[batch.index + jnp.arange(length)[:, None]]
         stitched = jax.random.uniform(share_key, now.shape) < self.stitch
         goal = self.goals(now, stitched, goal_key)
@@ -144,7 +144,7 @@ class OpenedStitched(Stitched, Opened):
         leader = leaders(batch.experience.ended)
         goal = jnp.take_along_axis(goal, leader.reshape(*leader.shape, *(1,) * (goal.ndim - leader.ndim)), axis=0)
         replaced = jnp.ones(now.shape, bool)
-        return batch._replace(experience=relabelled(batch.experience, goal, replaced, state))
+        return batch._replace(experience=relabel_goals(batch.experience, goal, replaced, state))
 
     def goals(self, now: Int[Array, "*shape"], stitched: Array, key: Array) -> Float[Array, "*shape goal"]:
         """Draw a goal for transitions that begin in states `now`, from another episode if `stitched`."""
@@ -156,7 +156,7 @@ class OpenedStitched(Stitched, Opened):
         return self.achieved[jnp.where(stitched, later, own)]
 
 
-def clustered(points: Float[np.ndarray, "point entries"], count: int, seed: int = 0) -> Int[np.ndarray, " point"]:
+def cluster_points(points: Float[np.ndarray, "point entries"], count: int, seed: int = 0) -> Int[np.ndarray, " point"]:
     """Return the cluster of each point by k-means (Lloyd, 1982), with centres that begin as k-means++ draws them.
 
     Where there are fewer points than clusters, or many alike, there are fewer clusters.

@@ -15,7 +15,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Replay, Spec
 
 
-class Kept(NamedTuple):
+class KeptSuccesses(NamedTuple):
     """The newest successes, and the rollout that is learned from."""
 
     episodes: Experience  # leaves [capacity, time, ...]
@@ -75,13 +75,13 @@ class Successes(Memory):
 
     def init(
         self, example: Experience, num_envs: int, rollout_length: int, spec: Spec, environment: Environment | None
-    ) -> Kept:
-        return Kept(blank(example, self.capacity, rollout_length), jnp.int32(0), ())
+    ) -> KeptSuccesses:
+        return KeptSuccesses(blank(example, self.capacity, rollout_length), jnp.int32(0), ())
 
-    def add(self, state: Kept, rollout: Experience, clock: Clock) -> Kept:
+    def add(self, state: KeptSuccesses, rollout: Experience, clock: Clock) -> KeptSuccesses:
         return state._replace(last=rollout)
 
-    def sample(self, state: Kept, size: int, length: int, moment: ActContext) -> Batch:
+    def sample(self, state: KeptSuccesses, size: int, length: int, moment: ActContext) -> Batch:
         rollout = state.last
         assert isinstance(rollout, Experience)
         num_envs = rollout.reward.shape[1]
@@ -102,13 +102,13 @@ class Successes(Memory):
         replay = Replay(older, jnp.full(num_envs, jnp.nan))
         return Batch(mixed, jnp.ones(num_envs), jnp.arange(num_envs), replay)
 
-    def same(self, state: Kept, rollout: Experience) -> Bool[Array, "group kept"]:
+    def same(self, state: KeptSuccesses, rollout: Experience) -> Bool[Array, "group kept"]:
         """Return a mask of the successes with the same beginning as each group of the rollout."""
         begins = rollout.observation["context"][0, :: self.group_size]
         equal = (begins[:, None] == state.episodes.observation["context"][None, :, 0]).all(-1)
         return equal & (jnp.arange(self.capacity) < state.count)
 
-    def rest(self, state: Kept) -> Kept:
+    def rest(self, state: KeptSuccesses) -> KeptSuccesses:
         """Keep the successes of the rollout that was learned from."""
         assert isinstance(state.last, Experience)
         good = state.last.reward.sum(0) > self.success
@@ -116,7 +116,7 @@ class Successes(Memory):
         episodes = jax.tree.map(
             lambda kept, x: kept.at[place].set(jnp.moveaxis(x, 1, 0), mode="drop"), state.episodes, state.last
         )
-        return Kept(episodes, state.count + good.sum(), ())
+        return KeptSuccesses(episodes, state.count + good.sum(), ())
 
 
 def check_replays(what: str, agent: Agent, spec: Spec) -> None:

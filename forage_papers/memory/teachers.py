@@ -22,7 +22,7 @@ from forage.core.text import named
 from forage.core.text.tokenizer import Tokenizer
 from forage.core.types import Batch, Experience, ForageError, Replay, Spec
 from forage.memory.dataset import DataSet
-from forage.memory.mixed import texts
+from forage.memory.mixed import text_paths
 from forage.memory.rollout import LastRollout
 
 CHOICES = ("likelihood", "random")
@@ -62,9 +62,13 @@ class Teachers(LastRollout):
     joint: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {"right": Range(), "replaced": Range(1), "each": Range(1), "group_size": Range(2)}
 
-    data: tuple[str, ...] = equinox.field(static=True, converter=texts)  # files of what teachers wrote, one for each,
+    data: tuple[str, ...] = equinox.field(
+        static=True, converter=text_paths
+    )  # files of what teachers wrote, one for each,
     # as `forage data record` writes them, with commas between them
-    sha256: tuple[str, ...] = equinox.field(static=True, converter=texts, default=())  # hash of each file; taken when a
+    sha256: tuple[str, ...] = equinox.field(
+        static=True, converter=text_paths, default=()
+    )  # hash of each file; taken when a
     # run begins
     right: float = 1.0  # reward of an episode from which its answer counts as right, a teacher's and one's own
     replaced: int = equinox.field(static=True, default=2)  # answers of a group that are replaced, at most
@@ -112,14 +116,14 @@ class Teachers(LastRollout):
         found = [one.with_hashes() for one in self.sets]
         return dataclasses.replace(self, data=[one.file for one in found], sha256=[one.sha256 for one in found])
 
-    def moved(self, path: str | os.PathLike[str]) -> Teachers:
+    def relocate(self, path: str | os.PathLike[str]) -> Teachers:
         """Return the same with its files at other places, with commas between them."""
         places = os.fspath(path).split(",")
         if len(places) != len(self.data):
             raise ForageError(f"This run has {len(self.data)} teachers, and --data names {len(places)}; name all.")
         return dataclasses.replace(self, data=places)
 
-    def opened(self, spec: Spec) -> OpenedTeachers:
+    def load(self, spec: Spec) -> OpenedTeachers:
         """Read the files. Raise `ForageError` if one is missing, changed, of another environment, or of no use."""
         kept = [right_ones(one.file, one.whole(spec), spec, self.right, self.each) for one in self.sets]
         episodes: Experience = jax.tree.map(lambda *x: jnp.concatenate(x), *kept)
@@ -150,7 +154,7 @@ class Teachers(LastRollout):
         return ()
 
     def sample(self, state: Experience, size: int, length: int, moment: ActContext) -> Batch:
-        raise ForageError(f"{', '.join(self.data)} has not been read; Teachers.opened(spec) does it.")
+        raise ForageError(f"{', '.join(self.data)} has not been read; Teachers.load(spec) does it.")
 
 
 class OpenedTeachers(Teachers):
@@ -182,11 +186,11 @@ class OpenedTeachers(Teachers):
             where = used.reshape(1, -1, *(1,) * (x.ndim - 2))
             return x.at[:, place].set(jnp.where(where, given, x[:, place]))
 
-        def taken(x: Array, kept: Array) -> Array:
+        def put_kept(x: Array, kept: Array) -> Array:
             return put(x, jnp.moveaxis(kept[chosen], 0, 1))
 
         names = ("observation", "action", "reward", "next_observation", "terminated", "truncated", "source")
-        mixed = {name: jax.tree.map(taken, getattr(rollout, name), getattr(self.episodes, name)) for name in names}
+        mixed = {name: jax.tree.map(put_kept, getattr(rollout, name), getattr(self.episodes, name)) for name in names}
         last = (jnp.arange(len(rollout.reward)) == len(rollout.reward) - 1)[:, None]
         mixed["info"] = {
             name: put(value, jnp.where(last, VERIFIED.get(name, jnp.nan), jnp.nan))

@@ -14,7 +14,7 @@ from forage.core.ports import ActContext
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, ForageError, Spec
 from forage.data.demonstrations import experience_of
-from forage.memory.dataset import DataSet, Opened
+from forage.memory.dataset import DataSet, OpenedDataSet
 
 KINDS = ("advantage", "return")
 
@@ -49,16 +49,16 @@ class TrajectoryWeighted(DataSet):
         if self.by not in KINDS:
             raise ForageError(f"Episodes are weighted by {' or '.join(KINDS)}, not by {self.by!r}.")
 
-    def opened(self, spec: Spec) -> OpenedWeighted:
+    def load(self, spec: Spec) -> OpenedWeightedData:
         """Read the file, and weigh its episodes."""
-        found = self.read(spec)
+        found = self.read_transitions(spec)
         data, length, first = experience_of(found, spec), found.lengths, found.first
         whole = found.whole(spec.horizon)
         self.check_ranked(whole, "trajectory weighting", "--data")
         seen = [np.asarray(x)[first].reshape(len(first), -1) for x in jax.tree.leaves(data.observation)]
         begins = np.concatenate(seen, 1, dtype=np.float64)
-        odds = length * weights(found.returns, begins, self.by, self.temperature, whole)
-        return OpenedWeighted(
+        odds = length * advantage_weights(found.returns, begins, self.by, self.temperature, whole)
+        return OpenedWeightedData(
             file=self.file,
             sha256=self.sha256,
             by=self.by,
@@ -70,7 +70,7 @@ class TrajectoryWeighted(DataSet):
         )
 
 
-class OpenedWeighted(TrajectoryWeighted, Opened):
+class OpenedWeightedData(TrajectoryWeighted, OpenedDataSet):
     """A trajectory-weighted data set after its file was read."""
 
     data: Any = None  # leaves `transition ...`
@@ -89,7 +89,7 @@ class OpenedWeighted(TrajectoryWeighted, Opened):
         return Batch(jax.tree.map(lambda x: x[time], self.data), jnp.ones(size), start)
 
 
-def weights(
+def advantage_weights(
     returns: Float[np.ndarray, " episode"],
     first: Float[np.ndarray, "episode features"],
     by: str,

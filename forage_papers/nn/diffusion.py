@@ -36,7 +36,7 @@ Field = Callable[[Float[Array, "batch size"], Int[Array, " batch"]], Float[Array
 """The denoised form of noisy vectors at these steps."""
 
 
-def kept(steps: int) -> tuple[Float[Array, " steps"], Float[Array, " steps"]]:
+def signal_shares(steps: int) -> tuple[Float[Array, " steps"], Float[Array, " steps"]]:
     """Return a_t and A_t, t = 1 first."""
     each = 1 - jnp.linspace(FIRST, LAST, steps)
     return each, jnp.cumprod(each)
@@ -48,17 +48,17 @@ def denoising_error(
     """Compute the weighted mean squared error of the denoiser at a random noise level."""
     time_key, noise_key = jax.random.split(key)
     time = jax.random.randint(time_key, (len(data),), 1, steps + 1)
-    share = kept(steps)[1][time - 1][:, None]
+    share = signal_shares(steps)[1][time - 1][:, None]
     noisy = jnp.sqrt(share) * data + jnp.sqrt(1 - share) * jax.random.normal(noise_key, data.shape)
     weight = jnp.minimum(share / (1 - share), MOST_WEIGHT)
     return jnp.mean(weight * (field(noisy, time) - data) ** 2, axis=-1)
 
 
-def denoised(
+def denoise(
     field: Field, key: Key[Array, ""], shape: tuple[int, int], steps: int, extra: int = 0, wanted: Array | bool = True
 ) -> Float[Array, "batch size"]:
     """Carry standard normal vectors to data; unless `wanted`, take no step."""
-    each, all_kept = kept(steps)
+    each, all_kept = signal_shares(steps)
     first_key, key = jax.random.split(key)
 
     def step(i: Int[Array, ""], x: Float[Array, "batch size"]) -> Float[Array, "batch size"]:
@@ -73,7 +73,7 @@ def denoised(
     return jax.lax.fori_loop(0, number, step, jax.random.normal(first_key, shape))
 
 
-class Shared(equinox.Module):
+class SharedBlock(equinox.Module):
     """One residual block: embeddings of time and state are added to its hidden layer."""
 
     time: Linear
@@ -95,7 +95,7 @@ class Shared(equinox.Module):
         return x + jax.nn.gelu(self.norm(self.second(h)))
 
 
-class Told(equinox.Module):
+class NormalisedLayers(equinox.Module):
     """Two layers, each normalised."""
 
     layers: tuple[Linear, Linear]
@@ -115,14 +115,14 @@ class Told(equinox.Module):
 class Denoiser(equinox.Module):
     """Blocks of falling and then rising width, the rising ones with skip connections: a U-Net of vectors."""
 
-    time: Told
-    state: Told
+    time: NormalisedLayers
+    state: NormalisedLayers
     enter: Linear
     down: tuple[Linear, ...]
     up: tuple[Linear, ...]
-    falling: tuple[Shared, ...]
-    rising: tuple[Shared, ...]
-    last: Shared
+    falling: tuple[SharedBlock, ...]
+    rising: tuple[SharedBlock, ...]
+    last: SharedBlock
     norms: tuple[Norm, ...]
     leave: Linear
 
@@ -130,21 +130,21 @@ class Denoiser(equinox.Module):
         """`size`: numbers of a vector; `state`: numbers of the state that it depends on."""
         number = len(widths)
         keys = iter(jax.random.split(key, 5 + 4 * number))
-        self.time, self.state = Told(next(keys), CODE), Told(next(keys), state)
+        self.time, self.state = NormalisedLayers(next(keys), CODE), NormalisedLayers(next(keys), state)
         self.enter, self.leave = Linear(next(keys), size, widths[0]), Linear(next(keys), widths[0], size)
         pairs = list(pairwise(widths))
         self.down = tuple(Linear(next(keys), wide, narrow) for wide, narrow in pairs)
         self.up = tuple(Linear(next(keys), narrow, wide) for wide, narrow in pairs)
-        self.falling = tuple(Shared(next(keys), width) for width in widths)
-        self.rising = tuple(Shared(next(keys), width) for width in widths[:-1])
-        self.last, self.norms = Shared(next(keys), widths[0]), tuple(Norm(width) for width in widths)
+        self.falling = tuple(SharedBlock(next(keys), width) for width in widths)
+        self.rising = tuple(SharedBlock(next(keys), width) for width in widths[:-1])
+        self.last, self.norms = SharedBlock(next(keys), widths[0]), tuple(Norm(width) for width in widths)
 
     def field(self, state: Float[Array, "batch state"]) -> Field:
         """Return the denoiser of vectors for these states."""
         told = self.state(state)
-        return lambda x, time: self.said(x, self.time(coded(time)), told)
+        return lambda x, time: self.predict(x, self.time(time_waves(time)), told)
 
-    def said(self, x: Array, time: Array, state: Array) -> Float[Array, "batch size"]:
+    def predict(self, x: Array, time: Array, state: Array) -> Float[Array, "batch size"]:
         x = self.enter(x)
         found = [self.falling[0](x, time, state)]
         for layer, norm, block in zip(self.down, self.norms[1:], self.falling[1:], strict=True):
@@ -155,7 +155,7 @@ class Denoiser(equinox.Module):
         return self.leave(self.last(h + x, time, state))
 
 
-def coded(time: Int[Array, " batch"]) -> Float[Array, "batch code"]:
+def time_waves(time: Int[Array, " batch"]) -> Float[Array, "batch code"]:
     """Return waves of the step, from fast to slow."""
     half = CODE // 2
     speed = jnp.exp(-math.log(10_000) / (half - 1) * jnp.arange(half))

@@ -78,7 +78,7 @@ def bootstrap(key: Key[Array, ""], rows: int, members: int, keep: float | Array)
     return jax.random.bernoulli(key, keep, (rows, members)) / keep
 
 
-def spread(predictions: Float[Array, "member *batch outputs"]) -> Float[Array, "*batch outputs"]:
+def prediction_variance(predictions: Float[Array, "member *batch outputs"]) -> Float[Array, "*batch outputs"]:
     """Var_m(prediction_mk), of each output. Member by member: as one reduction it takes a CPU three times as long."""
     mean = sum(predictions[1:], predictions[0]) / len(predictions)
     return sum(((member - mean) ** 2 for member in predictions[1:]), (predictions[0] - mean) ** 2) / len(predictions)
@@ -86,4 +86,4 @@ def spread(predictions: Float[Array, "member *batch outputs"]) -> Float[Array, "
 
 def disagreement(predictions: Float[Array, "member *batch outputs"]) -> Float[Array, "*batch"]:
     """Compute mean_k Var_m(prediction_mk): the members' variance around their mean, averaged over the outputs."""
-    return spread(predictions).mean(-1)
+    return prediction_variance(predictions).mean(-1)

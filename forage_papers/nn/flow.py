@@ -26,7 +26,7 @@ Field = Callable[[Float[Array, "*batch dimensions"], Float[Array, "*batch 1"]], 
 """v(x, t)."""
 
 
-def between(
+def draw_between(
     data: Float[Array, "*batch dimensions"], key: Key[Array, ""]
 ) -> tuple[Float[Array, "*batch dimensions"], Float[Array, "*batch 1"], Float[Array, "*batch dimensions"]]:
     """Draw a point on the way to each row of the data, and return it, its time and the velocity there."""
@@ -40,11 +40,13 @@ def matching_error(
     field: Field, data: Float[Array, "*batch dimensions"], key: Key[Array, ""]
 ) -> Float[Array, "*batch"]:
     """Compute the mean squared error of the field against the velocity at a random point on the path to each row."""
-    point, time, velocity = between(data, key)
+    point, time, velocity = draw_between(data, key)
     return jnp.mean((field(point, time) - velocity) ** 2, axis=-1)
 
 
-def carried(field: Field, noise: Float[Array, "*batch dimensions"], steps: int) -> Float[Array, "*batch dimensions"]:
+def integrate_field(
+    field: Field, noise: Float[Array, "*batch dimensions"], steps: int
+) -> Float[Array, "*batch dimensions"]:
     """Move noise along the field by Euler's method in `steps` steps."""
 
     def step(x: Any, number: Any) -> tuple[Any, None]:
@@ -54,7 +56,7 @@ def carried(field: Field, noise: Float[Array, "*batch dimensions"], steps: int) 
     return jax.lax.scan(step, noise, jnp.arange(steps))[0]
 
 
-def guided(
+def guide_velocity(
     without: Float[Array, "*batch dimensions"], conditioned: Float[Array, "*batch dimensions"], weight: Any
 ) -> Float[Array, "*batch dimensions"]:
     """Return the velocity that is guided towards a condition: 0 not at all, 1 by the condition alone, and beyond."""

@@ -29,7 +29,7 @@ from forage.nn.normalise import Norms, apply_norm
 from forage.ops.returns import lambda_returns
 
 
-class Acted(NamedTuple):
+class ActedSegments(NamedTuple):
     """The data that values learn from: segments, leaves `time segment ...`; of several rollouts `slot time env ...`."""
 
     observation: PyTree[Array]
@@ -40,13 +40,13 @@ class Acted(NamedTuple):
     policy: Int[Array, "*shape"]  # who acted; a number beyond the policies' is nobody who learns from it
 
     @classmethod
-    def of(cls, rollout: Experience, policy: Int[Array, "time env"]) -> Acted:
+    def from_rollout(cls, rollout: Experience, policy: Int[Array, "time env"]) -> ActedSegments:
         """Return the segments of a rollout and the policies that acted in it."""
         seen = rollout.observation, rollout.next_observation
         return cls(*seen, rollout.reward, rollout.terminated, rollout.truncated, policy)
 
     @classmethod
-    def empty(cls, shape: tuple[int, ...], spec: Spec, nobody: int) -> Acted:
+    def empty(cls, shape: tuple[int, ...], spec: Spec, nobody: int) -> ActedSegments:
         """Return empty segments with the policy `nobody`."""
 
         def zeros(like: Array) -> Array:
@@ -59,8 +59,13 @@ class Acted(NamedTuple):
 
 
 def segments(
-    kept: Acted, written: Int[Array, ""], newest: Acted, learner: int, size: int, keys: Sequence[Key[Array, ""]]
-) -> Acted:
+    kept: ActedSegments,
+    written: Int[Array, ""],
+    newest: ActedSegments,
+    learner: int,
+    size: int,
+    keys: Sequence[Key[Array, ""]],
+) -> ActedSegments:
     """Draw segments of kept rollouts for the oracles, and as many of the newest for the learner.
 
     Args:
@@ -110,7 +115,7 @@ class PolicyValues(equinox.Module):
         return each.mean(1), each.std(1, ddof=1)
 
     def loss(
-        self, drawn: Acted, norm: Norms, heard: Bool[Array, "member segment"], discount: float, trace: float
+        self, drawn: ActedSegments, norm: Norms, heard: Bool[Array, "member segment"], discount: float, trace: float
     ) -> tuple[Float[Array, ""], Float[Array, " policy"]]:
         """Compute the sum of all members' losses, and each policy's mean squared error."""
         shape = drawn.reward.shape

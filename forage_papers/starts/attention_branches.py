@@ -15,7 +15,7 @@ from forage.core.types import ForageError, Spec
 from forage_papers.ops.tokens.influence import influential, mixed
 
 
-class Mark(NamedTuple):
+class AnswerMark(NamedTuple):
     """The beginning of an answer."""
 
     rollout: Int[Array, ""]  # the number of its rollout
@@ -96,7 +96,7 @@ class AttentionBranches(Starts):
         return Branching(self.places * self.times, True, late=True)
 
     def check(self, environment: Environment, tasks: Tasks) -> None:
-        if not getattr(environment, "written", 0):
+        if not getattr(environment, "max_answer_tokens", 0):
             raise ForageError(
                 "Branches go on from the first tokens of an answer, which this environment does not take; use "
                 "text:addition --env.branches true or the like."
@@ -120,7 +120,7 @@ class AttentionBranches(Starts):
         group = jnp.arange(num_envs) // self.size
         prompt = jnp.where(group < prompts, group, -1).astype(jnp.int32)
         none, nothing = jnp.full(num_envs, -1, jnp.int32), jnp.zeros(num_envs, jnp.int32)
-        answer = jnp.zeros((num_envs, getattr(environment, "written", 0)), jnp.int32)
+        answer = jnp.zeros((num_envs, getattr(environment, "max_answer_tokens", 0)), jnp.int32)
         zero, posed = jnp.int32(0), jnp.int32(prompts)
         reward, mean = jnp.zeros(num_envs), jnp.float32(0)
         return AttentionState(
@@ -129,7 +129,7 @@ class AttentionBranches(Starts):
 
     def begin(
         self, state: AttentionState, environment: Environment, key: Key[Array, ""], index: Int[Array, ""]
-    ) -> tuple[Any, PyTree[Array], Mark]:
+    ) -> tuple[Any, PyTree[Array], AnswerMark]:
         """Begin with a new prompt or with the first tokens of an earlier answer.
 
         All environments begin at once, so the start of number `index` is one of the environment `index % env`.
@@ -138,7 +138,7 @@ class AttentionBranches(Starts):
         prompt, stem, length = state.prompt[place], state.stem[place], state.length[place]
         ticket, seen = environment.reset(jax.random.fold_in(state.key, jnp.maximum(prompt, 0)))
         kept = jnp.where(jnp.arange(state.answer.shape[1]) < length, state.answer[jnp.maximum(stem, 0)], 0)
-        return ticket._replace(prefix=kept), seen, Mark(state.rollout, prompt, stem, length)
+        return ticket._replace(prefix=kept), seen, AnswerMark(state.rollout, prompt, stem, length)
 
     def on_step(
         self, state: AttentionState, action: Int[Array, "env time"], aux: Any, reward: Float[Array, " env"]
@@ -148,7 +148,7 @@ class AttentionBranches(Starts):
         if influence is None:
             raise ForageError("The agent does not say what its answers' steps attend to; use attn-rl.")
         first = (state.stem < 0) & (state.prompt >= 0)
-        batch = self.resized(state, reward)
+        batch = self.next_num_prompts(state, reward)
 
         # The mean of each prompt's first answers, of reward and influence
         together = (state.prompt[:, None] == state.prompt) & first[:, None] & first
@@ -209,7 +209,7 @@ class AttentionBranches(Starts):
         ahead = (rare > rare[:, None]) | ((rare == rare[:, None]) & (order < order[:, None]))
         return (together & ahead).sum(1) < number
 
-    def resized(self, state: AttentionState, reward: Float[Array, " env"]) -> Float[Array, ""]:
+    def next_num_prompts(self, state: AttentionState, reward: Float[Array, " env"]) -> Float[Array, ""]:
         """Return the number of prompts in the next rollout, after the tree that this one completed."""
         goes_on = state.stem >= 0
         branched = (jnp.arange(len(goes_on))[:, None] == jnp.where(goes_on, state.stem, -1)).any(1)

@@ -16,7 +16,7 @@ from forage.core.types import Experience, ForageError, Spec
 PLACES = ("improbable", "even", "random")
 
 
-class Mark(NamedTuple):
+class TreeMark(NamedTuple):
     """The beginning of an answer in its tree."""
 
     prompt: Int[Array, ""]  # which of the run's prompts it answers
@@ -87,7 +87,7 @@ class Branches(Starts):
         return Branching(self.prefixes, self.each)
 
     def check(self, environment: Environment, tasks: Tasks) -> None:
-        if not getattr(environment, "written", 0):
+        if not getattr(environment, "max_answer_tokens", 0):
             raise ForageError(
                 "Branches go on from the first tokens of an answer, which this environment does not take; use "
                 "text:addition --env.branches true or the like."
@@ -98,12 +98,12 @@ class Branches(Starts):
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> BranchesState:
         if num_envs % self.size:
             raise ForageError(f"{num_envs} environments are not whole groups of {self.size}; give a multiple.")
-        answer = jnp.zeros((num_envs, getattr(environment, "written", 0)), jnp.int32)
+        answer = jnp.zeros((num_envs, getattr(environment, "max_answer_tokens", 0)), jnp.int32)
         return BranchesState(key, jnp.int32(0), jnp.int32(0), answer, jnp.zeros((num_envs, self.prefixes), jnp.int32))
 
     def begin(
         self, state: BranchesState, environment: Environment, key: Key[Array, ""], index: Int[Array, ""]
-    ) -> tuple[Any, PyTree[Array], Mark]:
+    ) -> tuple[Any, PyTree[Array], TreeMark]:
         """Begin with the prompt of the group, and in later steps with a prefix as well.
 
         All environments begin at once, so the start of number `index` is one of the environment `index % env`.
@@ -114,7 +114,7 @@ class Branches(Starts):
         stem = place if self.each else place // self.size * self.size
         length = jnp.where(state.depth > 0, state.length[stem, jnp.maximum(state.depth - 1, 0)], 0)
         kept = jnp.where(jnp.arange(state.answer.shape[1]) < length, state.answer[stem], 0)
-        return ticket._replace(prefix=kept), seen, Mark(prompt, state.depth, length)
+        return ticket._replace(prefix=kept), seen, TreeMark(prompt, state.depth, length)
 
     def on_step(
         self, state: BranchesState, action: Int[Array, "env time"], aux: Any, reward: Float[Array, " env"]

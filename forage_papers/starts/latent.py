@@ -41,7 +41,7 @@ class Latent(equinox.Module):
         space = observation_part(spec.observation_space)
         self.torso = Torso(keys[0], space, hidden_sizes, "relu", gain=2**0.5)
         self.code = Linear(keys[1], self.torso.size, latent_size, gain=1.0)
-        self.actions, self.model = Actions.of(spec.action_space), model
+        self.actions, self.model = Actions.from_space(spec.action_space), model
         seen_size, outputs = input_size(space), self.actions.outputs
         inputs = latent_size * (1 + (model == "inverse")) + outputs * (model == "forward")
         size = outputs if model == "inverse" else seen_size
@@ -52,7 +52,7 @@ class Latent(equinox.Module):
 
     def loss(self, transition: Transition) -> Float[Array, ""]:
         """Compute the loss of one transition, its observations normalised."""
-        action = self.actions.heard(transition.action)
+        action = self.actions.action_features(transition.action)
         if self.model == "inverse":
             both = jnp.concatenate([self(transition.observation), self(transition.next_observation)])
             outputs = self.head(both)
@@ -82,7 +82,7 @@ def density(codes: Float[Array, "slot latent"], kept: Int[Array, ""], k: int) ->
     slots = jnp.arange(codes.shape[0])
     squares = (codes**2).sum(1)
 
-    def of(slot: Int[Array, ""]) -> Float[Array, ""]:
+    def slot_density(slot: Int[Array, ""]) -> Float[Array, ""]:
         # Near codes differ by what is left of three large numbers, of which fast products have too few digits.
         products = jnp.matmul(2 * codes, codes[slot], precision="highest")
         distance = jnp.maximum(squares[slot] + squares - products, 0.0)
@@ -90,7 +90,7 @@ def density(codes: Float[Array, "slot latent"], kept: Int[Array, ""], k: int) ->
         nearest = smallest(jnp.where(others, distance, jnp.inf), jnp.clip(kept - 1, 1, k))
         return jnp.where(slot < kept, -jnp.sqrt(nearest), jnp.inf)
 
-    return jax.lax.map(of, slots, batch_size=128)  # so that it stays in a processor's cache
+    return jax.lax.map(slot_density, slots, batch_size=128)  # so that it stays in a processor's cache
 
 
 def smallest(numbers: Float[Array, " number"], k: Int[Array, ""]) -> Float[Array, ""]:

@@ -12,12 +12,12 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import Environment, RolloutReport, Starts, Tasks
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import describe, example, observation_part, split_mask
+from forage.core.spaces import describe_space, example, observation_part, split_mask
 from forage.core.types import Experience, ForageError, Spec
 from forage.nn.normalise import Norms, apply_norm, norms_of, update_norms
 from forage.ops.optimiser import Optimiser, adam
 from forage.starts.archive import Archive, ArchiveState
-from forage.starts.cell_archive import flattened
+from forage.starts.cell_archive import flatten_rows
 from forage_papers.starts.latent import MODELS, Latent, Transition, density
 
 
@@ -104,7 +104,7 @@ class LatentGoExplore(Starts):
             raise ForageError("Latent Go-Explore encodes what one agent sees; it works where there is one.")
         if self.model != "inverse" and not isinstance(space, gymnasium.spaces.Box | gymnasium.spaces.Discrete):
             raise ForageError(
-                f"The {self.model} model foretells boxes and numbers, not {describe(space)}; the inverse one can."
+                f"The {self.model} model foretells boxes and numbers, not {describe_space(space)}; the inverse one can."
             )
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> LatentState:
@@ -142,7 +142,7 @@ class LatentGoExplore(Starts):
         visited, clock = review.visited, review.clock
         offer_key, learn_key = jax.random.split(review.key)
         told = Transition(rollout.observation, rollout.action, rollout.next_observation)
-        rows = flattened((visited.env_states, told))
+        rows = flatten_rows((visited.env_states, told))
         keeper = Archive(self.capacity)
         reservoir = keeper.offer(state.reservoir, rows, ~visited.gone.reshape(-1), offer_key)
         norms = update_norms(state.norms, split_mask(rollout.next_observation)[0], rollout.counts)
@@ -150,9 +150,9 @@ class LatentGoExplore(Starts):
         # The clock is one for all seeds, so that `cond` runs one branch.
         due = clock.steps // self.period < (clock.steps + rollout.ended.size) // self.period
         updates = max(self.period, rollout.ended.size) // self.every
-        return jax.lax.cond(due, lambda state: self.ranked_anew(state, updates, learn_key), lambda state: state, state)
+        return jax.lax.cond(due, lambda state: self.update_ranks(state, updates, learn_key), lambda state: state, state)
 
-    def ranked_anew(self, state: LatentState, updates: int, key: Key[Array, ""]) -> LatentState:
+    def update_ranks(self, state: LatentState, updates: int, key: Key[Array, ""]) -> LatentState:
         """Return the encoder after some updates, and the ranks as it then sees them."""
         _, transitions = state.reservoir.places
         kept = jnp.minimum(state.reservoir.seen, self.capacity)

@@ -11,10 +11,10 @@ from jaxtyping import Array, Float, Key
 
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
-from forage_papers.tasks.numbered import Heard, Numbered
+from forage_papers.tasks.numbered import NumberedProblems, ProblemOutcomes
 
 
-class AdaptiveDifficulty(Numbered):
+class AdaptiveDifficulty(NumberedProblems):
     """The problems with a difficulty nearest to a target T, which starts at the easiest.
 
     After each rollout with the mean score R, within the difficulties that there are,
@@ -50,7 +50,7 @@ class AdaptiveDifficulty(Numbered):
     def first(self, environment: Any) -> Float[Array, ""]:
         return jnp.min(jnp.asarray(environment.difficulty))
 
-    def learned(self, own: Float[Array, ""], heard: Heard, environment: Any) -> Float[Array, ""]:
+    def update_state(self, own: Float[Array, ""], heard: ProblemOutcomes, environment: Any) -> Float[Array, ""]:
         target = own + self.eta * jnp.tanh(self.alpha * (heard.mean - self.goal))
         target = jnp.clip(target, environment.difficulty.min(), environment.difficulty.max())
         return jnp.where(heard.met.any(), target, own)

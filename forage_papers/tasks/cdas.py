@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from forage_papers.tasks.numbered import Heard, Numbered
+from forage_papers.tasks.numbered import NumberedProblems, ProblemOutcomes
 
 
 class Ratings(NamedTuple):
@@ -19,7 +19,7 @@ class Ratings(NamedTuple):
     competence: Float[Array, ""]
 
 
-class CDAS(Numbered):
+class CDAS(NumberedProblems):
     """The problems with a difficulty nearest to the policy's competence, half from below and half from above.
 
     With the competence C and the n-th success rate p of a problem of difficulty D, all at first 0,
@@ -41,7 +41,7 @@ class CDAS(Numbered):
     def first(self, environment: Any) -> Ratings:
         return Ratings(jnp.zeros(environment.numbered), jnp.zeros(environment.numbered, jnp.int32), jnp.zeros(()))
 
-    def learned(self, own: Ratings, heard: Heard, environment: Any) -> Ratings:
+    def update_state(self, own: Ratings, heard: ProblemOutcomes, environment: Any) -> Ratings:
         count = own.rollouts + heard.met
         surprise = jax.nn.sigmoid(own.competence - own.difficulty) - heard.rate
         new = (count * own.difficulty + surprise) / (count + 1)

@@ -10,13 +10,13 @@ from jaxtyping import Array, Float, Int
 
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
-from forage_papers.tasks.numbered import Heard, Numbered
+from forage_papers.tasks.numbered import NumberedProblems, ProblemOutcomes
 
 SCHEDULES = ("equal", "hard")
 EPSILON = 1e-6  # rounding of float32 does not ask for one more answer
 
 
-class DARS(Numbered):
+class DARS(NumberedProblems):
     """Problems in epochs; after its first N answers a problem gets more, the rarer it was solved.
 
     The absolute advantages of N answers with the success rate p sum to N S(p) with
@@ -51,12 +51,14 @@ class DARS(Numbered):
     def first(self, environment: Any) -> Int[Array, " number"]:
         return jnp.zeros(environment.numbered, jnp.int32)  # groups owed
 
-    def learned(self, own: Int[Array, " number"], heard: Heard, environment: Any) -> Int[Array, " number"]:
-        again = paid(own, environment.slot)
-        groups = jnp.ceil(self.more(heard.rate, heard.answers) / jnp.maximum(heard.answers, 1))
+    def update_state(
+        self, own: Int[Array, " number"], heard: ProblemOutcomes, environment: Any
+    ) -> Int[Array, " number"]:
+        again = played_groups(own, environment.slot)
+        groups = jnp.ceil(self.extra_answers(heard.rate, heard.answers) / jnp.maximum(heard.answers, 1))
         return own - again + jnp.where(heard.met & (again == 0), groups, 0).astype(jnp.int32)
 
-    def more(self, rate: Float[Array, " number"], answers: Float[Array, " number"]) -> Float[Array, " number"]:
+    def extra_answers(self, rate: Float[Array, " number"], answers: Float[Array, " number"]) -> Float[Array, " number"]:
         """Return the number of additional answers for each problem, given its success rate and its answers so far."""
         count = jnp.maximum(answers, 1)
         p = jnp.where(rate > EPSILON, rate, 0.5 / count)
@@ -71,7 +73,7 @@ class DARS(Numbered):
         return own
 
 
-def paid(owed: Int[Array, " number"], slots: Int[Array, ""]) -> Int[Array, " number"]:
+def played_groups(owed: Int[Array, " number"], slots: Int[Array, ""]) -> Int[Array, " number"]:
     """Return the number of owed groups of each problem that these slots have played."""
     before = jnp.cumsum(owed) - owed
     return jnp.clip(slots - before, 0, owed).astype(jnp.int32)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key
 from forage.core.ports import Environment
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
-from forage_papers.tasks.numbered import Heard, Numbered, running
+from forage_papers.tasks.numbered import NumberedProblems, ProblemOutcomes, running
 
 
 class Rates(NamedTuple):
@@ -23,7 +23,7 @@ class Rates(NamedTuple):
     age: Int[Array, " number"]  # rollouts since it was answered
 
 
-class Filtered(Numbered):
+class FilteredProblems(NumberedProblems):
     """Problems with a success rate between two bounds, or an unknown one, in random order.
 
     A group of answers whose rate p is 0 or 1 teaches nothing, and the expected improvement of the policy is bounded by
@@ -62,7 +62,7 @@ class Filtered(Numbered):
         nothing = jnp.zeros(environment.numbered)
         return Rates(nothing, nothing, jnp.zeros(environment.numbered, jnp.int32))
 
-    def learned(self, own: Rates, heard: Heard, environment: Any) -> Rates:
+    def update_state(self, own: Rates, heard: ProblemOutcomes, environment: Any) -> Rates:
         rate = running(own.rate, own.answers, heard, self.keep)
         return Rates(rate, own.answers + heard.answers, jnp.where(heard.met, 0, own.age + 1))
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.core.ranges import Range, Ranges
-from forage_papers.tasks.numbered import Heard, Numbered
+from forage_papers.tasks.numbered import NumberedProblems, ProblemOutcomes
 
 
 class History(NamedTuple):
@@ -22,7 +22,7 @@ class History(NamedTuple):
     epoch: Float[Array, ""]  # the share of an epoch that is over, up to 1
 
 
-class Greso(Numbered):
+class Greso(NumberedProblems):
     """Problems in epochs; some uninformative ones are skipped before they are played.
 
     A problem whose newest z groups were all right, or all wrong, is skipped in an epoch with probability
@@ -58,19 +58,19 @@ class Greso(Numbered):
         none = jnp.zeros(environment.numbered, jnp.int32)
         return History(none, none, jnp.float32(self.base), jnp.float32(self.base), jnp.float32(0))
 
-    def learned(self, own: History, heard: Heard, environment: Any) -> History:
+    def update_state(self, own: History, heard: ProblemOutcomes, environment: Any) -> History:
         easy, hard = heard.met & (heard.least >= 0.98), heard.met & (heard.most <= 0.11)
         played = jnp.maximum(heard.met.sum(), 1)
 
-        def moved(p: Float[Array, ""], share: Float[Array, ""], target: float) -> Float[Array, ""]:
+        def move_share(p: Float[Array, ""], share: Float[Array, ""], target: float) -> Float[Array, ""]:
             new = jnp.clip(jnp.where(share >= target, p - self.step, p + self.step), 0.05, 0.95)
             return jnp.where(own.epoch >= 1, new, p)
 
         return History(
             jnp.where(heard.met, jnp.where(easy, own.easy + 1, 0), own.easy),
             jnp.where(heard.met, jnp.where(hard, own.hard + 1, 0), own.hard),
-            moved(own.easy_base, easy.sum() / played, self.alike / 3),
-            moved(own.hard_base, hard.sum() / played, self.alike * 2 / 3),
+            move_share(own.easy_base, easy.sum() / played, self.alike / 3),
+            move_share(own.hard_base, hard.sum() / played, self.alike * 2 / 3),
             jnp.minimum(own.epoch + environment.slot / environment.numbered, 1),
         )
 

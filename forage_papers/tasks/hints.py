@@ -10,10 +10,10 @@ from jaxtyping import Array, Float, Int
 
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
-from forage_papers.tasks.numbered import Heard, Numbered
+from forage_papers.tasks.numbered import NumberedProblems, ProblemOutcomes
 
 
-class Hints(Numbered):
+class Hints(NumberedProblems):
     """Problems in epochs, without a hint at first; if a whole group fails, its problem comes again with hints.
 
     In the following rollouts it comes with the first `share` of its reference solution, then with two shares, up to
@@ -41,7 +41,9 @@ class Hints(Numbered):
     def first(self, environment: Any) -> Int[Array, " number"]:
         return jnp.zeros(environment.numbered, jnp.int32)  # the stage of each problem
 
-    def learned(self, own: Int[Array, " number"], heard: Heard, environment: Any) -> Int[Array, " number"]:
+    def update_state(
+        self, own: Int[Array, " number"], heard: ProblemOutcomes, environment: Any
+    ) -> Int[Array, " number"]:
         further = (heard.most <= 0) & (own < self.stages)
         return jnp.where(heard.met, jnp.where(further, own + 1, 0), own).astype(jnp.int32)
 

@@ -20,7 +20,7 @@ from forage.core.types import Experience, ForageError
 EPSILON = 1e-6
 
 
-class Heard(NamedTuple):
+class ProblemOutcomes(NamedTuple):
     """The outcome of a rollout, problem by problem.
 
     A score is the truth of an episode's answer as a verifier tells it, else the episode's return, cut at 0 and 1.
@@ -57,7 +57,7 @@ class NumberedState(NamedTuple):
     own: Any
 
 
-class Numbered(Tasks):
+class NumberedProblems(Tasks):
     """A part that chooses among numbered problems. It defines at least one of `rank` and `owes`."""
 
     on_host: ClassVar[bool] = True
@@ -70,7 +70,7 @@ class Numbered(Tasks):
         """Raise `ForageError` for an environment without numbered problems."""
         name = environment.spec.name if hasattr(environment, "spec") else type(environment).__name__
         part = type(self).__name__
-        if not getattr(environment, "numbered", 0):
+        if not getattr(environment, "num_starts", 0):
             raise ForageError(
                 f"{part} chooses among numbered problems, and {name} has none; use text:addition or the like, with "
                 f"their number, as in --env.problems 1000."
@@ -82,7 +82,7 @@ class Numbered(Tasks):
         """Return the part's own state at the beginning; `()` for none."""
         return ()
 
-    def learned(self, own: Any, heard: Heard, environment: Any) -> Any:
+    def update_state(self, own: Any, heard: ProblemOutcomes, environment: Any) -> Any:
         """Return the part's own state after a rollout."""
         return own
 
@@ -125,7 +125,7 @@ class Numbered(Tasks):
 
     def report(self, state: NumberedState, rollout: Experience, review: RolloutReport) -> NumberedState:
         environment: Any = review.environment
-        own = self.learned(state.own, heard(rollout, review, environment.numbered), environment)
+        own = self.update_state(state.own, heard(rollout, review, environment.numbered), environment)
         used = environment.slot  # groups that the rollout played
         place = (state.place + jnp.maximum(used - state.owed.sum(), 0)).astype(jnp.int32)
         at = jnp.zeros_like(state.queue).at[state.queue].set(jnp.arange(environment.numbered, dtype=jnp.int32))
@@ -151,7 +151,7 @@ def task(environment: Any, number: Int[Array, ""], hint: Float[Array, ""] | None
     return equinox.tree_at(lambda tree: tree.hint, chosen, jnp.float32(hint), is_leaf=lambda x: x is None)
 
 
-def heard(rollout: Experience, review: RolloutReport, numbered: int) -> Heard:
+def heard(rollout: Experience, review: RolloutReport, numbered: int) -> ProblemOutcomes:
     """Return the outcome of a rollout. Of an episode that began before it only the rewards from then on are known.
 
     An episode that was lost, or was an opponent's, is no answer.
@@ -173,7 +173,7 @@ def heard(rollout: Experience, review: RolloutReport, numbered: int) -> Heard:
     def empty(value: float) -> Float[Array, " number"]:
         return jnp.full(numbered, value, jnp.float32)
 
-    return Heard(
+    return ProblemOutcomes(
         empty(0).at[number].add(ended),
         empty(0).at[number].add(jnp.where(ended, score, 0)),
         empty(1).at[number].min(jnp.where(ended, score, 1)),
@@ -189,7 +189,7 @@ def levels(difficulty: Float[Array, " number"]) -> Int[Array, " number"]:
 
 
 def running(
-    rate: Float[Array, " number"], before: Float[Array, " number"], heard: Heard, keep: float
+    rate: Float[Array, " number"], before: Float[Array, " number"], heard: ProblemOutcomes, keep: float
 ) -> Float[Array, " number"]:
     """Return a running success rate: `keep * rate + (1 - keep) * new`; of problems not met before the new one alone.
 

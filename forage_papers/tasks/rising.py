@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
-from forage_papers.tasks.numbered import Heard, Numbered, levels
+from forage_papers.tasks.numbered import NumberedProblems, ProblemOutcomes, levels
 
 
 class RisingState(NamedTuple):
@@ -23,7 +23,7 @@ class RisingState(NamedTuple):
     right: Float[Array, ""]
 
 
-class Rising(Numbered):
+class Rising(NumberedProblems):
     """Problems of a window of levels, each level equally often.
 
     Answers at the upper level are counted. Once there are `answers` of them, the window moves up by one level where at
@@ -59,7 +59,7 @@ class Rising(Numbered):
     def first(self, environment: Any) -> RisingState:
         return RisingState(levels(environment.difficulty), jnp.int32(0), jnp.zeros(()), jnp.zeros(()))
 
-    def learned(self, own: RisingState, heard: Heard, environment: Any) -> RisingState:
+    def update_state(self, own: RisingState, heard: ProblemOutcomes, environment: Any) -> RisingState:
         top = own.level == own.high
         answers, right = own.answers + (heard.answers * top).sum(), own.right + (heard.right * top).sum()
         due = answers >= self.answers

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from forage.core.ranges import Range, Ranges
 from forage_papers.tasks.hints import check_hints
-from forage_papers.tasks.numbered import Heard, Numbered
+from forage_papers.tasks.numbered import NumberedProblems, ProblemOutcomes
 
 SLOPES, OFFSETS, FLOORS = (4.0, 8.0, 16.0, 32.0), np.linspace(-0.5, 1.25, 29), (0.0, 0.1, 0.25)
 GRID = np.stack(np.meshgrid(SLOPES, OFFSETS, FLOORS, indexing="ij"), -1).reshape(-1, 3).astype(np.float32)
@@ -29,7 +29,7 @@ class Responses(NamedTuple):
     rates: Float[Array, "number round"]  # success rates with them
 
 
-class Seele(Numbered):
+class Seele(NumberedProblems):
     """Problems in epochs, each for `rounds` rollouts, with hints that keep its success rate at `target`.
 
     After each round the three-parameter logistic model
@@ -67,7 +67,7 @@ class Seele(Numbered):
         one, each = environment.numbered, (environment.numbered, self.rounds)
         return Responses(jnp.zeros(one), jnp.zeros(one, jnp.int32), jnp.zeros(each), jnp.zeros(each))
 
-    def learned(self, own: Responses, heard: Heard, environment: Any) -> Responses:
+    def update_state(self, own: Responses, heard: ProblemOutcomes, environment: Any) -> Responses:
         now = heard.met[:, None] & (jnp.arange(self.rounds) == own.round[:, None])
         hints = jnp.where(now, own.hint[:, None], own.hints)
         rates = jnp.where(now, heard.rate[:, None], own.rates)

@@ -7,8 +7,8 @@ import pytest
 from gymnasium import spaces
 
 from forage.agents.policy_gradient.appo import APPO
-from forage.agents.policy_gradient.impala import IMPALA, Noted
-from forage.agents.policy_gradient.impala import Read as ReadByImpala
+from forage.agents.policy_gradient.impala import IMPALA, PolicyInfo
+from forage.agents.policy_gradient.impala import RolloutOutputs as ReadByImpala
 from forage.agents.policy_gradient.ppo import PPO
 from forage.core import prng
 from forage.core.types import AGENT, GUIDE, Batch, Clock, Experience, ForageError, Spec
@@ -45,8 +45,8 @@ def learned(agent, state, experience):
 def test_of_a_fresh_rollout_it_learns_what_ppo_does():
     agent, ppo = APPO(**SAME), PPO(**SAME)
     state = agent.init(prng.key(0), SPEC)
-    log_probability = ppo.read(state.network, None, rollout(())).log_probability
-    found, metrics = learned(agent, state, rollout(Noted((), log_probability)))
+    log_probability = ppo.apply_to_rollout(state.network, None, rollout(())).log_probability
+    found, metrics = learned(agent, state, rollout(PolicyInfo((), log_probability)))
     expected, _ = learned(ppo, ppo.init(prng.key(0), SPEC), rollout(()))
     for one, other in zip(jax.tree.leaves(found.network), jax.tree.leaves(expected.network), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
@@ -58,9 +58,9 @@ def test_of_an_old_rollout_it_corrects_as_impala_does():
     impala = IMPALA(discount=0.9, clip_rho=1.5)
     state = agent.init(prng.key(0), SPEC)._replace(updates=jnp.int32(3))
     ratio = jnp.asarray(np.random.default_rng(1).uniform(-1, 1, (8, 4)), jnp.float32)
-    own = rollout(Noted((), jnp.zeros((8, 4))))
-    read = agent.read(state.network, None, own)
-    own = own._replace(aux=Noted((), read.log_probability - ratio))
+    own = rollout(PolicyInfo((), jnp.zeros((8, 4))))
+    read = agent.apply_to_rollout(state.network, None, own)
+    own = own._replace(aux=PolicyInfo((), read.log_probability - ratio))
     advantage, target = agent.estimates(own, read)
     seen = ReadByImpala(read.log_probability, ratio, read.value[..., 0], read.next_value[..., 0], ratio)
     expected, weighed = impala.targets(seen, own)
@@ -73,7 +73,7 @@ def test_of_an_old_rollout_it_corrects_as_impala_does():
 
     # What another behaviour chose has ratio 1, whatever was noted.
     others = agent.estimates(own._replace(source=jnp.full((8, 4), GUIDE)), read)
-    fresh = agent.estimates(own._replace(aux=Noted((), read.log_probability)), read)
+    fresh = agent.estimates(own._replace(aux=PolicyInfo((), read.log_probability)), read)
     assert (others[0] == fresh[0]).all() and (others[1] == fresh[1]).all()
 
     # The clip is around the policy that the update begins with, and not around the one that acted.

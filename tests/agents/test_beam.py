@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import small
 
-from forage.agents.offline.beam import Layout, Search, likely, plan
+from forage.agents.offline.beam import Layout, Search, keep_likely, search_beam
 
 small.keep_compiled()
 STATES, CHOICES, TOKENS, HORIZON, DISCOUNT = 3, 3, 5, 4, 0.9
@@ -51,7 +51,9 @@ def test_it_finds_the_best_of_all_sequences():
     def run(start):
         token = jnp.full(beams, start)
         memory, logits = extend((token, token), token, 0)
-        return plan(extend, memory, logits, LAYOUT, search, jnp.asarray(REWARD), jnp.asarray(VALUE), jax.random.key(0))
+        return search_beam(
+            extend, memory, logits, LAYOUT, search, jnp.asarray(REWARD), jnp.asarray(VALUE), jax.random.key(0)
+        )
 
     found = small.compute(jax.vmap(run), jnp.arange(STATES))
     for start in range(STATES):
@@ -63,6 +65,7 @@ def test_it_finds_the_best_of_all_sequences():
 def test_the_least_likely_tokens_are_cut_off():
     logits = np.log([0.05, 0.5, 0.15, 0.3])
     kept = [
-        (small.compute(lambda cut=cut: likely(jnp.asarray(logits), cut)) > -100).tolist() for cut in (0.1, 0.4, 0.6)
+        (small.compute(lambda cut=cut: keep_likely(jnp.asarray(logits), cut)) > -100).tolist()
+        for cut in (0.1, 0.4, 0.6)
     ]
     assert kept == [[False, True, True, True], [False, True, False, True], [False, True, False, False]]

@@ -11,7 +11,7 @@ import pytest
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage.agents.q_learning.bootstrapped_dqn import BootstrappedDQN, Followed
+from forage.agents.q_learning.bootstrapped_dqn import ActiveHead, BootstrappedDQN
 from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 
@@ -105,17 +105,17 @@ def test_one_head_is_followed_to_the_end_of_the_episode():
     agent, state = beginning(heads=4, hidden_sizes=(8,), mask_probability=0.3)
     keys = jax.random.split(KEY, 4000)
     act = jax.jit(jax.vmap(lambda h, o, k: agent.act(state, ActInputs(h, o, k, True)), in_axes=(None, None, 0)))
-    _, followed, masks = act(agent.hidden(SPEC), jnp.int32(0), keys)
+    _, followed, masks = act(agent.init_hidden(SPEC), jnp.int32(0), keys)
     assert followed.drawn.all()
     np.testing.assert_allclose(np.bincount(followed.head, minlength=4) / 4000, 0.25, atol=0.04)  # 5 deviations
     np.testing.assert_allclose(masks.mean(0), 0.3, atol=0.04)
     q = np.asarray(agent.values_here(state, jnp.int32(1)))
     for head in range(4):
-        action, after, _ = act(Followed(jnp.bool_(True), jnp.int32(head)), jnp.int32(1), keys[:50])
+        action, after, _ = act(ActiveHead(jnp.bool_(True), jnp.int32(head)), jnp.int32(1), keys[:50])
         assert (after.head == head).all() and (action == q[head].argmax()).all()
-        values = agent.action_values(state, Followed(jnp.bool_(True), jnp.int32(head)), jnp.int32(1))
+        values = agent.action_values(state, ActiveHead(jnp.bool_(True), jnp.int32(head)), jnp.int32(1))
         np.testing.assert_allclose(values, q[head], rtol=1e-5)
-    np.testing.assert_allclose(agent.action_values(state, agent.hidden(SPEC), jnp.int32(1)), q.mean(0), rtol=1e-4)
+    np.testing.assert_allclose(agent.action_values(state, agent.init_hidden(SPEC), jnp.int32(1)), q.mean(0), rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_heads_vote_in_evaluation(values, mask, action):
     state = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(lambda: agent.init(KEY, spec)))
     state = equinox.tree_at(lambda s: s.network.tops.layers[1].bias, state, np.array(values))
     observation = {"observation": jnp.int32(0), "action_mask": np.array(mask, jnp.int8)}
-    chosen, hidden, _ = agent.act(state, ActInputs(agent.hidden(spec), observation, KEY, explore=False))
+    chosen, hidden, _ = agent.act(state, ActInputs(agent.init_hidden(spec), observation, KEY, explore=False))
     assert int(chosen) == action and not hidden.drawn
 
 

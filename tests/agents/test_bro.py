@@ -95,7 +95,7 @@ def test_adjustments_aim_at_the_divergence_and_resets_keep_the_count():
         return state, metrics, renewed, AGENT.init(jax.random.key(2), SPEC)
 
     first = beginning()
-    np.testing.assert_allclose([adjusted(first.optimism), adjusted(first.penalty)], [3.0, 0.5], rtol=1e-4)
+    np.testing.assert_allclose([to_weight(first.optimism), to_weight(first.penalty)], [3.0, 0.5], rtol=1e-4)
     state, metrics, (fresh, kept), other = jax.device_get(learned(first))
     np.testing.assert_allclose(metrics["optimism"], 3.0 * (1 + rise(3.0) * 3e-5), rtol=1e-5)
     np.testing.assert_allclose(metrics["penalty"], 0.5 * (1 - rise(0.5) * 3e-5), rtol=1e-5)

@@ -85,7 +85,7 @@ def test_the_actor_climbs_the_least_critic_and_its_entropy():
         return agent.improve_actor(state._replace(actor=actor), inputs_of(SEEN, noise=NOISE, counts=counts))
 
     def found():
-        policy, _ = state.actor.taught(SEEN, counts)
+        policy, _ = state.actor.apply_in_training(SEEN, counts)
         action, density = policy.from_noise(NOISE)
         each = jnp.stack([jax.tree.map(lambda x, i=i: x[i], critics)(SEEN, action) for i in (0, 1)])
         after, (_, loss) = step(0.0)

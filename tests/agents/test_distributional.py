@@ -11,7 +11,7 @@ from gymnasium import spaces
 from small import at_once, compute
 from tiers import first
 
-from forage.agents.q_learning.c51 import C51, projected
+from forage.agents.q_learning.c51 import C51, project_atoms
 from forage.agents.q_learning.dqn import DQN
 from forage.agents.q_learning.qr_dqn import QRDQN
 from forage.agents.q_learning.vdn import VDN
@@ -83,9 +83,9 @@ def test_quantiles_go_to_those_of_what_follows(double, ends, goal):
 def test_moved_atoms_are_shared_by_their_neighbours():
     places, probability = jnp.array([-1.0, 0.0, 1.0]), jnp.array([[0.2, 0.3, 0.5]])
     moved = jnp.array([[-0.5, 0.5, 1.5]])  # half each to -1 and 0, half each to 0 and 1, cut to 1
-    np.testing.assert_allclose(projected(probability, moved, places), [[0.1, 0.25, 0.65]], rtol=1e-6)
+    np.testing.assert_allclose(project_atoms(probability, moved, places), [[0.1, 0.25, 0.65]], rtol=1e-6)
     same = jnp.zeros((1, 3)) + 0.25  # after an end all atoms are the reward
-    np.testing.assert_allclose(projected(probability, same, places), [[0, 0.75, 0.25]], atol=1e-6)
+    np.testing.assert_allclose(project_atoms(probability, same, places), [[0, 0.75, 0.25]], atol=1e-6)
 
 
 @pytest.mark.parametrize(("terminated", "goal"), [(False, [0.0, 0.35, 0.65]), (True, [0, 0.5, 0.5])])

@@ -232,8 +232,8 @@ def test_hidden_state_is_stored_as_it_was_before_the_step():
     heard = jnp.concatenate([state.network.torso(jnp.int32(2)), hidden.action])
     expected = state.network.gru.step(hidden.features, state.network.gru.inputs(heard))
     np.testing.assert_allclose(after.features, expected, rtol=1e-6)
-    np.testing.assert_array_equal(RECURRENT.acted(state, after, jnp.int32(0)).action, [1, 0])
-    np.testing.assert_array_equal(RECURRENT.acted(state, after, jnp.int32(0)).features, after.features)
+    np.testing.assert_array_equal(RECURRENT.observe_action(state, after, jnp.int32(0)).action, [1, 0])
+    np.testing.assert_array_equal(RECURRENT.observe_action(state, after, jnp.int32(0)).features, after.features)
 
 
 def test_what_it_cannot_do():

@@ -40,7 +40,7 @@ def rollout(end, source=(AGENT,) * 4):
     The second ends as `end` says and leads to state 1 if it ends; the third is terminated; the fourth leads to state 1.
     """
     column = lambda x, dtype: jnp.asarray(np.asarray(x, dtype)[:, None])  # noqa: E731
-    noted = Noted((), column(LOG_PI - np.log([2, 0.5, 1, 4]), np.float32))
+    noted = PolicyInfo((), column(LOG_PI - np.log([2, 0.5, 1, 4]), np.float32))
     return Experience(
         observation=column([0] * 4, np.int32),
         action=column([1, 0, 0, 1], np.int32),
@@ -91,7 +91,7 @@ def entropy_slope():
 def targets(agent, experience):
     @jax.jit
     def compute(network, experience):
-        return agent.targets(agent.read(network, None, experience), experience)
+        return agent.targets(agent.apply_to_rollout(network, None, experience), experience)
 
     return [np.asarray(x)[:, 0] for x in compute(table(), experience)]
 
@@ -159,7 +159,7 @@ def test_behind_the_last_rollout_it_is_the_synchronous_update(environment, optio
         state, _ = step(state, Clock(jnp.int32(90 * i), jnp.float32(400)))
     experience = jax.jit(loop.next_rollout)(state, Clock(jnp.int32(270), jnp.float32(400)))
     agent, acting = loop.agent, state.learner.agent
-    read = jax.jit(agent.read)(acting.network, acting.norm, experience)
+    read = jax.jit(agent.apply_to_rollout)(acting.network, acting.norm, experience)
     assert experience.ended.any() or environment == "Pendulum-v1"
     np.testing.assert_allclose(read.log_ratio, 0, atol=3e-5)
     goes_on = ~np.asarray(experience.ended)[:-1]

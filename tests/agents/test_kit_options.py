@@ -63,7 +63,7 @@ def traced(agent, spec):
 
     def one(key):
         state = agent.init(key, spec)
-        action, _, aux = agent.act(state, ActInputs(agent.hidden(spec), observation[0, 0], key, True))
+        action, _, aux = agent.act(state, ActInputs(agent.init_hidden(spec), observation[0, 0], key, True))
         aux = jax.tree.map(lambda x: jnp.broadcast_to(x, (*shape, *x.shape)), aux)
         action = jnp.broadcast_to(action, (*shape, *action.shape))
         lived = (observation, action, jnp.ones(shape), observation, no, no, jnp.zeros(shape, jnp.int32), aux)

@@ -16,7 +16,7 @@ from gymnasium import spaces
 
 from forage.agents.actor_critic.base import CriticKeys, UpdateInputs
 from forage.agents.actor_critic.offline.cal_ql import CalQL
-from forage.agents.actor_critic.offline.cql import CQL, Sampled
+from forage.agents.actor_critic.offline.cql import CQL, SampledActions
 from forage.agents.actor_critic.offline.rebrac import ReBRAC
 from forage.agents.actor_critic.offline.td3_bc import TD3BC
 from forage.agents.offline.bc import BC
@@ -26,7 +26,7 @@ from forage.agents.q_learning.discrete_cql import DiscreteCQL
 from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, ReturnRule, Spec
 from forage.data import episodes
-from forage.memory.dataset import Opened
+from forage.memory.dataset import OpenedDataSet
 
 small.keep_compiled()
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32))
@@ -127,7 +127,7 @@ def test_the_gap_by_hand(kind):
     told = np.array([2.5, -9.0])
     now = transitions([0.4, -0.2], [0.0, 0.0], return_to_go=told)
     own = np.arange(6) >= 2
-    sampled = Sampled(DRAWN[..., None].astype(np.float32), DENSITY.astype(np.float32), own)
+    sampled = SampledActions(DRAWN[..., None].astype(np.float32), DENSITY.astype(np.float32), own)
     target, weight = np.array([1.0, 2.0], np.float32), np.array([1.0, 0.5], np.float32)
     state, action = state_of(agent), np.array([[0.4], [-0.2]], np.float32)
     inputs = UpdateInputs(now, action, weight)
@@ -350,19 +350,19 @@ def test_every_step_of_implicit_q_learning_by_hand():
 def test_the_best_episodes_by_hand():
     reward = np.array([1.0, 1.0, 5.0, 0.0, 2.0, 2.0])
     ended = np.array([0, 1, 1, 0, 1, 1], bool)  # returns 2, 5, 2, 2
-    np.testing.assert_array_equal(episodes.best(reward, ended, 0.5), [0, 1, 2])
-    np.testing.assert_array_equal(episodes.best(reward, ended, 0.01), [2])
+    np.testing.assert_array_equal(episodes.best_episodes(reward, ended, 0.5), [0, 1, 2])
+    np.testing.assert_array_equal(episodes.best_episodes(reward, ended, 0.01), [2])
 
 
 def test_a_data_set_is_prepared_for_its_agent():
     data = transitions(np.array([0, 1, 2]), [1.0, 2.0, 4.0], [False, True, True], [False] * 3)
-    opened = Opened("a.npz", "", jax.tree.map(jnp.asarray, data))
+    opened = OpenedDataSet("a.npz", "", jax.tree.map(jnp.asarray, data))
     paid = np.asarray(data.reward, float) / 2
-    kept = opened.prepared(BC(best=0.5, weighted=True, discount=0.5), paid).data
+    kept = opened.with_returns(BC(best=0.5, weighted=True, discount=0.5), paid).data
     np.testing.assert_allclose(kept.reward, [4.0])
     np.testing.assert_allclose(kept.return_to_go, [2.0])  # of what is learned from
-    np.testing.assert_allclose(opened.prepared(BC(weighted=True, discount=0.5), paid).data.return_to_go, [1, 1, 2])
-    assert opened.prepared(BC(), paid).data.return_to_go == ()
+    np.testing.assert_allclose(opened.with_returns(BC(weighted=True, discount=0.5), paid).data.return_to_go, [1, 1, 2])
+    assert opened.with_returns(BC(), paid).data.return_to_go == ()
 
 
 def test_bc_weighs_actions_by_what_came_of_them():

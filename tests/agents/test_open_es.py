@@ -16,7 +16,7 @@ from forage.config import registry
 from forage.config.resolve import resolve
 from forage.core.types import Clock, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
-from forage.environments.wrappers.together import Together
+from forage.environments.wrappers.together import EnvironmentCopies
 
 small.keep_compiled()
 SPEC = Spec("Test", spaces.Box(-1, 1, (2,)), spaces.Discrete(3))
@@ -124,7 +124,7 @@ def test_what_cannot_be_is_refused():
     refused("sigma of open-es is above 0", options={"sigma": 0.0})
     refused("last up to 500 steps; give it a rollout_length of 500 or more, not 100", options={"rollout_length": 100})
     refused("runs on the host; use a native environment such as CartPole-v1", "gymnasium:CartPole-v1")
-    refused("one policy for one agent, and Together has 2; ppo learns there", Together(CartPole(), 2))
+    refused("one policy for one agent, and Together has 2; ppo learns there", EnvironmentCopies(CartPole(), 2))
     refused("visits cannot be counted; leave visits out", "tabular:Chain-5", visits=True)
 
 

@@ -291,7 +291,7 @@ REMEMBERING = PPO(num_envs=4, rollout_length=5, minibatches=2, gru_size=3, hidde
 
 def remembered(agent, spec, actions, ended, state):
     """Experience as the loop would make it, step by step, and the log-probabilities and values on the way."""
-    network, hidden = state.network, jax.vmap(lambda _: agent.hidden(spec))(jnp.arange(4))
+    network, hidden = state.network, jax.vmap(lambda _: agent.init_hidden(spec))(jnp.arange(4))
     hidden = hidden._replace(features=hidden.features + 0.3)  # as after an earlier rollout
     log, auxes = [], []
     for time in range(5):
@@ -303,7 +303,9 @@ def remembered(agent, spec, actions, ended, state):
             (jax.vmap(lambda p, a: p.log_probability(a))(policy, unit), jax.vmap(network.value)(observation, features))
         )
         auxes.append(hidden)
-        hidden = jax.vmap(lambda h, a: agent.acted(state, h, a))(hidden._replace(features=features), actions[time])
+        hidden = jax.vmap(lambda h, a: agent.observe_action(state, h, a))(
+            hidden._replace(features=features), actions[time]
+        )
         hidden = jax.tree.map(lambda x: jnp.where(ended[time][:, None], 0.0, x), hidden)  # noqa: B023
     stack = lambda *x: jnp.stack(x)  # noqa: E731
     return jax.tree.map(stack, *log), jax.tree.map(stack, *auxes)

@@ -14,7 +14,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.ppo_lagrangian import PPOLagrangian, episode_totals
 from forage.config.resolve import resolve
 from forage.core.types import AGENT, GONE, Batch, Clock, Experience, ForageError, Spec
-from forage.rewards.weighted import Weighted
+from forage.rewards.weighted import WeightedRewards
 
 SPEC = Spec("Here", gymnasium.spaces.Box(-1, 1, (1,), np.float32), gymnasium.spaces.Discrete(2), ("reward", "cost"))
 CLOCK, KEY = Clock(jnp.int32(0), jnp.float32(100)), jax.random.key(0)
@@ -71,7 +71,7 @@ def test_the_advantage_weighs_return_and_cost_by_hand():
     gains = agent.advantages(experience, zero, zero, agent.gae_lambda)
     np.testing.assert_allclose(gains[:, 0], [[1 + 0.5 * 2, 4 + 0.25 * 8], [2, 8], [0, 0]])
     state = small.at_once(lambda: agent.init(KEY, SPEC))._replace(multiplier=jnp.float32(3.0))
-    np.testing.assert_allclose(agent.joined(state, gains)[0, 0], (2 - 3 * 6) / 4)
+    np.testing.assert_allclose(agent.combine_advantages(state, gains)[0, 0], (2 - 3 * 6) / 4)
 
 
 def test_without_a_multiplier_the_policy_is_learned_as_ppo_learns_it():

@@ -24,7 +24,7 @@ from forage.agents.actor_critic.offline.cal_ql import CalQL
 from forage.agents.actor_critic.offline.cql import CQL
 from forage.agents.actor_critic.offline.rebrac import ReBRAC
 from forage.agents.actor_critic.offline.td3_bc import TD3BC
-from forage.agents.actor_critic.recurrent.base import Before, Recurrent
+from forage.agents.actor_critic.recurrent.base import EarlierSteps, Recurrent
 from forage.agents.actor_critic.recurrent.sac import RecurrentSAC
 from forage.agents.actor_critic.recurrent.td3 import RecurrentTD3
 from forage.agents.actor_critic.sac import SAC
@@ -65,8 +65,18 @@ from forage.core.types import DATASET, Experience, ForageError, Spec
 from forage.data.demonstrations import Demonstrations
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
-from forage.environments.tabular.probes import ACTIONS, HIGH, LOW, PROBES, STATES, Expected, Probe, beside, solve
-from forage.environments.wrappers.together import Together
+from forage.environments.tabular.probes import (
+    ACTIONS,
+    HIGH,
+    LOW,
+    PROBES,
+    STATES,
+    OptimalChoice,
+    Probe,
+    combine_probes,
+    solve,
+)
+from forage.environments.wrappers.together import EnvironmentCopies
 from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.programs import batch_seeds
@@ -74,7 +84,7 @@ from forage.loop.device.runner import DeviceRunner
 from forage.loop.host.runner import HostRunner
 from forage.loop.learner import Learner
 from forage.loop.offline.loop import OfflineLoop
-from forage.memory.dataset import Opened
+from forage.memory.dataset import OpenedDataSet
 from forage.memory.episodes import Episodes
 from forage.memory.lap import LAP
 from forage.memory.queue import Queue
@@ -304,14 +314,14 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, Reinforce | BC | IQLearn | IQLearnSAC | OpenES | DecisionTransformer):
         return jnp.nan  # values of IQ-Learn are of another reward
     if isinstance(agent, TrajectoryTransformer):
-        return agent.planned(state, hidden, observation, jax.random.key(0)).worth
+        return agent.search_plan(state, hidden, observation, jax.random.key(0)).worth
     if isinstance(agent, Recurrent):  # its critics remember apart from its actor: `worth`
         return jnp.nan
     if isinstance(agent, IQL):
-        batch = jax.tree.map(lambda x: x[None], (observation, state.policy.actions.heard(action)))
+        batch = jax.tree.map(lambda x: x[None], (observation, state.policy.actions.action_features(action)))
         return each_value(state.critics, *batch).mean()
     if isinstance(agent, GumbelSearch):
-        return agent.read(state, observation)[1]
+        return agent.predict(state, observation)[1]
     if isinstance(agent, PPO | IMPALA):
         network = state.network
         return network.value(observation, network.remember(hidden, observation) if network.gru else None)[0]
@@ -334,7 +344,7 @@ def estimate(agent: Agent, state: Any, hidden: Any, observation: Any, action: An
     if isinstance(agent, MRQ):
         encoder = state.encoder
         states = encoder.states(jax.tree.map(lambda x: x[None], observation))
-        pairs = encoder.pairs(states, state.actor.actions.heard(action)[None])
+        pairs = encoder.pairs(states, state.actor.actions.action_features(action)[None])
         return state.scale * each_value(state.critics, pairs).mean()
     if isinstance(agent, SAC | TD3):
         batch = jax.tree.map(
@@ -353,7 +363,7 @@ def best_allowed(q: Any, observation: Any) -> Any:
 class Found(NamedTuple):
     """An agent's estimates for one history, and the right ones."""
 
-    expected: Expected
+    expected: OptimalChoice
     value: float
     action: float
 
@@ -398,7 +408,7 @@ def obstacle(trial: Trial, probe: str, form: str, runner: str) -> str | None:
         return "An agent that looks ahead does so in a native environment, alone."
     # Which head is followed does not say what was seen.
     drawn = isinstance(trial.agent, BootstrappedDQN)
-    forgets = drawn or not jax.tree.leaves(trial.agent.hidden(spec(form, runner)))
+    forgets = drawn or not jax.tree.leaves(trial.agent.init_hidden(spec(form, runner)))
     return FORGETS if PROBES[probe].needs == "memory" and forgets else None
 
 
@@ -416,7 +426,7 @@ def unsaid(agent: Agent, probe: str, form: str) -> str | None:
         return "Nine sums of rewards tell its actions apart, closer to one another than so small a network learns."
     if isinstance(agent, DecisionTransformer) and (probe, form) == ("recall", "continuous"):
         return "A mean comes slowly to the edge of what was tried; the discrete form asks for the same."
-    if isinstance(agent, DecisionTransformer) and all(e.action is None for e in build(probe, form, "host").expected(1)):
+    if isinstance(agent, DecisionTransformer) and all(e.action is None for e in build(probe, form, "host").optimal_values(1)):
         return "It has no values, and one action is as good as another."
     return None
 
@@ -460,7 +470,7 @@ def train_on_device(trial: Trial, form: str, names: Sequence[str]) -> dict[str, 
 
 def train_on_host(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[Found]]:
     """Trains on all probes at once, side by side in one environment."""
-    probe = beside([build(name, form, "host") for name in names])
+    probe = combine_probes([build(name, form, "host") for name in names])
     one = learner(trial, spec_of(probe, f"Probes with {form} actions"))
     steps = trial.steps * len(names) // 2  # the probes share them, and what one teaches does not help the next
     runner = HostRunner([one], lambda num_envs: OnHost(probe, num_envs), [0], steps)
@@ -475,8 +485,8 @@ def train_on_host(trial: Trial, form: str, names: Sequence[str]) -> dict[str, li
 
 def train_together(trial: Trial, form: str, names: Sequence[str]) -> dict[str, list[Found]]:
     """Train many agents in one environment, each in a probe of its own, which they leave at different times."""
-    probe = beside([build(name, form, "together") for name in names])
-    team = Together(probe, TOGETHER)
+    probe = combine_probes([build(name, form, "together") for name in names])
+    team = EnvironmentCopies(probe, TOGETHER)
     many = learner(trial, spec_of(team, f"Probes together with {form} actions"))
     # A step is one of every agent, but those that have left wait: half of what they see teaches nothing.
     steps = trial.steps * len(names) // 2
@@ -549,7 +559,7 @@ def train_from_episodes(trial: Trial, form: str, names: Sequence[str]) -> dict[s
     opened = []
     for probe in probes:
         data = jax.jit(recorded, static_argnums=(1, 2))(probe, 20_000, None)
-        opened.append(Opened("probes", "", data).prepared(trial.agent, np.asarray(data.reward, float)))
+        opened.append(OpenedDataSet("probes", "", data).with_returns(trial.agent, np.asarray(data.reward, float)))
     one = Learner(trial.agent, default_behaviour(trial.agent), EnvironmentReward(), opened[0], at)
     loop = OfflineLoop(one, probes[0], Same(), Reset())
     loop.check()
@@ -567,14 +577,14 @@ def train_from_episodes(trial: Trial, form: str, names: Sequence[str]) -> dict[s
 def look(learner: Learner, state: Any, probe: Probe) -> list[Found]:
     """Leads the agent through every history, and asks for its value and its action at the end."""
     found = []
-    for expected in probe.expected(DISCOUNT):
-        hidden = learner.agent.hidden(learner.spec)
+    for expected in probe.optimal_values(DISCOUNT):
+        hidden = learner.agent.init_hidden(learner.spec)
         world = World(probe, jnp.int32(expected.state))
         for number, observation in zip(expected.states, expected.history, strict=True):
             value, action, hidden = ask(learner, state, hidden, observation, world)
             if learner.agent.return_conditioned:
                 paid = probe.step(jnp.int32(number), action, jax.random.key(0))[1].reward
-                hidden = learner.agent.paid(state, hidden, paid)
+                hidden = learner.agent.observe_reward(state, hidden, paid)
         if isinstance(learner.agent, Recurrent):
             value = worth(state, [*expected.history, expected.history[-1]], action)
         found.append(Found(expected, float(value), float(np.asarray(action).reshape(()))))
@@ -584,7 +594,7 @@ def look(learner: Learner, state: Any, probe: Probe) -> list[Found]:
 @jax.jit
 def worth(state: Any, seen: list[Any], action: Any) -> Any:
     """Return the value of an action after a whole history; the last observation is given twice."""
-    seen = Before(jax.tree.map(lambda *x: jnp.stack(x)[:, None], *seen))
+    seen = EarlierSteps(jax.tree.map(lambda *x: jnp.stack(x)[:, None], *seen))
     actions = jnp.zeros((len(seen.seen) - 1, 1)).at[-1].set(state.actor.actions.to_unit(action))
     return each_value(state.critics, seen, actions).mean(0)[-1]
 
@@ -599,7 +609,7 @@ def ask(learner: Learner, state: Any, hidden: Any, observation: Any, world: Worl
     return (
         estimate(learner.agent, state, hidden, observation, action),
         action,
-        learner.agent.acted(state, later, action),
+        learner.agent.observe_action(state, later, action),
     )
 
 
@@ -698,7 +708,7 @@ class LastEpisodeRemembered(PPO):
     """Learns as if its memory were never reset, nor the action before forgotten."""
 
     def forward(self, network, observation, action, thread):
-        before = jnp.roll(jax.vmap(jax.vmap(network.actions.heard))(action), 1, axis=0)
+        before = jnp.roll(jax.vmap(jax.vmap(network.actions.action_features))(action), 1, axis=0)
         before = jnp.where(thread.first[..., None], before, thread.action)
         thread = thread._replace(first=jnp.zeros_like(thread.first), action=before)
         return super().forward(network, observation, action, thread)
@@ -742,11 +752,11 @@ def test_expected_values_are_those_worked_out_by_hand(discount):
     }
     for form in FORMS:
         for name, values in by_hand.items():
-            found = [e.value for e in build(name, form, "host").expected(discount)]
+            found = [e.value for e in build(name, form, "host").optimal_values(discount)]
             np.testing.assert_allclose(found, values, atol=1e-5, err_msg=name)
-    target = build("target", "continuous", "host").expected(discount)[0]
+    target = build("target", "continuous", "host").optimal_values(discount)[0]
     assert target.value == pytest.approx(1, abs=1e-5) and target.action == pytest.approx(2, abs=1e-5)
-    masked = [(e.value, e.action) for e in build("mask", "discrete", "device").expected(discount)]
+    masked = [(e.value, e.action) for e in build("mask", "discrete", "device").optimal_values(discount)]
     assert masked == [(pytest.approx(-g / 2), 1), (pytest.approx(-1 / 2), 2)]
 
 

@@ -78,13 +78,13 @@ def test_it_acts_as_learning_reads_its_history(name):
     seen = np.random.default_rng(1).normal(size=(5, 1, 2)).astype(np.float32)
 
     def make():
-        actor, hidden, acted = state.actor, agent.hidden(SPEC), []
+        actor, hidden, acted = state.actor, agent.init_hidden(SPEC), []
         for observation in seen[:, 0]:
             action, hidden, _ = agent.act(state, ActInputs(hidden, jnp.asarray(observation), jax.random.key(0), False))
             acted.append(action)
         policy = actor.inner(actor.summary.sequence(seen)[:, 0])
         read = policy.mode() if name == "sac" else policy
-        both = rows(actor.summary, Before(seen)), rows(actor.summary, After(seen))
+        both = summarise_rows(actor.summary, EarlierSteps(seen)), summarise_rows(actor.summary, LaterSteps(seen))
         return jnp.stack(acted), 2 * read, *both
 
     acted, read, before, after = compute(make)

@@ -14,7 +14,7 @@ from tiers import gated
 from forage.agents.policy_gradient.reinforce import Reinforce
 from forage.config.resolve import resolve
 from forage.core.types import AGENT, GONE, Batch, Clock, Experience, ForageError, Spec
-from forage.starts.groups import Groups, Mark
+from forage.starts.groups import GroupMark, Groups
 
 small.keep_compiled()
 SPEC = Spec("Test", spaces.Box(-1, 1, (2,)), spaces.Discrete(3))
@@ -30,7 +30,7 @@ def rollout(**changes: Any) -> Experience:
     observation = np.asarray(jax.random.normal(KEY, (6, 2, 2)))
     action = np.arange(12).reshape(6, 2) % 3
     reward = np.arange(12.0, dtype=np.float32).reshape(6, 2)
-    mark = Mark(np.array([[0, 1], [0, 1], [1, 1], [1, 1], [1, 2], [2, 2]]))
+    mark = GroupMark(np.array([[0, 1], [0, 1], [1, 1], [1, 1], [1, 2], [2, 2]]))
     source = np.full((6, 2), AGENT)
     made = Experience(observation, action, reward, observation, ended, np.zeros_like(ended), source, (), mark=mark)
     return made._replace(**changes)

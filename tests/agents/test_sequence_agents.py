@@ -25,7 +25,7 @@ from forage.loop.host.runner import HostRunner, play_once
 from forage.loop.learner import Learner, LearnerState
 from forage.loop.offline.loop import OfflineLoop
 from forage.loop.policy import Policy
-from forage.memory.dataset import Opened
+from forage.memory.dataset import OpenedDataSet
 from forage.memory.uniform import UniformReplay
 from forage.rewards.environment import EnvironmentReward
 from forage.rewards.scaling import Scale
@@ -66,7 +66,7 @@ def recorded(number=256):
 
 def loop_of(agent):
     data = recorded()
-    memory = Opened("chain", "", data).prepared(agent, np.asarray(data.reward, float))
+    memory = OpenedDataSet("chain", "", data).with_returns(agent, np.asarray(data.reward, float))
     learner = Learner(agent, default_behaviour(agent), EnvironmentReward(), memory, SPEC)
     loop = OfflineLoop(learner, Chain(), Same(), Reset())
     loop.check()
@@ -107,7 +107,7 @@ def test_a_policy_is_told_what_its_steps_pay_and_aims_at_the_best_of_the_data():
             action = policy.act(seen)
             with pytest.raises(ForageError, match=r"call paid\(reward\)"):
                 policy.act(seen)
-            policy.paid(np.float32(action))
+            policy.observe_reward(np.float32(action))
             total = total + action
         np.testing.assert_array_equal(total, np.full(batch, STEPS))
         policy.reset()
@@ -180,7 +180,7 @@ def test_it_reads_the_time_and_the_returns_of_the_data():
 def test_the_best_return_is_of_a_whole_episode():
     """Returns of 1 and 3 from the start, though 6 still came after a loss of 5."""
     data = recorded(2)._replace(reward=jnp.array([-5.0, 6.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0]))
-    data = Opened("chain", "", data).prepared(ASKED, np.asarray(data.reward, float)).data
+    data = OpenedDataSet("chain", "", data).with_returns(ASKED, np.asarray(data.reward, float)).data
     np.testing.assert_array_equal(data.time, [0, 1, 2, 3] * 2)
     state = small.compute(lambda: ASKED.init_from_dataset(ASKED.init(KEY, SPEC), data))
     assert (state.best, state.scale) == (3, 6)
@@ -191,12 +191,12 @@ def test_what_it_reads_while_it_acts():
     state = small.at_once(lambda: agent.init(KEY, LINE))._replace(scale=jnp.float32(2))
 
     def play():
-        hidden, told = agent.hidden(LINE), []
+        hidden, told = agent.init_hidden(LINE), []
         for number in range(4):
             _, hidden, _ = agent.act(state, ActInputs(hidden, jnp.full(2, number / 10), KEY, False))
-            told.append(agent.told(state, hidden))
-            hidden = agent.acted(state, hidden, jnp.array([0.1 * number]))
-            hidden = agent.paid(state, hidden, jnp.float32(number + 1))
+            told.append(agent.context_inputs(state, hidden))
+            hidden = agent.observe_action(state, hidden, jnp.array([0.1 * number]))
+            hidden = agent.observe_reward(state, hidden, jnp.float32(number + 1))
         return told[1], told[3]
 
     early, told = small.compute(play)
@@ -212,7 +212,7 @@ def test_what_it_reads_while_it_acts():
 
 def test_returns_and_observations_are_scaled_by_the_data():
     data = recorded(8)._replace(observation=np.random.default_rng(0).normal(3, 2, (32, 2)).astype(np.float32))
-    data = Opened("chain", "", data).prepared(ASKED, 2 * np.asarray(data.reward, float)).data
+    data = OpenedDataSet("chain", "", data).with_returns(ASKED, 2 * np.asarray(data.reward, float)).data
     state: DecisionTransformerState = small.compute(lambda: ASKED.init_from_dataset(ASKED.init(KEY, SPEC), data))
     assert state.best == state.scale == np.asarray(data.return_to_go).max() > 2
     np.testing.assert_allclose(state.norm.mean, np.asarray(data.observation).mean(0), rtol=1e-4)
@@ -247,7 +247,7 @@ PLANNER = TrajectoryTransformer(**PLANS, dropout=0.0, warmup=1, learning_rate=1e
 
 
 def test_numbers_become_tokens_and_tokens_numbers():
-    data = Opened("chain", "", recorded(64)).prepared(PLANNER, np.asarray(recorded(64).reward, float)).data
+    data = OpenedDataSet("chain", "", recorded(64)).with_returns(PLANNER, np.asarray(recorded(64).reward, float)).data
 
     def worked():
         state = PLANNER.init_from_dataset(PLANNER.init(KEY, SPEC), data)
@@ -267,7 +267,7 @@ def test_numbers_become_tokens_and_tokens_numbers():
 def test_tokens_of_actions_weigh_more_by_hand():
     """The second of two segments is of an episode that is over after two transitions: ends' tokens follow."""
     agent = dataclasses.replace(PLANNER, action_weight=5.0, learning_rate=0.0)
-    data = Opened("chain", "", recorded(64)).prepared(agent, np.asarray(recorded(64).reward, float)).data
+    data = OpenedDataSet("chain", "", recorded(64)).with_returns(agent, np.asarray(recorded(64).reward, float)).data
     rows = jax.tree.map(lambda x: jnp.stack([x[:4], x[2:6]], 1), data)
     weight = np.array([1.0, 0.5], np.float32)
 
@@ -300,7 +300,7 @@ def test_what_a_plan_begins_with():
 
     def both(network):
         whole = network(tokens)
-        y, cache = network.read(jnp.asarray(tokens[:7]), jnp.ones(7, bool), length=20)
+        y, cache = network.encode(jnp.asarray(tokens[:7]), jnp.ones(7, bool), length=20)
         one = jax.tree.map(lambda x: x[None], cache)
         found = [(y[-1] @ network.heads[1])[None]]
         for index in range(7, 12):

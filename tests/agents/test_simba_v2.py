@@ -100,9 +100,12 @@ def test_rewards_are_divided_by_the_size_of_returns():
     ends = jnp.array([[False], [True], [False], [False]])
     no, seen = jnp.zeros((4, 1), bool), jnp.zeros((4, 1, 3))
     rollout = Experience(seen, seen, reward, seen, ends, no, jnp.zeros((4, 1), jnp.int32), ())
-    first = Returns(jnp.zeros(1), RunningNorm.of(()), jnp.zeros(()))
+    first = Returns(jnp.zeros(1), RunningNorm.from_shape(()), jnp.zeros(()))
     returns, size, narrow = compute(
-        lambda: (first.seen(rollout, 0.5), *(first.seen(rollout, 0.5).size(limit) for limit in (5.0, 1.0)))
+        lambda: (
+            first.add_rollout(rollout, 0.5),
+            *(first.add_rollout(rollout, 0.5).size(limit) for limit in (5.0, 1.0)),
+        )
     )
     told = [1.0, 3.5, 2.0, 11.0]
     np.testing.assert_allclose(returns.running, [11.0])
@@ -112,7 +115,7 @@ def test_rewards_are_divided_by_the_size_of_returns():
     agent = SimBaV2(**SMALL)
     state = at_once(lambda: agent.init(jax.random.key(0), SPEC))._replace(returns=returns)
     now = jax.tree.map(lambda x: x[0], batch().experience)
-    read = compute(lambda: agent.read(state, now)).reward
+    read = compute(lambda: agent.normalise_batch(state, now)).reward
     np.testing.assert_allclose(read, now.reward / max(np.std(told), 11.0 / 2), rtol=1e-5)
 
 

@@ -112,7 +112,7 @@ def test_masked_actions_are_never_drawn():
     spec = Spec("Masked", seen, spaces.Discrete(3), horizon=4)
     state = small.at_once(lambda: AGENT.init(KEY, spec))
     observation = {"observation": jnp.int32(0), "action_mask": np.array([1, 0, 1], jnp.int8)}
-    act = jax.vmap(lambda key: AGENT.act(state, ActInputs(AGENT.hidden(spec), observation, key, True))[0])
+    act = jax.vmap(lambda key: AGENT.act(state, ActInputs(AGENT.init_hidden(spec), observation, key, True))[0])
     assert set(np.asarray(act(jax.random.split(KEY, 200))).tolist()) == {0, 2}
 
 

@@ -233,7 +233,7 @@ def test_memory_within_an_episode_is_each_member_s_own():
         act = jax.vmap(lambda h, o: agent.act(state, ActInputs(h, o, jax.random.key(0), False)))
         _, hidden, aux = act(hidden, seen[time])
         action = jnp.array(action)
-        hidden = jax.vmap(agent.acted, (None, 0, 0))(state, hidden, action)
+        hidden = jax.vmap(agent.observe_action, (None, 0, 0))(state, hidden, action)
         over = jnp.full(2, time == 1)
         rows.append(Experience(seen[time], action, jnp.ones(2), seen[1], over, ~over & False, jnp.zeros(2, int), aux))
     experience = jax.tree.map(lambda *x: jnp.stack(x)[:, None], *rows)

@@ -13,7 +13,7 @@ import forage
 from forage.behaviours.endpoint import Endpoint
 from forage.config.resolve import resolve
 from forage.core.text import server
-from forage.core.text.completions import AnswerRequest, Reader, complete, read_answer
+from forage.core.text.completions import AnswerRequest, TokenReader, complete, read_answer
 from forage.core.text.server import LostAnswer, Server, map_threads
 from forage.core.types import AGENT, GONE, ForageError
 from forage.nn.language.generate import log_probabilities, pad_left
@@ -150,7 +150,7 @@ def test_where_every_sample_is_bad_the_run_stops_in_one_sentence(served):
 
 
 ASKED = AnswerRequest((70, 71), 4, 1.0, 0)
-READER = Reader(TOKENIZER, TOKENIZER.vocabulary, END, False)
+READER = TokenReader(TOKENIZER, TOKENIZER.vocabulary, END, False)
 WORD = TOKENIZER.encode("7")
 GOOD = {"token_ids": [*WORD, END], "logprobs": {"token_logprobs": [-0.5, -0.25]}, "text": "7"}
 

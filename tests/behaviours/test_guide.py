@@ -254,7 +254,7 @@ def test_an_episode_tells_the_stage_it_began_in_and_is_heard_in_no_other():
         decision = behaviour.act(state, hidden, observation, moment)
         return decision.hidden, decision.memo
 
-    fresh = HiddenState(agent.hidden(spec), behaviour.hidden(agent, spec))
+    fresh = HiddenState(agent.init_hidden(spec), behaviour.init_hidden(agent, spec))
     begun, told = act(first, fresh)
     state = hear(first, [[5, 5]], [[1, 1]], 0)  # only now the stage is over
     begun, still = act(state, begun)

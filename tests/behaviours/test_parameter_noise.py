@@ -14,7 +14,7 @@ from gymnasium import spaces
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.q_learning.dqn import DQN
-from forage.behaviours.parameter_noise import SCALES, ParameterNoise, ParameterNoiseState, log_policy, perturbed
+from forage.behaviours.parameter_noise import SCALES, ParameterNoise, ParameterNoiseState, log_policy, perturb
 from forage.core import prng
 from forage.core.ports import ActContext
 from forage.core.types import AGENT, GONE, Experience, ForageError, Spec
@@ -143,7 +143,7 @@ def test_a_scale_that_cannot_do_stays_within_bounds():
 
 def test_all_weights_are_disturbed_but_those_of_convolutions():
     network = {"conv": Conv(prng.key(0), 1, 2, 3, 1, None), "head": Linear(prng.key(0), 200, 50, 1.0)}
-    found = perturbed(network, jnp.float32(0.1), prng.key(1))
+    found = perturb(network, jnp.float32(0.1), prng.key(1))
     jax.tree.map(np.testing.assert_array_equal, found["conv"], network["conv"])
     for name in ("weight", "bias"):
         change = np.asarray(getattr(found["head"], name) - getattr(network["head"], name))
@@ -174,7 +174,7 @@ def test_networks_of_agents_fit_in_what_is_remembered():
     for agent, spec in ((DQN(hidden_sizes=(4,)), FOUR), (TD3(hidden_sizes=(4,)), PENDULUM)):
         behaviour = ParameterNoise()
         behaviour.check(agent, spec)
-        hidden = behaviour.hidden(agent, spec)
+        hidden = behaviour.init_hidden(agent, spec)
         network = getattr(agent.init(prng.key(0), spec), agent.acting)
         assert jax.tree.structure(hidden.network) == jax.tree.structure(network)
         assert not any(leaf.any() for leaf in jax.tree.leaves(hidden))

@@ -20,9 +20,9 @@ from forage.core import spaces, team
 from forage.core.ports import ActContext
 from forage.core.types import AGENT, NOBODY, OPPONENT, Batch, Clock, ForageError
 from forage.environments import make, spec_of
-from forage.environments.boards.solve import Perfect, best_moves, free, lost, play_move
+from forage.environments.boards.solve import Perfect, best_moves, free_cells, is_lost, play_move
 from forage.environments.classic.cartpole import CartPole
-from forage.environments.wrappers.together import Together
+from forage.environments.wrappers.together import EnvironmentCopies
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
@@ -195,9 +195,9 @@ def test_opponents_are_drawn_from_the_recent_part(recent, possible):
 @functools.cache
 def expected(board, own_turn, opponent):
     """Return the mean result of marking the lowest free cell; `board` is from the mover's view."""
-    if lost(board):
+    if is_lost(board):
         return -1.0 if own_turn else 1.0
-    if not (cells := free(board)):
+    if not (cells := free_cells(board)):
         return 0.0
     if own_turn:
         cells = cells[:1]

@@ -46,7 +46,7 @@ def scene(observation, begins=False):
 
 
 def test_the_scripted_person_takes_over_in_danger_and_gives_back_afterwards():
-    person = Scripted(takes=0.5, gives=0.2)
+    person = ScriptedPerson(takes=0.5, gives=0.2)
     assert SCRIPTS["CartPole"].danger(np.array([0, 0, 0.1, 0.02])) == pytest.approx((0.1 + 0.2 * 0.02) / 0.2095)
     assert SCRIPTS["CartPole"].danger(np.array([-1.2, -0.4, 0, 0])) == pytest.approx(1.4 / 2.4)
     # An angle of 0.1 is a danger of 0.48, 0.11 of 0.53, 0.05 of 0.24 and 0.04 of 0.19.
@@ -147,7 +147,7 @@ def test_what_a_person_raises_loses_nothing_that_was_learned(tmp_path, monkeypat
         del small.sys.modules[name]
     from forage.behaviours import takeover
 
-    takeover.made.cache_clear()
+    takeover.load_person.cache_clear()
     code, _, said = small.here(capsys, "resume", tmp_path / "run", "--quiet", "--anyway")
     assert code == 0, said
     row = forage.Run(tmp_path / "run").rows[-1]

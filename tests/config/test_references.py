@@ -17,9 +17,9 @@ def test_a_model_is_read_once_and_not_where_it_has_changed(tmp_path, monkeypatch
     monkeypatch.setattr(references, "read_model", lambda source: asked.append(source) or read(source))
     network = Transformer(jax.random.key(0), SMALL)
     known = references.take_models(GRPO(model=str(network.save(tmp_path / "model"))))
-    assert known.pretrained.weights is None
+    assert known.base_model.weights is None
     for reads in (1, 2):  # a second run reads the files again: weights are held for one alone
-        found = references.load_models(known).pretrained.weights
+        found = references.load_models(known).base_model.weights
         assert len(asked) == reads and (found.table == network.table).all()
     Transformer(jax.random.key(1), SMALL).save(tmp_path / "model")
     with pytest.raises(ForageError, match="have changed since this run began"):

@@ -170,7 +170,7 @@ def test_no_file_of_a_run_makes_its_code_known(config, evil, monkeypatch):
     trust.store().write_text(f'nonsense\n[1]\n{"[" * 9999}\n{{"path": 3}}\n{json.dumps(entry)}\n')
     assert trust.is_known(entry)
     monkeypatch.setenv("XDG_DATA_HOME", "/proc/nowhere")  # which cannot be written
-    trust.keep(trust.entry_of(evil))
+    trust.keep_entry(trust.entry_of(evil))
     assert trust.is_known(entry)  # for this process
 
 

@@ -38,12 +38,12 @@ def tree():
 @pytest.fixture
 def path(tmp_path, tree):
     path = tmp_path / "checkpoints" / "1.npz"
-    checkpoint.save(path, tree, {"steps": 12})
+    checkpoint.save_tree(path, tree, {"steps": 12})
     return path
 
 
 def test_what_was_saved_is_loaded_bit_for_bit(path, tree):
-    loaded, header = checkpoint.load(path, jax.eval_shape(lambda: tree))
+    loaded, header = checkpoint.load_tree(path, jax.eval_shape(lambda: tree))
     assert differing(loaded, tree) == []
     draws = [jax.random.bits(key) for tree in (tree, loaded) for key in (tree.key[1], tree.other_key)]
     assert draws[:2] == draws[2:]
@@ -56,13 +56,13 @@ def test_what_was_saved_is_loaded_bit_for_bit(path, tree):
 def test_numbers_of_few_bits_are_kept(tmp_path, dtype):
     """Including types unknown to NumPy itself, and arrays of mostly zeros."""
     tree = {"one": jnp.asarray(3, dtype), "few": jnp.arange(-3, 4).astype(dtype), "zeros": jnp.zeros(200_000, dtype)}
-    checkpoint.save(tmp_path / "1.npz", tree, {})
-    loaded = checkpoint.load(tmp_path / "1.npz", tree)[0]
+    checkpoint.save_tree(tmp_path / "1.npz", tree, {})
+    loaded = checkpoint.load_tree(tmp_path / "1.npz", tree)[0]
     assert {name: leaf.dtype for name, leaf in loaded.items()} == dict.fromkeys(tree, jnp.dtype(dtype))
     assert differing(loaded, tree) == []
     other = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, jnp.uint8), tree)
     with pytest.raises(ForageError, match=f"is {dtype}.* there and uint8"):
-        checkpoint.load(tmp_path / "1.npz", other)
+        checkpoint.load_tree(tmp_path / "1.npz", other)
 
 
 def test_what_lies_on_several_devices_is_saved_whole(tmp_path):
@@ -72,8 +72,8 @@ def test_what_lies_on_several_devices_is_saved_whole(tmp_path):
     values = np.arange(24.0, dtype=np.float32).reshape(4, 3, 2)
     places = {"all": jax.P("seed"), "second": jax.P(None, None, "seed"), "each": jax.P()}
     tree = {name: jax.device_put(values, jax.sharding.NamedSharding(mesh, place)) for name, place in places.items()}
-    checkpoint.save(tmp_path / "1.npz", tree, {})
-    for name, loaded in checkpoint.load(tmp_path / "1.npz", tree)[0].items():
+    checkpoint.save_tree(tmp_path / "1.npz", tree, {})
+    for name, loaded in checkpoint.load_tree(tmp_path / "1.npz", tree)[0].items():
         np.testing.assert_array_equal(loaded, values, err_msg=name)
 
 
@@ -82,8 +82,8 @@ def test_zeros_take_no_room(tmp_path, dtype):
     """A memory that is nearly empty; its last bytes, which fill no block, and a minus zero are kept."""
     leaf = jnp.zeros((2, 300_001), dtype).at[1, 7].set(True).at[1, -1].set(True)
     tree = {"memory": leaf.at[0, 9].set(-0.0) if dtype == "float32" else leaf, "full": jnp.ones((400_000,), dtype)}
-    checkpoint.save(tmp_path / "a.npz", tree, {})
-    assert differing(checkpoint.load(tmp_path / "a.npz", tree)[0], tree) == []
+    checkpoint.save_tree(tmp_path / "a.npz", tree, {})
+    assert differing(checkpoint.load_tree(tmp_path / "a.npz", tree)[0], tree) == []
     full, blocks = tree["full"].nbytes, 3 * checkpoint.BLOCK
     assert full < (tmp_path / "a.npz").stat().st_size < full + blocks + 4096 < full + leaf.nbytes
 
@@ -91,9 +91,9 @@ def test_zeros_take_no_room(tmp_path, dtype):
 def test_files_of_the_first_format_are_read(path, tree, monkeypatch):
     monkeypatch.setattr(checkpoint, "FORMAT", "forage-checkpoint-1")
     monkeypatch.setattr(checkpoint, "_pack_leaf", lambda leaf: {"leaf": leaf})
-    checkpoint.save(path, tree, {"steps": 3})
+    checkpoint.save_tree(path, tree, {"steps": 3})
     monkeypatch.undo()
-    assert differing(checkpoint.load(path, tree)[0], tree) == []
+    assert differing(checkpoint.load_tree(path, tree)[0], tree) == []
 
 
 def test_a_truncated_file_is_refused_at_every_length(path, tree):
@@ -101,7 +101,7 @@ def test_a_truncated_file_is_refused_at_every_length(path, tree):
     for length in sorted({*range(0, len(data), 97), 1, len(data) - 1, len(data) // 2}):
         path.write_bytes(data[:length])
         with pytest.raises(ForageError, match="not a whole Forage checkpoint"):
-            checkpoint.load(path, tree)
+            checkpoint.load_tree(path, tree)
 
 
 def test_a_damaged_file_is_refused_or_harmless(path, tree):
@@ -112,7 +112,7 @@ def test_a_damaged_file_is_refused_or_harmless(path, tree):
         damaged[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
         path.write_bytes(damaged)
         try:
-            loaded, _ = checkpoint.load(path, tree)
+            loaded, _ = checkpoint.load_tree(path, tree)
         except ForageError:
             refused += 1
         else:
@@ -133,10 +133,10 @@ def test_foreign_files_are_refused(tmp_path, tree):
     files["folder"].mkdir()
     for name, file in files.items():
         with pytest.raises(ForageError, match="another format" if name == "format" else "not a whole") as caught:
-            checkpoint.load(file, tree)
+            checkpoint.load_tree(file, tree)
         assert "\n" not in str(caught.value)
     with pytest.raises(ForageError, match="There is no checkpoint"):
-        checkpoint.load(tmp_path / "nowhere.npz", tree)
+        checkpoint.load_tree(tmp_path / "nowhere.npz", tree)
 
 
 def test_nothing_in_a_file_is_run(tmp_path, tree):
@@ -147,7 +147,7 @@ def test_nothing_in_a_file_is_run(tmp_path, tree):
     path = tmp_path / "trap.npz"
     np.savez(path, header=np.array([Trap()], object), names=np.array([Trap()], object))
     with pytest.raises(ForageError):
-        checkpoint.load(path, tree)
+        checkpoint.load_tree(path, tree)
     assert not hasattr(builtins, "trapped")
 
 
@@ -163,7 +163,7 @@ def test_nothing_in_a_file_is_run(tmp_path, tree):
 )
 def test_other_parts_and_sizes_are_named(path, tree, change, said):
     with pytest.raises(ForageError, match=said):
-        checkpoint.load(path, change(tree))
+        checkpoint.load_tree(path, change(tree))
 
 
 def test_a_full_disk_leaves_the_old_file(path, tree, monkeypatch):
@@ -174,7 +174,7 @@ def test_a_full_disk_leaves_the_old_file(path, tree, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(ForageError, match="No space left on device"):
-        checkpoint.save(path, tree._replace(flag=~tree.flag), {"steps": 13})
+        checkpoint.save_tree(path, tree._replace(flag=~tree.flag), {"steps": 13})
     assert path.read_bytes() == before
     assert [p.name for p in path.parent.iterdir()] == ["1.npz"]
 
@@ -182,12 +182,12 @@ def test_a_full_disk_leaves_the_old_file(path, tree, monkeypatch):
 def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path, tree):
     (tmp_path / "file").write_text("")
     with pytest.raises(ForageError, match="Could not save"):
-        checkpoint.save(tmp_path / "file" / "below.npz", tree, {})
+        checkpoint.save_tree(tmp_path / "file" / "below.npz", tree, {})
 
 
 def crafted(path, tree, **entries):
     """Save a tree, and more entries of the archive as they are given: a header, and the bytes that follow it."""
-    checkpoint.save(path, tree, {"steps": 1})
+    checkpoint.save_tree(path, tree, {"steps": 1})
     with zipfile.ZipFile(path) as archive:
         held = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -223,9 +223,9 @@ def test_what_is_read_is_bounded_by_what_is_expected(tmp_path, monkeypatch):
         tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]
         with pytest.raises(ForageError, match=r"is not a whole Forage checkpoint|written with other sizes|lacks"):
-            checkpoint.load(path, tree)
+            checkpoint.load_tree(path, tree)
         assert tracemalloc.get_traced_memory()[1] - before < 3 << 20, case.keys()
     tracemalloc.stop()
     crafted(path, tree)  # deflated, as others may write it
-    assert differing(checkpoint.load(path, tree)[0], tree) == []
-    assert {name: leaf.shape for name, leaf in checkpoint.leaves(path).items()} == {"['a']": (3,), "['b']": (4,)}
+    assert differing(checkpoint.load_tree(path, tree)[0], tree) == []
+    assert {name: leaf.shape for name, leaf in checkpoint.load_leaves(path).items()} == {"['a']": (3,), "['b']": (4,)}

@@ -38,11 +38,11 @@ def test_a_few_rows_outside_are_a_simulators():
 def test_convert_and_training_say_it_once(tmp_path):
     no, ends = np.zeros(100, bool), np.arange(100) % 10 == 9
     data = Transitions(seen(99), np.zeros(100, int), np.ones(100), seen(99), ends, no)
-    files.write(tmp_path / "a.npz", data, {"spec": flat.spec_json(SPEC)})
+    files.write_data(tmp_path / "a.npz", data, {"spec": flat.spec_json(SPEC)})
     said: list[str] = []
     forage.data.convert(tmp_path / "a.npz", tmp_path / "b.npz", tell=said.append)
     assert len(said) == 1 and "in 99 of 100 rows" in said[0]
-    memory = DataSet(str(tmp_path / "a.npz")).opened(SPEC)
+    memory = DataSet(str(tmp_path / "a.npz")).load(SPEC)
     runner = types.SimpleNamespace(learner=types.SimpleNamespace(memory=memory), shown=None)
     notes: list[str] = []
     bounds = Bounds(types.SimpleNamespace(spec=SPEC, name="Room"), runner, types.SimpleNamespace(note=notes.append))

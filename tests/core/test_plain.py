@@ -8,7 +8,7 @@ import pytest
 
 from forage.config.environment import resolve_environment
 from forage.config.registry import build
-from forage.core.plain import dumps, numbers
+from forage.core.plain import dumps, python_numbers
 
 
 def test_numbers_in_json_are_the_numbers_that_they_are():
@@ -24,7 +24,7 @@ def test_numbers_in_json_are_the_numbers_that_they_are():
 
 
 def test_numbers_of_options_are_pythons_own():
-    given = numbers({"a": np.int64(3), "b": [np.float32(0.5), "x"], "c": (np.bool_(False),), "d": np.ones(2)})
+    given = python_numbers({"a": np.int64(3), "b": [np.float32(0.5), "x"], "c": (np.bool_(False),), "d": np.ones(2)})
     assert type(given["a"]) is int and type(given["b"][0]) is float and given["c"] == (False,)
     assert isinstance(given["d"], np.ndarray)
     agent = build(

@@ -31,7 +31,7 @@ from forage.loop.device.runner import DeviceRunner
 from forage.loop.learner import Learner
 from forage.loop.policy import Policy
 from forage.memory.uniform import UniformReplay
-from forage.nn.encoders import Reader, encoder
+from forage.nn.encoders import SequenceReader, encoder
 from forage.nn.networks import Torso
 from forage.nn.normalise import apply_norm, first_statistics, input_space, norms_of, update_norms
 from forage.rewards.environment import EnvironmentReward
@@ -49,7 +49,9 @@ MIXED = gym.Dict(
 )
 
 
-@pytest.mark.parametrize("space", [MIXED, *spaces.leaves(MIXED).values(), gym.MultiDiscrete([2, 3], start=[1, 5])])
+@pytest.mark.parametrize(
+    "space", [MIXED, *spaces.spaces_by_path(MIXED).values(), gym.MultiDiscrete([2, 3], start=[1, 5])]
+)
 def test_a_space_is_kept_as_data(space):
     again = spaces.from_json(spaces.to_json(space))
     assert again == space and type(again) is type(space)
@@ -59,10 +61,10 @@ def test_a_space_is_kept_as_data(space):
 
 
 def test_leaves_are_found_by_where_they_are():
-    found = spaces.leaves(MIXED)
+    found = spaces.spaces_by_path(MIXED)
     assert set(found) == {("image",), ("vector",), ("inner", "number"), ("inner", "choices"), ("text",), ("bits",)}
-    assert spaces.leaves(gym.Discrete(3)) == {(): gym.Discrete(3)}
-    assert "inner: Dict(choices: MultiDiscrete([3 2])" in spaces.describe(MIXED)
+    assert spaces.spaces_by_path(gym.Discrete(3)) == {(): gym.Discrete(3)}
+    assert "inner: Dict(choices: MultiDiscrete([3 2])" in spaces.describe_space(MIXED)
 
 
 def test_tokens():
@@ -109,7 +111,7 @@ def test_each_kind_of_leaf_has_its_encoder():
 
 @pytest.mark.thorough
 def test_reading_hears_the_order_and_not_the_pad():
-    reader = Reader(jax.random.key(0), Tokens(5, 9), 1.0)
+    reader = SequenceReader(jax.random.key(0), Tokens(5, 9), 1.0)
     # The same weights, with places for three more words.
     more = jnp.concatenate([reader.place, jnp.full((3, 32), 7.0)])
     longer = equinox.tree_at(lambda r: r.place, reader, more)
@@ -291,7 +293,7 @@ def test_every_agent_learns_from_every_kind_of_leaf(name):
     def play(key):
         begin, rest = jax.random.split(key)
         signs, observation = environment.reset(begin)
-        action, _, _ = agent.act(state, ActInputs(agent.hidden(spec), observation, rest, explore=False))
+        action, _, _ = agent.act(state, ActInputs(agent.init_hidden(spec), observation, rest, explore=False))
         return environment.step(signs, spaces.clip(spec.action_space, action), rest)[1].reward
 
     mean = jax.jit(jax.vmap(play))(jax.random.split(prng.key(1), 1000)).mean()

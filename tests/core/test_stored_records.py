@@ -6,7 +6,7 @@ import pytest
 
 from forage.core import records
 from forage.core.errors import ForageError
-from forage.runs.curve import Rows
+from forage.runs.curve import CurveRows
 
 CONFIG = {
     "agent": {"part": "ppo"},
@@ -53,11 +53,11 @@ def test_a_damaged_line_costs_that_line(tmp_path, damage):
     path.write_bytes(b"\n".join([*lines[:2], damage, *lines[3:]]) + b"\n")
     rows, damaged = records.read_lines(path, records.wrong_point)
     assert [row["steps"] for row in rows] == [0, 1, 3, 4] and damaged == [3]
-    assert Rows(path).drop_after(3) == [3]
+    assert CurveRows(path).drop_after(3) == [3]
     assert [json.loads(line)["steps"] for line in path.read_text().splitlines()] == [0, 1, 3]
     path.write_bytes(b"\n".join(lines) + b'\n{"steps": 5, "ret')  # what a crash leaves
     assert len(records.read_lines(path, records.wrong_point)[0]) == 5
-    assert Rows(path).drop_after(9) == []
+    assert CurveRows(path).drop_after(9) == []
 
 
 @pytest.mark.parametrize(
@@ -161,6 +161,6 @@ def test_texts_do_not_steer_a_terminal(tmp_path):
         records.printable(evil) == shown and records.printable("tab\tand\nline é ∑ 日本") == "tab\tand\nline é ∑ 日本"
     )
     for text in (json.dumps({evil: [evil, {"x": evil}]}), json.dumps({evil: [evil, {"x": evil}]}, ensure_ascii=False)):
-        assert records.parse(text) == {shown: [shown, {"x": shown}]}
+        assert records.parse_json(text) == {shown: [shown, {"x": shown}]}
     (tmp_path / "history.jsonl").write_text(json.dumps({"steps": 1, "reason": evil}) + "\n")
     assert records.read_lines(tmp_path / "history.jsonl")[0] == [{"steps": 1, "reason": shown}]

@@ -18,7 +18,7 @@ from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.environments.checking import check_environment
 from forage.environments.classic.cartpole import CartPole
-from forage.environments.wrappers.together import Together
+from forage.environments.wrappers.together import EnvironmentCopies
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
@@ -76,7 +76,7 @@ def rollout_of(environment, num_envs=4, length=24, behaviour=None):
 
 @pytest.mark.thorough
 def test_episodes_go_on_until_the_last_agent_is_done():
-    found = rollout_of(Together(Countdown(), 3))
+    found = rollout_of(EnvironmentCopies(Countdown(), 3))
     episodes, rollout = found.episodes, found.rollout
     assert rollout.reward.shape == (24, 4, 3)
     ended = rollout.terminated | rollout.truncated
@@ -116,7 +116,7 @@ def test_episodes_go_on_until_the_last_agent_is_done():
 
 
 def test_behaviours_know_the_number_of_the_stream():
-    rollout = rollout_of(Together(Countdown(), 3), length=2, behaviour=Numbered()).rollout
+    rollout = rollout_of(EnvironmentCopies(Countdown(), 3), length=2, behaviour=Numbered()).rollout
     for memo in team.as_streams(rollout, 3).memo:
         np.testing.assert_array_equal(memo, np.arange(12))
 
@@ -149,7 +149,7 @@ def test_an_episode_ends_when_all_have(terminated, truncated, want):
 @pytest.mark.thorough
 def test_both_runners_see_the_same_world():
     """`OnHost` resets an environment only after all its agents are done."""
-    host = OnHost(Together(Countdown(), 2), 6)
+    host = OnHost(EnvironmentCopies(Countdown(), 2), 6)
     observation = host.reset(0)
     assert host.spec.num_agents == 2
     for _ in range(20):
@@ -206,7 +206,7 @@ def test_nothing_is_learned_from_one_that_has_left_and_only_its_value_from_one_t
 
 
 def test_a_central_critic_sees_the_state_and_the_policy_does_not():
-    environment = Together(CartPole(), 2)
+    environment = EnvironmentCopies(CartPole(), 2)
     spec = spec_of(environment, "two poles")
     agent = PPO(central_critic=True, hidden_sizes=(8,))
     agent.check(spec)
@@ -229,22 +229,22 @@ def test_two_poles_are_balanced_and_the_trained_agent_acts_for_both(tmp_path):
     """End to end: trained, saved, loaded, evaluated, filmed."""
     small.keep_compiled()
     options = {"learning_rate": 1e-3, "epochs": 10, "minibatches": 8, "central_critic": True}
-    both, where = Together(CartPole(), 2), tmp_path / "run"
+    both, where = EnvironmentCopies(CartPole(), 2), tmp_path / "run"
     run = forage.train("ppo", both, steps=16_384, seeds=1, directory=where, agent_options=options, display="quiet")
     assert run.evaluation["return"][0] > 60  # random play gets about 22
     policy = forage.load(tmp_path / "run")
     assert policy.spec.num_agents == 2
-    _, observation = Together(CartPole(), 2).reset(jax.random.key(0))
+    _, observation = EnvironmentCopies(CartPole(), 2).reset(jax.random.key(0))
     assert policy.act(jax.device_get(observation)).shape == (2,)
-    film, _ = watch(tmp_path / "run", steps=3, environment=Together(CartPole(), 2))
+    film, _ = watch(tmp_path / "run", steps=3, environment=EnvironmentCopies(CartPole(), 2))
     assert film.exists()
 
 
 def test_bad_input():
     with pytest.raises(ForageError, match="2 agents or more"):
-        Together(CartPole(), 1)
+        EnvironmentCopies(CartPole(), 1)
 
-    class Forgetful(Together):
+    class Forgetful(EnvironmentCopies):
         def step(self, state, action, key):
             state, step = super().step(state, action, key)
             return state, step._replace(reward=step.reward.sum())
@@ -253,7 +253,7 @@ def test_bad_input():
         check_environment(Forgetful(CartPole(), 2), "forgetful")
 
 
-@pytest.mark.parametrize("environment", [Countdown(), Together(Countdown(), 3)], ids=["one", "many"])
+@pytest.mark.parametrize("environment", [Countdown(), EnvironmentCopies(Countdown(), 3)], ids=["one", "many"])
 @pytest.mark.thorough
 def test_large_starts_are_handed_out_as_small_ones_are(environment, monkeypatch):
     """One by one or all at once: the same starts begin the same episodes, and use up the same number of the pool."""

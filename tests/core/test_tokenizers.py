@@ -109,8 +109,8 @@ def test_a_text_begins_as_its_tokenizer_begins_it(tmp_path):
         read = Tokenizer.load(saved)
         assert (read.begin, read.opens) == (2, opens)
         text = tuple(tokenizer.encode("ab\n"))
-        assert Form(read).opened("ab") == (*opens, *text)
-        assert Form(read).opened("<s>ab") == (2, *text) and Form(read).following("ab") == (text[-1], *text)
+        assert Form(read).open_conversation("ab") == (*opens, *text)
+        assert Form(read).open_conversation("<s>ab") == (2, *text) and Form(read).following("ab") == (text[-1], *text)
 
 
 ASKED = [{"role": "user", "content": "2+2?"}]

@@ -24,10 +24,10 @@ from forage.data import files, formats
 from forage.data.formats import flat, folder, table
 from forage.data.formats.reading import NAMES as NAMES_OF_READING
 from forage.data.formats.reading import Reading, read_description
-from forage.data.logged import Logged, Transitions
+from forage.data.logged import LoggedEpisodes, Transitions
 from forage.evaluation.off_policy import estimate, tabular_policy
 from forage.memory.dataset import DataSet
-from forage.memory.mapped import Mapped
+from forage.memory.mapped import MappedDataSet
 
 small.keep_compiled()
 NEEDS = {"minari": ("minari", "h5py"), "d4rl": ("h5py",), "parquet": ("pyarrow",)}
@@ -421,7 +421,7 @@ def test_a_flipped_byte_of_ogbench_is_refused_wherever_it_is(pendulum, tmp_path)
     for place in range(0, len(whole), 61):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
         try:
-            formats.read(path, spec)
+            formats.read_data(path, spec)
         except ForageError:
             refused += 1
     assert refused > 10
@@ -513,7 +513,7 @@ def test_whole_numbers_outside_their_space_are_refused(spec, name, value, words)
     rows |= {"reward": np.zeros(4), "terminated": flags()[:4], "truncated": flags(3)[:4]}
 
     def read():
-        return flat.transitions(Path("a.csv"), flat.Rows(**rows), Reading(), spec)[0]
+        return flat.transitions(Path("a.csv"), flat.FlatRows(**rows), Reading(), spec)[0]
 
     if words is None:
         assert read().observation.max() == value
@@ -546,7 +546,7 @@ def test_lists_of_numbers_are_no_python_objects_on_the_way():
 
 
 def test_an_estimator_that_needs_probabilities_says_so(tmp_path):
-    log = Logged.of(files.read(Path(written(tmp_path / "a.npz", "CartPole-v1")))[0])
+    log = LoggedEpisodes.from_data(files.read_data(Path(written(tmp_path / "a.npz", "CartPole-v1")))[0])
     with pytest.raises(ForageError, match="probabilities"):
         estimate(log, lambda seen: tabular_policy(np.ones((4, 2)))(np.abs(seen)), 0.9, ["wpdis"])
 
@@ -589,7 +589,7 @@ def test_batches_are_gathered_ahead(pendulum, tmp_path):
     assert isinstance(memory, Mapped)
     keys = jax.random.split(jax.random.key(0), 4)
     draw = jax.jit(lambda key, then: memory.sample((), 8, 2, make_moment(IQL(), spec)._replace(key=key, upcoming=then)))
-    wrote = files.read(pendulum)[0]
+    wrote = files.read_data(pendulum)[0]
     for key, then in itertools.pairwise(keys):
         batch = draw(key, then)
         rows = np.asarray(batch.index)[None] + np.arange(2)[:, None]
@@ -612,7 +612,7 @@ def test_several_files_become_one_folder(pendulum, tmp_path):
 
 
 def test_a_folder_that_fails_leaves_nothing(pendulum, tmp_path):
-    data, header = files.read(pendulum)
+    data, header = files.read_data(pendulum)
     with pytest.raises(RuntimeError), folder.Writer(tmp_path / "large", header) as writer:
         writer.add(data)
         raise RuntimeError
@@ -620,7 +620,7 @@ def test_a_folder_that_fails_leaves_nothing(pendulum, tmp_path):
 
 
 def test_words_over_words():
-    assert Reading(ends=3, action=("a",)).over(Reading(ends=5, reward="r")) == Reading(
+    assert Reading(ends=3, action=("a",)).fill_unset(Reading(ends=5, reward="r")) == Reading(
         ends=3, action=("a",), reward="r"
     )
 

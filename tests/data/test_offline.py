@@ -45,7 +45,7 @@ def written(path, environment, **changes):
 
 def test_a_file_holds_what_was_written_and_numpy_reads_it(tmp_path):
     path = Path(written(tmp_path / "a.npz", "CartPole-v1"))
-    found, header = files.read(path)
+    found, header = files.read_data(path)
     wrote = example("CartPole-v1")
     for name in ("observation", "action", "reward", "terminated", "truncated", "episode"):
         np.testing.assert_array_equal(getattr(found, name), getattr(wrote, name))
@@ -183,7 +183,7 @@ def test_iql_moves_as_its_equations_say(tmp_path):
     spec = resolve("ppo", "Pendulum-v1", seeds=1).spec
     agent = IQL(**SMALL, discount=0.5)
     state = small.at_once(lambda: agent.init(jax.random.key(0), spec))
-    memory = DataSet(written(tmp_path / "a.npz", "Pendulum-v1")).opened(spec)
+    memory = DataSet(written(tmp_path / "a.npz", "Pendulum-v1")).load(spec)
     batch: Batch = memory.sample((), 4, 1, make_moment(agent, spec))
     ended = batch.experience._replace(terminated=np.array([[True, False, False, False]]))
     learned, metrics, error = small.compute(

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from forage.core.types import ForageError, Spec
 from forage.data import formats
 from forage.data.formats.order import moments
-from forage.data.formats.reading import Reading, parse
+from forage.data.formats.reading import Reading, parse_reading
 
 small.keep_compiled()
 SPEC = Spec("Shop", spaces.Box(-99, 99, (1,), np.float32), spaces.Discrete(2))
@@ -23,7 +23,7 @@ def read(rows, names="shop,x,end", spec=SPEC, kind="csv", folder=None, **words):
     columns = [*names, *(name for name in ("a", "r") if name not in names)]
     rows = [(*row, *(0 for _ in columns[len(names) :])) for row in rows]
     path = folder / {"csv": "log.csv", "parquet": "log.parquet", "d4rl": "log.h5", "ogbench": "log.npz"}[kind]
-    reading = parse({**WORDS, "lossy": np.bool_(True), **words}, "test")
+    reading = parse_reading({**WORDS, "lossy": np.bool_(True), **words}, "test")
     by_name = dict(zip(columns, map(np.array, zip(*rows, strict=True)), strict=True))
     theirs = {"observations": by_name["x"][:, None], "actions": by_name["a"], "rewards": by_name["r"]}
     theirs |= {name: by_name[name] for name in ("shop", "day") if name in by_name}
@@ -39,7 +39,7 @@ def read(rows, names="shop,x,end", spec=SPEC, kind="csv", folder=None, **words):
                 file[name] = array.astype("S10") if array.dtype.kind == "U" else array
     else:
         np.savez(path, **theirs, terminals=by_name["end"], masks=1.0 - by_name["end"])
-    return formats.read(path, spec, reading)[0]
+    return formats.read_data(path, spec, reading)[0]
 
 
 def found(data):
@@ -149,4 +149,4 @@ def test_rows_are_not_lost_without_a_word(tmp_path):
 def test_arrays_that_name_episodes_are_there(tmp_path):
     np.savez(tmp_path / "a.npz", observations=np.zeros((2, 1)), actions=[0, 0], rewards=[0, 0], terminals=[0, 1])
     with pytest.raises(ForageError, match=r"has no array 'action'\. Did you mean 'actions'"):
-        formats.read(tmp_path / "a.npz", SPEC, Reading(episode=("action",)))
+        formats.read_data(tmp_path / "a.npz", SPEC, Reading(episode=("action",)))

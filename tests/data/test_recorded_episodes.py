@@ -14,9 +14,9 @@ from forage.core.types import ForageError, Spec
 from forage.data import episodes, files, formats
 from forage.data.formats import flat
 from forage.data.formats.reading import Reading
-from forage.data.logged import Logged, Transitions, join
+from forage.data.logged import LoggedEpisodes, Transitions, join_logs
 from forage.memory.dataset import DataSet
-from forage.studies.datasets.show import show
+from forage.studies.datasets.show import show_data_set
 
 small.keep_compiled()
 SPEC = Spec("Costly", spaces.Box(-9, 9, (1,), np.float32), spaces.Discrete(2), horizon=5)
@@ -36,12 +36,12 @@ def costly(*lengths, ends, reward=-1.0, cut=None):
 
 
 def written(path, data, spec=SPEC):
-    files.write(path, data, {"spec": flat.spec_json(spec)})
-    return DataSet(str(path)).opened(spec), np.asarray(data.reward, float)
+    files.write_data(path, data, {"spec": flat.spec_json(spec)})
+    return DataSet(str(path)).load(spec), np.asarray(data.reward, float)
 
 
 def kept(opened, reward, best):
-    return np.asarray(opened.prepared(BC(best=best), reward).data.reward).tolist()
+    return np.asarray(opened.with_returns(BC(best=best), reward).data.reward).tolist()
 
 
 # A: 3 steps and over. B: 4 steps and over. C was cut after 1 step. D lasted the 5 steps that the time limit allows.
@@ -63,7 +63,11 @@ def test_an_episode_that_was_cut_is_not_among_the_best(tmp_path):
     assert kept(opened, reward, 0.34) == [-1] * 3  # one of three whole ones: A, and not C, whose sum is -1
     assert kept(opened, reward, 0.67) == [-1] * 7  # A and B
     assert kept(opened, reward, 1.0) == [-1] * 13  # all of the data
-    assert episodes.best(reward, MIXED.terminated | MIXED.truncated, 0.01, MIXED.whole(5)).tolist() == [0, 1, 2]
+    assert episodes.best_episodes(reward, MIXED.terminated | MIXED.truncated, 0.01, MIXED.whole(5)).tolist() == [
+        0,
+        1,
+        2,
+    ]
     opened, reward = written(tmp_path / "b.npz", costly(3, 1, 2, ends="TUT", cut=[False, True, True]))
     assert kept(opened, reward, 0.5) == [-1] * 3  # the third lacks its beginning
 
@@ -73,16 +77,16 @@ def test_mean_returns_are_those_of_whole_episodes(tmp_path):
     first, second = tmp_path / "a.npz", tmp_path / "b.npz"
     header = formats.about(MIXED, SPEC, first, "csv")
     assert header["mean_return"] == -4
-    files.write(first, MIXED, header)
-    assert show(first).returns.tolist() == [-3, -4, -5] and show(first).cut == 1
+    files.write_data(first, MIXED, header)
+    assert show_data_set(first).returns.tolist() == [-3, -4, -5] and show_data_set(first).cut == 1
     more = costly(2, 1, ends="TU", cut=[False, True])
-    files.write(second, more, formats.about(more, SPEC, second, "csv"))
+    files.write_data(second, more, formats.about(more, SPEC, second, "csv"))
     for there in (tmp_path / "c.npz", tmp_path / "c"):
         assert forage.data.convert([first, second], there)["mean_return"] == -3.5
         both = forage.data.read(there)[0]
         assert both.whole(None).tolist() == [True, True, False, True, True, False]
-    assert join([MIXED, MIXED], 5).cut is None
-    logged = Logged.of(join([MIXED, more], 5))
+    assert join_logs([MIXED, MIXED], 5).cut is None
+    logged = LoggedEpisodes.from_data(join_logs([MIXED, more], 5))
     assert logged.select(logged.numbers > 3).whole(None).tolist() == [True, False]
 
 
@@ -95,15 +99,15 @@ def test_every_format_says_which_episodes_were_cut(kind, tmp_path):
     data = dataclasses.replace(data, observation=rows[[0, 1, 2, 4, 5, 6, 7], None] % 9)
     data = dataclasses.replace(data, next_observation=rows[[1, 2, 3, 5, 6, 7, 0], None] % 9)
     there = tmp_path / {"forage": "a.npz", "ogbench": "a.npz", "d4rl": "a.h5", "parquet": "a.parquet"}.get(kind, "a")
-    formats.write(there, data, {"spec": flat.spec_json(SPEC)}, kind)
-    found, _ = formats.read(there, SPEC, Reading())
+    formats.write_data(there, data, {"spec": flat.spec_json(SPEC)}, kind)
+    found, _ = formats.read_data(there, SPEC, Reading())
     assert found.whole(5).tolist() == [False, True]
 
 
 def test_a_time_limit_whose_last_row_is_left_out_is_no_cut():
     """Rows 0 to 4 ran out of time after the 5 steps allowed, and the recording stopped 3 steps later."""
     count = 8
-    rows = flat.Rows(
+    rows = flat.FlatRows(
         np.zeros((count, 1)), np.zeros(count), -np.ones(count), np.zeros(count), np.arange(count) == 4, unfollowed=True
     )
     found, dropped = flat.transitions(Path("a.hdf5"), rows, Reading(), SPEC)

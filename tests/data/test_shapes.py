@@ -7,7 +7,7 @@ from gymnasium import spaces
 
 from forage.core.types import ForageError, Spec
 from forage.data import formats
-from forage.data.formats.reading import Reading, parse
+from forage.data.formats.reading import Reading, parse_reading
 
 small.keep_compiled()
 
@@ -18,7 +18,7 @@ def read(folder, observation, space, action=None, actions=None):
     acted = np.zeros(2, int) if action is None else action
     rows = {"observations": observation, "next_observations": observation, "actions": acted, "rewards": np.zeros(2)}
     np.savez(folder / "a.npz", **rows, terminals=[0.0, 1.0], masks=[1.0, 0.0])
-    return formats.read(folder / "a.npz", spec, Reading())[0]
+    return formats.read_data(folder / "a.npz", spec, Reading())[0]
 
 
 def box(*shape):
@@ -61,15 +61,17 @@ def test_columns_of_a_table_are_counted(tmp_path):
     spec = Spec("Shaped", box(2, 3), spaces.Discrete(2))
     words = {"action": "a", "reward": "r", "terminated": "end", "ends": "terminated"}
     (tmp_path / "a.csv").write_text("a,r,end,p,q,s,t,u,v\n0,0,0,1,2,3,4,5,6\n0,0,1,0,0,0,0,0,0\n")
-    found = formats.read(tmp_path / "a.csv", spec, parse(words | {"observation": "p,q,s,t,u,v"}, "test"))[0]
+    found = formats.read_data(tmp_path / "a.csv", spec, parse_reading(words | {"observation": "p,q,s,t,u,v"}, "test"))[
+        0
+    ]
     assert found.observation[0].tolist() == [[1, 2, 3], [4, 5, 6]]
     with pytest.raises(ForageError, match=r"of shape \(5,\), and Shaped has \(2, 3\)"):
-        formats.read(tmp_path / "a.csv", spec, parse(words | {"observation": "p,q,s,t,u"}, "test"))
+        formats.read_data(tmp_path / "a.csv", spec, parse_reading(words | {"observation": "p,q,s,t,u"}, "test"))
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rest = {"a": [0, 0], "r": [0.0, 0.0], "end": [0, 1]}
     flat, nested = np.arange(12.0).reshape(2, 6).tolist(), np.arange(12.0).reshape(2, 2, 3).tolist()
     parquet.write_table(arrow.table(rest | {"flat": flat, "nested": nested}), tmp_path / "a.parquet")
-    found = formats.read(tmp_path / "a.parquet", spec, parse(words | {"observation": "nested"}, "test"))[0]
+    found = formats.read_data(tmp_path / "a.parquet", spec, parse_reading(words | {"observation": "nested"}, "test"))[0]
     assert found.observation.tolist() == nested
     with pytest.raises(ForageError, match=r"of shape \(6,\), and Shaped has \(2, 3\)"):
-        formats.read(tmp_path / "a.parquet", spec, parse(words | {"observation": "flat"}, "test"))
+        formats.read_data(tmp_path / "a.parquet", spec, parse_reading(words | {"observation": "flat"}, "test"))

@@ -127,8 +127,8 @@ class DeviceCase(Case):
         state = self.natural.more[1]
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "state.npz"
-            checkpoint.save(path, state, {})
-            loaded, _ = checkpoint.load(path, jax.eval_shape(lambda: state))
+            checkpoint.save_tree(path, state, {})
+            loaded, _ = checkpoint.load_tree(path, jax.eval_shape(lambda: state))
         assert not differing(state, loaded)
         action = self.action(0, self.natural.first[0], None)
         on = [self.step(self.environment, s, action, prng.key(9)) for s in (state, loaded)]

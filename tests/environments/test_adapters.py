@@ -147,7 +147,7 @@ def test_boxes_keep_what_the_library_bounds():
     assert foreign.box(0, 1, (3,), bool).dtype == bool
     nested = gymnasium.spaces.Dict({"b": foreign.box(0, 2, (2,), np.int32), "a": foreign.box(-1, 1, (), np.float32)})
     np.testing.assert_array_equal(foreign.flat_box(nested).low, [-1, 0, 0])
-    np.testing.assert_array_equal(foreign.flat({"b": np.array([1, 2]), "a": np.float32(0.5)}), [0.5, 1, 2])
+    np.testing.assert_array_equal(foreign.flatten_leaves({"b": np.array([1, 2]), "a": np.float32(0.5)}), [0.5, 1, 2])
 
 
 @pytest.mark.parametrize("prefix", [prefix for prefix, suite in SUITES.items() if not suite.host])

@@ -35,9 +35,9 @@ from forage.environments.wrappers import (
     ContextVisible,
     Delay,
     FrameStack,
-    Masked,
     NoisyTV,
     RescaleAction,
+    SelectEntries,
     StickyActions,
     TimeAware,
     TimeLimit,
@@ -71,7 +71,7 @@ ENVIRONMENTS = {
     "river_swim": river_swim(max_steps=12),
     "frozen_lake": frozen_lake(4, max_steps=12),
     "garnet": garnet(jax.random.key(0), states=6, max_steps=12),
-    "piecewise": Piecewise.of((CartPole(max_steps=12), CartPole(max_steps=12, length=2.0)), times=(5,)),
+    "piecewise": Piecewise.from_phases((CartPole(max_steps=12), CartPole(max_steps=12, length=2.0)), times=(5,)),
     "point_mass": point_mass("Medium", max_steps=12),
     "point_maze": point_maze("UMaze", on_success="renew", max_steps=12),
     "goal_entries": GoalConditioned(
@@ -82,7 +82,7 @@ ENVIRONMENTS = {
     "grid_unlock_pickup": UnlockPickup(max_steps=12),
     "grid_dynamic_obstacles": DynamicObstacles(6, 3, max_steps=12),
     "grid_maze": Maze(max_steps=12),
-    "masked": Masked(CartPole(max_steps=12), (0, 2)),
+    "masked": SelectEntries(CartPole(max_steps=12), (0, 2)),
     "context_visible": ContextVisible(Pendulum(max_steps=12), ("length", "mass"), (0.5, 0.5), (2.0, 2.0)),
     "frame_stack": FrameStack(DeepSeaTreasure(max_steps=12), 3),
     "time_limit": TimeLimit(CartPole(), 9),
@@ -96,7 +96,7 @@ ENVIRONMENTS = {
     "observation_noise": ObservationNoise(Pendulum(max_steps=12), 1.0, 0.2),
     "missing": Missing(DeepSea(6), 0.5),
     "drift": Drift(CartPole(max_steps=12), "gravity", 1.0, 3, "cyclic"),
-    "nested": FrameStack(ObservationNoise(TimeAware(TimeLimit(Masked(CartPole(), (0, 2)), 10)), 0.1), 2),
+    "nested": FrameStack(ObservationNoise(TimeAware(TimeLimit(SelectEntries(CartPole(), (0, 2)), 10)), 0.1), 2),
 }
 
 NUM_ENVS, STEPS = 32, 15

@@ -13,7 +13,17 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.core import prng
 from forage.core.arrays import array_space, as_arrays
 from forage.core.host import array_dtype
-from forage.core.spaces import check, clip, fit_dtype, observation_part, picture, reading, sample, scale_of, split_mask
+from forage.core.spaces import (
+    check_spaces,
+    clip,
+    fit_dtype,
+    observation_part,
+    picture,
+    reading,
+    sample,
+    scale_of,
+    split_mask,
+)
 from forage.core.types import ForageError, Spec
 from forage.environments.adapters.gymnasium.actions import Door
 from forage.environments.adapters.gymnasium.environment import GymnasiumEnvironment
@@ -50,7 +60,7 @@ def test_each_entry_of_an_action_is_brought_to_the_bounds_it_has():
 
 @pytest.mark.thorough
 def test_the_unit_box_is_made_entry_by_entry():
-    actions = Actions.of(box([[-2, -INF, 5], [2, 0, -LARGEST]], [[6, INF, INF], [2, 1, LARGEST]]))
+    actions = Actions.from_space(box([[-2, -INF, 5], [2, 0, -LARGEST]], [[6, INF, INF], [2, 1, LARGEST]]))
     assert actions.outputs == 5  # the entry whose bounds are equal is no choice
     action = actions.to_box(jnp.array([0.5, 3.0, 1.0, -1.0, -4.0]))
     np.testing.assert_array_equal(action, [[4, 3, 6], [2, 0, -4]])
@@ -58,7 +68,7 @@ def test_the_unit_box_is_made_entry_by_entry():
     np.testing.assert_array_equal(actions.half_range, [4, 1, 1, 0.5, 1])
     # What is learned from is what was executed, within the bounds.
     far = jnp.array([[9.0, 9.0, -9.0], [2.0, 9.0, 9.0]])
-    np.testing.assert_array_equal(actions.heard(far), [1, 9, 0, 1, 9])
+    np.testing.assert_array_equal(actions.action_features(far), [1, 9, 0, 1, 9])
     slope = jax.grad(lambda unit: actions.to_box(unit).sum())(jnp.zeros(5))
     np.testing.assert_array_equal(slope, [4, 1, 1, 0.5, 1])
 
@@ -224,15 +234,15 @@ def test_what_holds_nothing_is_left_out_or_refused():
     assert kept == spaces.Dict({"a": spaces.Dict({"1": spaces.Box(-1, 1, (3,))})})
     shown = as_arrays(some, some.sample())
     assert list(shown) == ["a"] and list(shown["a"]) == ["1"]
-    check("x", kept, spaces.Discrete(2))
+    check_spaces("x", kept, spaces.Discrete(2))
     with pytest.raises(ForageError, match=r"shows b, in which there is nothing to see"):
-        check("x", spaces.Dict({"a": spaces.Box(-1, 1, (3,)), "b": empty}), spaces.Discrete(2))
+        check_spaces("x", spaces.Dict({"a": spaces.Box(-1, 1, (3,)), "b": empty}), spaces.Discrete(2))
     for bad in (empty, spaces.Box(0, 255, (8, 8, 0), np.uint8), spaces.Dict({"b": empty})):
         with pytest.raises(ForageError, match="there is nothing to see"):
-            check("x", bad, spaces.Discrete(2))
+            check_spaces("x", bad, spaces.Discrete(2))
     for still in (empty, spaces.Box(1, 1, (2,)), spaces.MultiDiscrete(np.zeros(0, int))):
         with pytest.raises(ForageError, match="there is nothing to choose"):
-            check("x", kept, still)
+            check_spaces("x", kept, still)
 
 
 # --- masks ------------------------------------------------------------------------------------------------------------
@@ -252,7 +262,7 @@ def test_a_mask_in_any_of_its_forms_is_one_entry_for_each_option():
 
 
 def test_where_nothing_is_allowed_what_is_drawn_is_what_is_booked():
-    nothing = Categorical.of(jnp.zeros(3), jnp.zeros(3, bool))
+    nothing = Categorical.from_logits(jnp.zeros(3), jnp.zeros(3, bool))
     drawn = jax.vmap(nothing.sample)(jax.random.split(jax.random.key(0), 300))
     assert (np.bincount(drawn, minlength=3) > 70).all()
     np.testing.assert_allclose(jnp.exp(nothing.log_probabilities), 1 / 3, rtol=1e-6)
@@ -311,7 +321,7 @@ def test_a_mask_beside_an_observation_has_an_entry_for_each_choice():
     ):
         shown = spaces.Dict({"observation": spaces.Box(-1, 1, (3,)), "action_mask": spaces.MultiBinary(entries)})
         with pytest.raises(ForageError, match=why):
-            check("x", shown, actions)
+            check_spaces("x", shown, actions)
 
 
 class Level(gymnasium.Env):

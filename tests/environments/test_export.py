@@ -20,8 +20,8 @@ from forage.core.types import ForageError, Step
 from forage.environments import export, make
 from forage.environments.catalogue import NATIVE
 from forage.environments.classic.cartpole import CartPole
-from forage.environments.wrappers import Masked
-from forage.environments.wrappers.together import Together
+from forage.environments.wrappers import SelectEntries
+from forage.environments.wrappers.together import EnvironmentCopies
 
 pytestmark = pytest.mark.thorough
 
@@ -75,7 +75,7 @@ def environments():
         "CartPole-v1": make("CartPole-v1"),
         "Pendulum-v1": make("Pendulum-v1"),
         "minatar:Breakout": make("minatar:Breakout"),
-        "masked": Masked(make("CartPole-v1"), (0, 2)),
+        "masked": SelectEntries(make("CartPole-v1"), (0, 2)),
         "nested": Talk(),
     }
 
@@ -331,7 +331,7 @@ def test_what_is_no_environment_or_no_action_is_named(monkeypatch):
 def test_many_agents_are_not_for_gymnasium():
     for opened in (export.to_gymnasium, lambda given: export.to_gymnasium_vector(given, 2)):
         with pytest.raises(ForageError, match=r"Together has 2 agents .* to_pettingzoo works"):
-            opened(Together(CartPole(), 2))
+            opened(EnvironmentCopies(CartPole(), 2))
 
 
 @needs_pettingzoo

@@ -95,7 +95,7 @@ def test_a_steps_reward_can_be_worked_out_again_and_relabelled():
     assert success.sum() > 3
     np.testing.assert_array_equal(changed, success)
     # The new goal is not yet reached.
-    assert not env.reached(achieved, step.observation["desired_goal"])[success].any()
+    assert not env.is_reached(achieved, step.observation["desired_goal"])[success].any()
 
 
 @pytest.mark.parametrize(("on_success", "ends"), [("stay", False), ("renew", False), ("end", True)])

@@ -31,7 +31,7 @@ from forage.environments.grid.cells import (
     WALL_CELL,
     cell,
 )
-from forage.environments.grid.core import GridWorld, Level, begin
+from forage.environments.grid.core import GridWorld, Level, initial_state
 from forage.environments.grid.doors import DoorKey, GoToDoor
 from forage.environments.grid.dynamic_obstacles import DynamicObstacles
 from forage.environments.grid.empty import Empty
@@ -54,8 +54,8 @@ def test_a_given_level_is_played() -> None:
     fixed = with_level(environment, level)
     for seed in range(3):
         state, observation = fixed.reset(prng.key(seed))
-        jax.tree.map(np.testing.assert_array_equal, state, begin(level))
-    np.testing.assert_array_equal(observation, environment.observation(begin(level)))
+        jax.tree.map(np.testing.assert_array_equal, state, initial_state(level))
+    np.testing.assert_array_equal(observation, environment.observation(initial_state(level)))
     assert DoorKey(6, level=level).level is level
 
 
@@ -104,7 +104,7 @@ def test_plans_succeed(name: str) -> None:
     plans = [solve(environment, one(levels, number)) for number in range(12)]
     longest = max(len(plan) for plan in plans if plan)
     actions = np.array([plan + [0] * (longest - len(plan)) for plan in plans if plan])
-    states = jax.vmap(begin)(levels)
+    states = jax.vmap(initial_state)(levels)
 
     def play(state, actions):
         return jax.lax.scan(lambda state, action: environment.advance(state, action), state, actions)[1]
@@ -196,7 +196,7 @@ def test_what_lies_behind_things_in_the_way_is_found() -> None:
     environment = Maze(walls)
     check_level(environment, level)
     plan = solve(environment, level)
-    state = begin(level)
+    state = initial_state(level)
     step = jax.jit(lambda state, action: environment.advance(state, action))
     for action in plan or []:
         state, outcome = step(state, action)

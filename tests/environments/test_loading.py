@@ -461,7 +461,7 @@ def test_films_are_what_the_environment_draws(tmp_path, monkeypatch):
     pictures = [np.full((300 + 10 * i, 401, 3), 200, np.uint8) for i in range(3)]
 
     def write(path):
-        film.prepare(path)
+        film.prepare_film(path)
         film.Film(path, 10, "seed 3", frames=[Frame(picture, "return 1") for picture in pictures]).write()
 
     write(tmp_path / "new" / "a.gif")
@@ -476,9 +476,9 @@ def test_films_are_what_the_environment_draws(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     (tmp_path / "b.gif").mkdir()
     for path in (tmp_path / "file" / "a.gif", tmp_path / "file" / "a.mp4", tmp_path / "b.gif"):
-        assert "Could not write" in said(film.prepare, path)
+        assert "Could not write" in said(film.prepare_film, path)
     if not film.importlib.util.find_spec("imageio_ffmpeg"):
-        assert "forage-rl[video]" in said(film.prepare, tmp_path / "a.mp4")
+        assert "forage-rl[video]" in said(film.prepare_film, tmp_path / "a.mp4")
         return
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -221,7 +221,7 @@ def test_every_id_is_made():
 
 
 def maze(*rows, **fields):
-    return PointMass(*layouts.parse(rows), **fields)
+    return PointMass(*layouts.parse_maze(rows), **fields)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from small import compute
 
 from forage.environments.classic.pendulum import Pendulum
-from forage.environments.wrappers.motion import Motion, read_clip, record
+from forage.environments.wrappers.motion import Motion, read_clip, record_clip
 from forage.starts.reference import Reference
 
 
@@ -19,7 +19,7 @@ def push(observation):
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory):
-    return record(Pendulum(), push, tmp_path_factory.mktemp("motion") / "clip.npz", 12, seed=3)
+    return record_clip(Pendulum(), push, tmp_path_factory.mktemp("motion") / "clip.npz", 12, seed=3)
 
 
 def test_who_does_as_the_clip_tracks_it_to_its_end(clip):

@@ -242,7 +242,7 @@ def test_grid_world_in_letters():
 @pytest.mark.thorough
 def test_piecewise_changes_at_its_times():
     first, second = loop(), loop(reward=np.array([[-1.0, 0.0], [4.0, 4.0], [9.0, 9.0]]))
-    env = Piecewise.of((first, second, first), times=(2, 5))
+    env = Piecewise.from_phases((first, second, first), times=(2, 5))
     state, _ = env.reset(KEY)
     state = state._replace(inner=state.inner._replace(index=jnp.int32(0)))
     step = jax.jit(lambda env, state: env.step(state, jnp.int32(0), KEY))
@@ -253,7 +253,7 @@ def test_piecewise_changes_at_its_times():
     assert rewards == [1, 1, -1, -1, -1, 1, 1]
     assert env.horizon is None
     # Any environment: a pole that grows.
-    poles = Piecewise.of((CartPole(), CartPole(length=1.5)), times=(3,))
+    poles = Piecewise.from_phases((CartPole(), CartPole(length=1.5)), times=(3,))
     assert poles.horizon == 500 and poles.observation_space.shape == (4,)
     state, _ = poles.reset(KEY)
     state = state._replace(time=jnp.int32(3))
@@ -294,9 +294,9 @@ def test_every_id_is_made():
         (lambda: grid_world(("S.", "G")), ["rows of one length"]),
         (lambda: grid_world(("..G",)), ["a start"]),
         (lambda: grid_world(("S?G",)), ["'?'"]),
-        (lambda: Piecewise.of((loop(),), times=(3,)), ["1 environments", "(3,)"]),
-        (lambda: Piecewise.of((loop(), loop()), times=(0,)), ["from 1 up"]),
-        (lambda: Piecewise.of((loop(), river_swim()), times=(3,)), ["one class and size"]),
+        (lambda: Piecewise.from_phases((loop(),), times=(3,)), ["1 environments", "(3,)"]),
+        (lambda: Piecewise.from_phases((loop(), loop()), times=(0,)), ["from 1 up"]),
+        (lambda: Piecewise.from_phases((loop(), river_swim()), times=(3,)), ["one class and size"]),
     ],
 )
 def test_mistakes_are_named(make, words):

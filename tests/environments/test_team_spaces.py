@@ -11,7 +11,7 @@ from gymnasium import spaces
 from forage.core.spaces import MASK, STATE, scale_of
 from forage.core.types import ForageError
 from forage.environments.adapters.pettingzoo import PettingZooEnvironment
-from forage.environments.adapters.team_spaces import share
+from forage.environments.adapters.team_spaces import shared_box
 
 INF = np.inf
 
@@ -158,7 +158,7 @@ def test_each_agent_acts_within_its_own_bounds(build):
         environment.step(np.full((1, 3, 4), extreme, np.float32))  # `World` checks that each is of its own space
     assert environment.envs[0].taken[-1]["c"].dtype == np.float64
     # The same on both runners, of arrays of JAX too.
-    shared, own = share([box([-1], [1]), box([0, 0], [4, 1])])
+    shared, own = shared_box([box([-1], [1]), box([0, 0], [4, 1])])
     assert shared == box([-1, 0], [1, 1])
     for array in (np.array, jnp.array):
         np.testing.assert_array_equal(own[1](array([0.5, 0.5])), [3, 0.5])

@@ -16,7 +16,7 @@ from forage.config.environment import resolve_environment
 from forage.core.host import HostEnvironment, HostStep
 from forage.core.types import ForageError, Step
 from forage.environments.adapters.gymnasium.batch import Layout
-from forage.environments.adapters.gymnasium.calls import Guarded
+from forage.environments.adapters.gymnasium.calls import GuardedEnvironment
 from forage.environments.adapters.gymnasium.environment import GymnasiumEnvironment
 from forage.environments.registry import HostFactory
 from forage.loop.cluster.pool import Pool
@@ -313,7 +313,7 @@ def test_arrays_and_infos_that_are_reused_stay_as_they_were(kind):
 
 
 def test_a_process_sends_what_was_before_the_reset():
-    env = Guarded(ReusesOne(), (), Layout("x", ReusesOne.observation_space, 1), 0)
+    env = GuardedEnvironment(ReusesOne(), (), Layout("x", ReusesOne.observation_space, 1), 0)
     env.reset()
     for _ in range(LENGTH):
         seen, _, _, over, said = env.step(0)

@@ -29,10 +29,10 @@ from forage.environments.wrappers import (
     Delay,
     FrameStack,
     Grey,
-    Masked,
     NoisyTV,
     RescaleAction,
     Resize,
+    SelectEntries,
     StickyActions,
     TimeAware,
     TimeLimit,
@@ -40,7 +40,7 @@ from forage.environments.wrappers import (
 )
 from forage.environments.wrappers.base import zero_action
 from forage.environments.wrappers.randomness import Missing, ObservationNoise
-from forage.environments.wrappers.together import Together
+from forage.environments.wrappers.together import EnvironmentCopies
 
 KEY = jax.random.key(0)
 
@@ -415,9 +415,9 @@ def play_many(environment, count):
 
 
 def team_of(lengths):
-    """Return a `Together` of countdowns with these lengths, instead of drawn ones."""
+    """Return a `EnvironmentCopies` of countdowns with these lengths, instead of drawn ones."""
 
-    class Team(Together):
+    class Team(EnvironmentCopies):
         def reset(self, key):
             state, _ = super().reset(key)
             left = jnp.array(lengths)
@@ -456,7 +456,7 @@ def test_a_team_sees_its_last_frames():
 
 
 def test_small_pictures_of_a_team_keep_what_stands_beside_them():
-    environment = Resize(Grey(Together(Pictures(), 2)), 6, 9)
+    environment = Resize(Grey(EnvironmentCopies(Pictures(), 2)), 6, 9)
     check_environment(environment, "pictures")
     _, steps = play_many(environment, 1)
     assert steps[0].observation["observation"].shape == (2, 6, 9, 1)
@@ -466,12 +466,12 @@ def test_small_pictures_of_a_team_keep_what_stands_beside_them():
 @pytest.mark.parametrize("shape", [(3,), (4, 5, 3)])
 @pytest.mark.thorough
 def test_each_of_a_team_has_a_television_of_its_own(shape):
-    environment = NoisyTV(Together(Pictures(shape), 2), 1)
+    environment = NoisyTV(EnvironmentCopies(Pictures(shape), 2), 1)
     check_environment(environment, "televisions")
     corner, rest = (slice(None), *(0,) * min(2, len(shape))), (slice(None), -1)
     state, first = environment.reset(KEY)
     _, step = environment.step(state, jnp.array([0, 1]), jax.random.key(1))
-    _, bare = play_many(Together(Pictures(shape), 2), 1)
+    _, bare = play_many(EnvironmentCopies(Pictures(shape), 2), 1)
     now, before = step.observation["observation"], first["observation"]
     assert (before[corner][0] != before[corner][1]).any()
     np.testing.assert_array_equal(now[corner][0], before[corner][0])
@@ -527,7 +527,7 @@ def test_what_a_wrapper_does_not_know_is_the_inner_environments():
         (lambda: FrameStack(CartPole(), 0), "FrameStack's frames is 1 or more, not 0"),
         (lambda: TimeLimit(CartPole(), 0), "TimeLimit's limit is 1 or more, not 0"),
         (lambda: TimeAware(Breakout()), "flat Box"),
-        (lambda: TimeAware(Masked(Endless(), (0,))), "has no limit; wrap it in a time limit"),
+        (lambda: TimeAware(SelectEntries(Endless(), (0,))), "has no limit; wrap it in a time limit"),
         (lambda: ActionRepeat(CartPole(), 0), "repeats is 1 or more"),
         (lambda: StickyActions(CartPole(), 1.5), "stickiness is a probability, from 0 to 1, not 1.5"),
         (lambda: Delay(CartPole(), -1), "action_delay is 0 or more, not -1"),
@@ -566,6 +566,6 @@ class Two(CartPole):
 
 
 def test_the_number_of_agents_is_the_inner_environments():
-    environment = Masked(FrameStack(Two(), 2), (0,))
+    environment = SelectEntries(FrameStack(Two(), 2), (0,))
     assert environment.num_agents == 2
     assert zero_action(environment).shape == (2,)

@@ -11,7 +11,7 @@ from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.classic.deep_sea_treasure import DeepSeaTreasure
 from forage.environments.classic.pendulum import Pendulum
-from forage.environments.wrappers import ContextVisible, Masked, with_fields
+from forage.environments.wrappers import ContextVisible, SelectEntries, with_fields
 
 KEY = jax.random.key(0)
 
@@ -25,7 +25,7 @@ def first_two(environment):
 
 def test_masked_keeps_the_listed_entries():
     plain_first, plain_state, plain = first_two(CartPole())
-    masked_first, masked_state, masked = first_two(Masked(CartPole(), (0, 2)))
+    masked_first, masked_state, masked = first_two(SelectEntries(CartPole(), (0, 2)))
     np.testing.assert_array_equal(masked_first, plain_first[np.array([0, 2])])
     np.testing.assert_array_equal(masked.observation, plain.observation[np.array([0, 2])])
     np.testing.assert_array_equal(masked_state.variables, plain_state.variables)
@@ -34,19 +34,19 @@ def test_masked_keeps_the_listed_entries():
 
 def test_masked_keeps_the_order_given():
     plain, _, _ = first_two(CartPole())
-    masked, _, _ = first_two(Masked(CartPole(), (3, 1)))
+    masked, _, _ = first_two(SelectEntries(CartPole(), (3, 1)))
     np.testing.assert_array_equal(masked, plain[np.array([3, 1])])
 
 
 def test_masked_space():
     space = CartPole().observation_space
     expected = gymnasium.spaces.Box(space.low[[0, 2]], space.high[[0, 2]], dtype=np.float32)
-    assert Masked(CartPole(), (0, 2)).observation_space == expected
+    assert SelectEntries(CartPole(), (0, 2)).observation_space == expected
 
 
 def test_wrappers_delegate():
     inner = DeepSeaTreasure(max_steps=33)
-    for wrapped in (Masked(inner, (0,)), ContextVisible(inner, ("max_steps",), (0,), (100,))):
+    for wrapped in (SelectEntries(inner, (0,)), ContextVisible(inner, ("max_steps",), (0,), (100,))):
         assert wrapped.environment is inner
         assert wrapped.horizon == 33
         assert wrapped.reward_names == ("treasure", "time")
@@ -75,11 +75,11 @@ def test_context_is_that_of_each_environment_in_a_batch():
 
 
 def test_wrappers_nest():
-    environment = ContextVisible(Masked(CartPole(), (0, 2)), ("length",), (0.0,), (1.0,))
+    environment = ContextVisible(SelectEntries(CartPole(), (0, 2)), ("length",), (0.0,), (1.0,))
     plain, _, _ = first_two(CartPole())
     first, _, _ = first_two(with_fields(environment, length=0.75))
     np.testing.assert_allclose(first, [plain[0], plain[2], 0.5], atol=1e-6)
-    hidden = Masked(ContextVisible(CartPole(), ("length",), (0.0,), (1.0,)), (4,))
+    hidden = SelectEntries(ContextVisible(CartPole(), ("length",), (0.0,), (1.0,)), (4,))
     np.testing.assert_allclose(first_two(with_fields(hidden, length=0.75))[0], [0.5], atol=1e-6)
 
 
@@ -90,15 +90,17 @@ def test_with_fields_replaces_only_what_is_named():
 
 
 def test_with_fields_looks_through_wrappers():
-    changed = with_fields(Masked(ContextVisible(Pendulum(), ("mass",), (0.0,), (2.0,)), (0, 3)), mass=1.5, max_steps=50)
-    assert isinstance(changed, Masked)
+    changed = with_fields(
+        SelectEntries(ContextVisible(Pendulum(), ("mass",), (0.0,), (2.0,)), (0, 3)), mass=1.5, max_steps=50
+    )
+    assert isinstance(changed, SelectEntries)
     assert changed.environment.environment == Pendulum(mass=1.5, max_steps=50)
     assert changed.horizon == 50
 
 
 def test_with_fields_changes_the_physics():
     _, _, light = first_two(CartPole())
-    _, _, heavy = first_two(with_fields(Masked(CartPole(), (0, 1, 2, 3)), cart_mass=5.0))
+    _, _, heavy = first_two(with_fields(SelectEntries(CartPole(), (0, 1, 2, 3)), cart_mass=5.0))
     assert abs(float(heavy.observation[1])) < abs(float(light.observation[1]))
 
 
@@ -106,10 +108,10 @@ def test_with_fields_changes_the_physics():
     ("environment", "name", "message"),
     [
         (CartPole(), "lenght", "CartPole has no field 'lenght'. Did you mean 'length'"),
-        (Masked(CartPole(), (0, 2)), "masspole", "CartPole has no field 'masspole'. Did you mean .*'pole_mass'"),
+        (SelectEntries(CartPole(), (0, 2)), "masspole", "CartPole has no field 'masspole'. Did you mean .*'pole_mass'"),
         (Pendulum(), "zzz", "Pendulum has no field 'zzz'; it has gravity, mass, length"),
         (DeepSea(5), "size", "DeepSea's size is not a number that can be set"),
-        (Masked(CartPole(), (0, 2)), "environment", "Masked's environment is not a number that can be set"),
+        (SelectEntries(CartPole(), (0, 2)), "environment", "Masked's environment is not a number that can be set"),
     ],
 )
 def test_with_fields_names_the_nearest(environment, name, message):
@@ -119,11 +121,11 @@ def test_with_fields_names_the_nearest(environment, name, message):
 
 def test_bad_wrappers_are_refused():
     with pytest.raises(ForageError, match="entry 4 of CartPole's observation; it has entries 0 to 3"):
-        Masked(CartPole(), (0, 4))
+        SelectEntries(CartPole(), (0, 4))
     with pytest.raises(ForageError, match="no entry at all"):
-        Masked(CartPole(), ())
+        SelectEntries(CartPole(), ())
     with pytest.raises(ForageError, match="flat Box"):
-        Masked(DeepSea(5), (0,))
+        SelectEntries(DeepSea(5), (0,))
     with pytest.raises(ForageError, match="Did you mean 'length'"):
         ContextVisible(CartPole(), ("lengths",), (0.0,), (1.0,))
     with pytest.raises(ForageError, match="1 fields, 2 lows and 1 highs"):

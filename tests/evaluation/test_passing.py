@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from forage.core.errors import ForageError
-from forage.evaluation.passing import draw, pass_at, passing, tries
+from forage.evaluation.passing import draw_passing, pass_at, passing, tries
 
 
 def test_the_estimate_is_the_share_of_all_choices_with_a_right_answer():
@@ -30,7 +30,7 @@ def test_problems_are_the_same_for_both_models():
     assert found.difference.low[0] == pytest.approx(0.25) and found.difference.high[0] == pytest.approx(0.25)
     assert found.trained.low[0] < found.trained.value[0] == pytest.approx(0.625)
     assert found.first.value[-1] == pytest.approx(0.75)  # of three of four problems one answer of four is right
-    assert found.boundary == (0.25, 0.0, 0.75, 0.0) and found.boundary.beyond == 1
+    assert found.boundary == (0.25, 0.0, 0.75, 0.0) and found.boundary.newly_solved == 1
 
 
 def test_a_verdict_goes_by_the_most_tries():
@@ -51,4 +51,4 @@ def test_counts_of_other_problems_are_refused():
 
 def test_a_picture_says_what_it_is_of(tmp_path):
     found = passing(np.array([[1, 2, 0]]), np.array([1, 0, 0]), drawn=3)
-    assert draw(tmp_path / "pass.svg", found, "GRPO").read_text().count("3 problems, 3 answers to each, 1 seed")
+    assert draw_passing(tmp_path / "pass.svg", found, "GRPO").read_text().count("3 problems, 3 answers to each, 1 seed")

@@ -204,9 +204,9 @@ def test_imports_stay_light(tmp_path):
     [(0, "0"), (0.25, "0.25"), (500, "500"), (2500, "2.5k"), (1e5, "100k"), (1e6, "1M"), (1.5e9, "1.5B")],
 )
 def test_count(number, written):
-    assert look.count(number) == written
+    assert look.count_label(number) == written
     if number:
-        assert look.count(-number) == "\N{MINUS SIGN}" + written
+        assert look.count_label(-number) == "\N{MINUS SIGN}" + written
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_the_power_is_what_it_says_though_variances_are_guesses():
 def test_what_no_number_of_seeds_would_settle():
     found = seeds_needed([1.0, 2.0], [1.0, 2.0], most=50)
     assert found.seeds is None
-    assert found.more is None
+    assert found.missing_seeds is None
     assert found.formula == math.inf
     assert 0.02 < found.power < 0.09  # by luck alone
     assert str(found).startswith("more than 50 seeds (by the normal approximation over a million); with 50 the chance")
@@ -91,7 +91,7 @@ def test_what_it_says():
     assert str(SeedsNeeded(None, 0.31, 812.2, 5, 200)) == (
         "more than 200 seeds (by the normal approximation 812); with 200 the chance is 31%"
     )
-    assert SeedsNeeded(4, 0.9, 3.2, 5, 200).more == 0
+    assert SeedsNeeded(4, 0.9, 3.2, 5, 200).missing_seeds == 0
 
 
 def test_the_same_each_time():

@@ -200,7 +200,7 @@ def test_each_arm_of_a_claim_is_named(capsys, claims, monkeypatch, tmp_path):
             raise ForageError("far enough")
         return SimpleNamespace(rows=[{"seconds": 1.0}])
 
-    monkeypatch.setattr(running, "trained", trained)
+    monkeypatch.setattr(running, "train_arm", trained)
     with pytest.raises(ForageError, match="far enough"):
         forage.claim("ppo-epochs", scale="smoke", directory=tmp_path, display="plain")
     out = capsys.readouterr().out

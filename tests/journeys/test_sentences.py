@@ -9,8 +9,8 @@ import small
 
 import forage
 from forage.core.errors import ForageError
-from forage.studies.compare import verdict
-from forage.studies.tuning.tune import sentences
+from forage.studies.compare import comparison_words
+from forage.studies.tuning.tune import tuning_sentences
 
 ROOT = Path(__file__).parents[2]
 TRAIN = ("train", "ppo", "CartPole-v1")
@@ -32,7 +32,7 @@ def test_a_comparison_that_is_open():
     not significant.", how often a seed wins, with an interval that covers it, and "Fewer than 5 seeds do not say how
     many would confirm it; train at least 5 of each."
     """
-    said = verdict("ppo", np.array([500.0, 500.0, 160.0]), "dqn", np.full(3, 150.0))
+    said = comparison_words("ppo", np.array([500.0, 500.0, 160.0]), "dqn", np.full(3, 150.0))
     assert said.startswith("Inconclusive: ppo's mean return over all seeds is 236.7 higher than dqn's")
     assert "which is not significant. One of ppo's seeds beats one of dqn's with probability 1.00" in said
     assert said.endswith("Fewer than 5 seeds do not say how many would confirm it; train at least 5 of each.")
@@ -77,7 +77,7 @@ def test_a_score_on_tuning_seeds():
     """
     best = {"settings": {"clip": 0.1}, "value": -80.66}
     found = {"best": best, "trials": 2, "seeds": [5000], "tuned": [-90.0], "default": [-95.0], "cut": {}}
-    lines = sentences(found | {"verdict": "", "trials_per_minute": 1.0})
+    lines = tuning_sentences(found | {"verdict": "", "trials_per_minute": 1.0})
     assert lines[1].strip() == "-80.66 on the tuning seeds (optimistic: those seeds selected it)"
 
 

@@ -10,7 +10,7 @@ from forage.core import prng
 from forage.core.types import ForageError
 from forage.environments import make, spec_of
 from forage.loop import policy as policies
-from forage.loop.export import plain
+from forage.loop.export import plain_program
 from forage.loop.policy import Policy
 
 small.keep_compiled()
@@ -72,7 +72,7 @@ def test_what_numpy_cannot_do_is_compiled(kind):
     policy, compiled = pair(kind)
     assert policy._numpy is None
     with pytest.raises(ForageError, match=COMPILED[kind]):
-        plain(policy)
+        plain_program(policy)
     alike(policy.act(drawn(policy, 0, 5)), compiled.act(drawn(policy, 0, 5)))
 
 

@@ -25,7 +25,7 @@ from forage.behaviours.policy import AgentPolicy
 from forage.config.resolve import resolve
 from forage.config.run_config import RunConfig
 from forage.core import prng
-from forage.core.errors import ForageError, Interrupted
+from forage.core.errors import ForageError, RunInterrupted
 from forage.core.ports import Behaviour, Decision
 from forage.core.types import GONE
 from forage.environments.adapters.on_host import OnHost
@@ -79,7 +79,7 @@ class Drawing(Behaviour):
     def init(self, key: Any, agent: Any, spec: Any) -> Any:
         return key
 
-    def hidden(self, agent: Any, spec: Any) -> Any:
+    def init_hidden(self, agent: Any, spec: Any) -> Any:
         return prng.key(5)
 
     def act(self, state: Any, hidden: Any, observation: Any, moment: Any) -> Decision:
@@ -230,7 +230,7 @@ def test_a_stopped_run_goes_on_from_its_files(tmp_path: Path) -> None:
                 os.kill(process.pid or 0, signal.SIGINT)  # as Ctrl-C does
 
     whole = forage.train("impala", CARTPOLE, directory=tmp_path / "whole", **how)
-    with pytest.raises(Interrupted):
+    with pytest.raises(RunInterrupted):
         forage.train("impala", CARTPOLE, directory=tmp_path / "part", callbacks=[interrupt], **how)
     assert forage.Run(tmp_path / "part").rows[-1]["steps"] < 1024
     run = forage.resume(tmp_path / "part", display="quiet")

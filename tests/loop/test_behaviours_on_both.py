@@ -11,12 +11,12 @@ from forage.config.resolve import resolve
 from forage.core import checkpoint
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.pendulum import Pendulum
-from forage.environments.wrappers.together import Together
+from forage.environments.wrappers.together import EnvironmentCopies
 
 SMALL: dict[str, Any] = {"num_envs": 2, "rollout_length": 8, "hidden_sizes": (4,)}
 REPLAY = SMALL | {"batch_size": 4, "learning_starts": 16}
 PPO = SMALL | {"minibatches": 1, "epochs": 1}
-POLES, PENDULA = Together(CartPole(max_steps=7)), Together(Pendulum(max_steps=7))
+POLES, PENDULA = EnvironmentCopies(CartPole(max_steps=7)), EnvironmentCopies(Pendulum(max_steps=7))
 
 CASES: dict[str, tuple[Any, ...]] = {  # behaviour, its options, agent, its options, environment
     "ornstein-uhlenbeck": ("ornstein-uhlenbeck", {}, "td3", REPLAY, PENDULA),
@@ -44,12 +44,12 @@ def test_stopped_and_gone_on_with(case, tmp_path):
     runner = setup.runner()
     runner.begin()
     runner.advance(3)  # of 8 steps each: in the middle of episodes
-    checkpoint.save(tmp_path / "half.npz", runner.state, {"steps": runner.steps})
+    checkpoint.save_tree(tmp_path / "half.npz", runner.state, {"steps": runner.steps})
     before = jax.tree.map(plain, runner.state)
     runner.advance(3)
     after = jax.tree.map(plain, runner.state)
 
-    state, header = checkpoint.load(tmp_path / "half.npz", runner.shapes())
+    state, header = checkpoint.load_tree(tmp_path / "half.npz", runner.shapes())
     runner.restore(state, header["steps"])
     runner.advance(3)
     same = jax.tree.map(np.array_equal, jax.tree.map(plain, runner.state), after)

@@ -69,14 +69,14 @@ def test_members_in_places_left_over_are_seen_by_nobody(monkeypatch, tmp_path):
         np.testing.assert_array_equal(ours, theirs[:3])
 
     path = tmp_path / "state.npz"
-    checkpoint.save(path, runner.state, {"steps": runner.steps}, rows=runner.rows)
+    checkpoint.save_tree(path, runner.state, {"steps": runner.steps}, rows=runner.rows)
     alone = runner_of([1e-3, 1e-2, 1e-1], 1)
     for other in (alone, runner):  # on one device and back
-        state, header = checkpoint.load(path, other.shapes())
+        state, header = checkpoint.load_tree(path, other.shapes())
         other.restore(state, header["steps"])
         for ours, theirs in zip(numbers(other.state), numbers(four.state), strict=True):
             assert len(ours) == len(other.places)
             np.testing.assert_array_equal(ours, theirs[other.places])
-        checkpoint.save(path, other.state, header, rows=other.rows)
+        checkpoint.save_tree(path, other.state, header, rows=other.rows)
     ours, theirs = numbers(runner.advance(1)), numbers(four.advance(1))
     assert all(np.array_equal(one, other[:3]) for one, other in zip(ours, theirs, strict=True))

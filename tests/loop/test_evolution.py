@@ -78,7 +78,7 @@ def test_there_is_no_rollout_and_no_transition_to_learn_from():
         runner.next_rollout()
     with pytest.raises(ForageError, match="OpenES learns from whole returns"):
         runner.learner.agent.learn((), None, None, None)
-    assert "rollout" not in runner.kept()
+    assert "rollout" not in runner.array_shapes()
 
 
 @pytest.mark.thorough

@@ -107,7 +107,7 @@ def test_where_an_episode_was_cut_can_be_gone_back_to(depth):
     steps, actions = [], []
     for time in range(6):
         actions.append(random_actions(environment.action_space, 2, time))
-        steps.append(starts.after(environment.step(actions[-1]), age))
+        steps.append(starts.after_step(environment.step(actions[-1]), age))
         age = np.where(steps[-1].step.terminated | steps[-1].step.truncated, 0, age + 1)
     rollout = rollout_of(steps, actions, first)
     starts.report(rollout, Clock(np.int32(0), np.float32(100)), np.ones(2, bool))

@@ -22,11 +22,11 @@ from forage.loop.cluster.hosts import (
     connect,
     misfit,
     pack_tree,
-    plain,
+    plain_arguments,
     report_to_first,
     unpack_tree,
 )
-from forage.runs.joining import join, lead
+from forage.runs.joining import follow_host, lead
 
 PPO = ["ppo", "CartPole-v1", "--seeds", "1", "--num-envs", "8", "--rollout-length", "16", "--hidden-sizes", "8"]
 SAC = ["sac", "Pendulum-v1", "--seeds", "3", "--num-envs", "4", "--learning-starts", "64", "--hidden-sizes", "8"]
@@ -133,8 +133,8 @@ def test_what_hosts_cannot_do_is_said_in_a_sentence():
     refused("name this one's with --coordinator", lead, 2, "")
     refused("listens at NAME:PORT, such as localhost:4711, not at 'localhost'", lead, 2, "localhost")
     refused("not at 'localhost:99999'", lead, 2, "localhost:99999")
-    refused("Several hosts are 2 or more, not 1", join, "localhost:4711", 1, 1, None)
-    refused("Host 0 leads", join, "localhost:4711", 0, 2, None)
+    refused("Several hosts are 2 or more, not 1", follow_host, "localhost:4711", 1, 1, None)
+    refused("Host 0 leads", follow_host, "localhost:4711", 0, 2, None)
     jax.devices()  # nobody waits for anybody any more
     refused("before JAX is used; begin such a run in a new process", connect, Hosts(2, f"localhost:{free_port()}"))
     refused("the others are number 1 to 1, not 2", connect, Hosts(2, "localhost:4711", 2))
@@ -221,4 +221,4 @@ def test_numbers_and_trees_travel_as_they_are():
     again = unpack_tree(pack_tree(state), state)
     assert small.differing(state, again) == []
     given = {"path": Path("a"), "rows": (np.int64(1), 2.5), "none": None}
-    assert plain(given) == {"path": "a", "rows": [1, 2.5], "none": None}
+    assert plain_arguments(given) == {"path": "a", "rows": [1, 2.5], "none": None}

@@ -13,12 +13,12 @@ from forage.behaviours.policy import AgentPolicy
 from forage.config import registry
 from forage.config.resolve import resolve
 from forage.core.checkpoint import is_key
-from forage.core.errors import Interrupted
+from forage.core.errors import RunInterrupted
 from forage.core.ports import Intervention
 from forage.core.types import AGENT, GONE, NOBODY, PERSON, Clock, ForageError, Spec
 from forage.environments import make, spec_of
 from forage.environments.adapters.on_host import OnHost
-from forage.environments.wrappers.together import Together
+from forage.environments.wrappers.together import EnvironmentCopies
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.host.loop import HostLoop
 from forage.loop.host.onlooker import InterventionRecorder
@@ -119,7 +119,7 @@ def test_who_only_looks_on_changes_nothing():
 @pytest.mark.thorough
 def test_what_is_taken_over_is_done_remembered_and_heard(environment):
     made = make("CartPole-v1")
-    made = Together(made) if ":" in environment else made
+    made = EnvironmentCopies(made) if ":" in environment else made
     spec = spec_of(made, "poles")
     agent = registry.build("agent", "ppo", small.PPO | {"gru_size": 3, "rollout_length": 16})
     learner = Learner(agent, Second(), EnvironmentReward(), small.KeptRollout(), spec)
@@ -238,7 +238,7 @@ def test_ctrl_c_while_it_is_asked_stops_the_run():
     def pressed(scene):
         raise KeyboardInterrupt
 
-    with pytest.raises(Interrupted, match="Stopped by Ctrl-C while Answers was asked at step 0 with seed 7"):
+    with pytest.raises(RunInterrupted, match="Stopped by Ctrl-C while Answers was asked at step 0 with seed 7"):
         asked(FOUR, pressed)
 
 

@@ -25,7 +25,7 @@ from forage.loop.learner import Learner
 from forage.memory.prioritised import PrioritisedReplay
 from forage.memory.uniform import UniformReplay
 from forage.rewards.environment import EnvironmentReward
-from forage.rewards.weighted import Weighted
+from forage.rewards.weighted import WeightedRewards
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
 
@@ -171,13 +171,13 @@ def test_rewards_see_each_member_by_itself():
             return state, step._replace(reward=jnp.stack([step.reward, jnp.ones(MEMBERS)], -1))
 
     agent = VDN(num_envs=ENVS, rollout_length=LENGTH, learning_starts=20, hidden_sizes=(4,))
-    rewards = Weighted(("first", "second"), (2.0, 0.5))
+    rewards = WeightedRewards(("first", "second"), (2.0, 0.5))
     learner = Learner(agent, EpsilonGreedy(), rewards, UniformReplay(60), spec_of(Vector(), "two rewards"))
     learner.check()
     rollout = Experience(*[jnp.zeros((2, 3, MEMBERS))] * 8)
     reward = jnp.arange(2 * 3 * MEMBERS * 2.0).reshape(2, 3, MEMBERS, 2)
     weighing = rewards.init(jax.random.key(0), learner.spec, ENVS)
-    found = learner.relabelled(weighing, rollout._replace(reward=reward))
+    found = learner.relabel(weighing, rollout._replace(reward=reward))
     np.testing.assert_allclose(found.reward, 2 * reward[..., 0] + 0.5 * reward[..., 1])
 
 

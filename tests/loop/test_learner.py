@@ -86,7 +86,7 @@ def test_a_memory_is_told_of_each_agent_and_starts_of_their_mean():
         state = loop.init(jax.random.key(0))
         after = loop.iterate(state, Clock(jnp.int32(0), jnp.float32(1e6)))[0]
         rollout, judgement = after.learner.memory
-        rollout = learner.relabelled(after.learner.rewards, rollout)
+        rollout = learner.relabel(after.learner.rewards, rollout)
         return judgement, agent.judge(state.learner.agent, rollout), after.starts
 
     streams, wanted, means = small.compute(run, loop)

@@ -15,7 +15,7 @@ import forage
 from forage.core import prng, spaces
 from forage.core.loading import load_class, load_file
 from forage.core.ports import ActInputs
-from forage.core.sweep import best, members_of
+from forage.core.sweep import best_member, members_of
 from forage.core.types import ForageError
 from forage.environments import make, spec_of
 from forage.loop.policy import Policy
@@ -55,12 +55,12 @@ def test_acts_as_the_agent_does(directory, seed, explore):
     policy = forage.load(directory, seed=seed)
     policy.reset(11)
     agent, state, key = policy.agent, policy.state, prng.key(11)
-    hidden = agent.hidden(policy.spec)
+    hidden = agent.init_hidden(policy.spec)
     for observation in OBSERVATIONS:
         key, now = jax.random.split(key)
         action, hidden, _ = agent.act(state, ActInputs(hidden, observation, now, explore))
         assert policy.act(observation, explore) == spaces.clip(policy.spec.action_space, action)
-        hidden = agent.acted(state, hidden, action)
+        hidden = agent.observe_action(state, hidden, action)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), policy._hidden, hidden)
 
 
@@ -119,39 +119,43 @@ def test_each_seed_has_its_own_agent_and_the_best_is_the_default(directory):
     evaluation = json.loads((directory / "evaluation.json").read_text())
     one, two = (forage.load(directory, seed=seed) for seed in (3, 7))
     assert small.differing(one.state, two.state)
-    best = (one, two)[int(np.argmax(evaluation["return"]))]
-    assert small.differing(forage.load(directory).state, best.state) == []
+    best_member = (one, two)[int(np.argmax(evaluation["return"]))]
+    assert small.differing(forage.load(directory).state, best_member.state) == []
     with pytest.raises(ForageError, match="has seeds 3, 7, not 5"):
         forage.load(directory, seed=5)
-    assert (one.member, one.chosen) == ({"seed": 3}, "")
+    assert (one.member, one.choice_words) == ({"seed": 3}, "")
 
 
 def test_the_member_that_is_taken_is_said():
     members = members_of({"learning_rate": [0.1, 0.2]}, [3, 7])
     returns = [1.0, 5.0, None, 4.0]
-    assert [best("runs/x", members, returns, wanted) for wanted in ({}, {"seed": 3}, {"learning_rate": 0.2})] == [
+    assert [
+        best_member("runs/x", members, returns, wanted) for wanted in ({}, {"seed": 3}, {"learning_rate": 0.2})
+    ] == [
         1,
         0,
         3,
     ]
-    assert best("runs/x", members, returns, {"seed": 7, "learning_rate": 0.2}) == 3
-    assert best("runs/x", members, [9.0, 0, 6, 5], {}) == 2  # the better setting's best seed, not the luckiest of all
-    assert best("runs/x", members, None, {"learning_rate": 0.2}) == 2
+    assert best_member("runs/x", members, returns, {"seed": 7, "learning_rate": 0.2}) == 3
+    assert (
+        best_member("runs/x", members, [9.0, 0, 6, 5], {}) == 2
+    )  # the better setting's best seed, not the luckiest of all
+    assert best_member("runs/x", members, None, {"learning_rate": 0.2}) == 2
     for wanted, words in (
         ({"seed": 5}, "runs/x has seeds 3, 7, not 5"),
         ({"learning_rate": 0.3}, "runs/x has learning_rate 0.1, 0.2, not 0.3"),
         ({"clip": 0.3}, "runs/x has no sweep over clip; it has one over learning_rate"),
     ):
         with pytest.raises(ForageError, match=words):
-            best("runs/x", members, returns, wanted)
+            best_member("runs/x", members, returns, wanted)
     policy = Policy.__new__(Policy)
     policy.member, policy.members, policy.evaluated = members[1], 4, True
-    assert policy.chosen == (
+    assert policy.choice_words == (
         "Took seed 7, learning_rate=0.1: the best in evaluation of 4 trained agents; seed and learning_rate can be "
         "named to take another."
     )
     policy.settings = 2
-    assert "0.1: the best seed of the best of 2 settings in evaluation, of 4 trained agents;" in policy.chosen
+    assert "0.1: the best seed of the best of 2 settings in evaluation, of 4 trained agents;" in policy.choice_words
 
 
 def test_memory_lasts_until_reset(directory):

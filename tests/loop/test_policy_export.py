@@ -16,7 +16,7 @@ from forage.core.types import ForageError
 from forage.environments import make, spec_of
 from forage.loop.plain import PlainPolicy
 from forage.loop.policy import Policy
-from forage.loop.program import trace
+from forage.loop.program import trace_function
 
 small.keep_compiled()
 FEED_FORWARD = ("ppo", "ppo-continuous", "dqn", "sac", "td3")
@@ -134,7 +134,7 @@ def test_a_program_keeps_what_its_result_needs():
         return jax.jit(jax.nn.relu)(x @ (table[:, None] + table)), table.sum()
 
     x, unused = np.float32([1, -2, 3]), np.ones(2, np.float32)
-    program = trace(function, x, unused)
+    program = trace_function(function, x, unused)
     for found, expected in zip(program(x, unused), function(x, unused), strict=True):
         np.testing.assert_allclose(found, expected)
     assert [o.primitive.name for o in program.operations] == ["dot_general", "max"]

@@ -95,7 +95,7 @@ def test_actors_step_as_processes_do_and_outlive_a_machine(cluster: Any) -> None
             lost += pool.lost if pool.lost is not None else 0
             time.sleep(0.1)
         pool.step(action)
-        assert pool.measured()["workers_replaced"] >= 1
+        assert pool.metrics()["workers_replaced"] >= 1
         assert lost.tolist() in ([1, 1, 0, 0], [0, 0, 1, 1])  # of the machine that died, once
     finally:
         pool.close()

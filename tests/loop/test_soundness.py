@@ -77,14 +77,14 @@ def test_what_may_be_infinite_is_saved():
 
 def test_what_a_look_refuses_leaves_the_file_as_it_was(tmp_path):
     path = tmp_path / "1.npz"
-    checkpoint.save(path, {"a": jnp.zeros(2)}, {"steps": 1})
+    checkpoint.save_tree(path, {"a": jnp.zeros(2)}, {"steps": 1})
     before = path.read_bytes()
 
     def refuse(name, array):
         raise soundness.NotFinite("agent", soundness.Bad(name, "NaN"), 0)
 
     with pytest.raises(soundness.NotFinite):
-        checkpoint.save(path, {"a": jnp.ones(2)}, {"steps": 2}, look=refuse)
+        checkpoint.save_tree(path, {"a": jnp.ones(2)}, {"steps": 2}, look=refuse)
     assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["1.npz"]
 
 

@@ -13,7 +13,7 @@ from forage.core.types import Clock, Experience
 from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.registry import make
 from forage.environments.tabular.mdp import Tabular
-from forage.loop.visits import Places, Visits, hear, measures, nothing
+from forage.loop.visits import Places, Visits, count_visits, measures, no_visits
 
 PPO = {"num_envs": 4, "rollout_length": 10, "minibatches": 1, "hidden_sizes": (8,)}
 
@@ -25,13 +25,13 @@ def rollout_of(reward):
 
 
 def test_counts_entropy_and_the_first_reward():
-    visits = nothing(DeepSea(2))
+    visits = no_visits(DeepSea(2))
     assert visits.counts.shape == (4,)
     clock = Clock(jnp.int32(100), jnp.float32(1000))
-    visits = hear(visits, jnp.array([[0, 1], [1, 1]]), rollout_of([[0, -1], [0, 0]]), clock)
+    visits = count_visits(visits, jnp.array([[0, 1], [1, 1]]), rollout_of([[0, -1], [0, 0]]), clock)
     assert np.isnan(measures(visits)["first_reward"])
-    visits = hear(visits, jnp.array([[0, 0], [2, 2]]), rollout_of([[0, 0], [0, 0.5]]), clock)
-    visits = hear(visits, jnp.array([[0, 0]]), rollout_of([[3, 3]]), clock._replace(steps=jnp.int32(104)))
+    visits = count_visits(visits, jnp.array([[0, 0], [2, 2]]), rollout_of([[0, 0], [0, 0.5]]), clock)
+    visits = count_visits(visits, jnp.array([[0, 0]]), rollout_of([[3, 3]]), clock._replace(steps=jnp.int32(104)))
     assert visits.counts.tolist() == [5, 3, 2, 0]
     found = measures(visits)
     assert found["first_reward"] == 104 and found["places_visited"] == 3  # two steps of two environments after 100
@@ -41,16 +41,16 @@ def test_counts_entropy_and_the_first_reward():
 
 def test_a_place_may_be_visited_more_often_than_a_float_can_count():
     visits = Visits(jnp.array([2**24, 0], jnp.int32), jnp.int32(1))
-    visits = hear(
+    visits = count_visits(
         visits, jnp.array([[0, 0], [0, 1]]), rollout_of([[0, 0], [0, 0]]), Clock(jnp.int32(0), jnp.float32(1))
     )
     assert visits.counts.tolist() == [2**24 + 3, 1]
 
 
 def test_where_episodes_begin_is_counted_apart():
-    visits = nothing(DeepSea(2))
+    visits = no_visits(DeepSea(2))
     places = Places(jnp.array([[1, 2], [3, 3]]), jnp.array([[0, 4], [4, 0]]))  # 4 is beyond the map of four places
-    visits = hear(visits, places, rollout_of([[0, 0], [0, 0]]), Clock(jnp.int32(0), jnp.float32(9)))
+    visits = count_visits(visits, places, rollout_of([[0, 0], [0, 0]]), Clock(jnp.int32(0), jnp.float32(9)))
     assert visits.counts.tolist() == [0, 1, 1, 2] and visits.begun.tolist() == [2, 0, 0, 0]
     assert measures(visits)["places_visited"] == 3  # of where steps led to, as before
 
@@ -63,7 +63,7 @@ def test_the_loop_sees_where_episodes_begin():
     runner = setup.runner()
     runner.begin()
     runner.advance(2)
-    assert runner.begun.shape == (1, 5, 5) and runner.begun.sum() == runner.begun[0, 0, 0] == 16
+    assert runner.start_counts.shape == (1, 5, 5) and runner.start_counts.sum() == runner.start_counts[0, 0, 0] == 16
     assert runner.visits.sum() == 80 and runner.visits[0, 0, 0] == 0
 
 
@@ -99,7 +99,9 @@ def test_states_behind_a_wall_cannot_be_reached():
 
 
 def test_without_a_map_only_the_first_reward_is_known():
-    visits = hear(Visits(jnp.zeros(0), jnp.int32(-1)), (), rollout_of([[0], [1]]), Clock(jnp.int32(5), jnp.float32(9)))
+    visits = count_visits(
+        Visits(jnp.zeros(0), jnp.int32(-1)), (), rollout_of([[0], [1]]), Clock(jnp.int32(5), jnp.float32(9))
+    )
     assert measures(visits) == {"first_reward": 7.0}
 
 

@@ -146,7 +146,7 @@ def test_a_worker_that_dies_is_replaced_and_its_step_is_lost() -> None:
         assert (result.observation["own"][:2] != before.observation["own"][:2]).all()  # episodes of their own
         result = pool.step(action)
         assert pool.lost is None and result.observation["count"].ravel().tolist() == [1, 1, 3, 3]
-        assert pool.measured()["workers_replaced"] == 1
+        assert pool.metrics()["workers_replaced"] == 1
         with pytest.raises(ForageError, match=r"step 4 in environment 3 with ValueError: two is not for me"):
             pool.step(np.array([0, 0, 0, 2], np.int32))
     finally:
@@ -372,7 +372,7 @@ QUESTIONS: list[tuple[str, Callable[[Pool], Any]]] = [
     ("put", lambda pool: pool.put(0, None)),
     ("conversations", lambda pool: setattr(pool, "in_words", True) or pool.conversations()),
     ("examine", lambda pool: pool.examine()),
-    ("played", lambda pool: pool.played()),
+    ("played", lambda pool: pool.expert_episode()),
 ]
 
 
@@ -530,7 +530,7 @@ def test_a_stop_is_heard_while_workers_begin_and_not_in_a_step() -> None:
         raise InterruptedCompiling("Stopped.")
 
     with pytest.raises(InterruptedCompiling):  # it is no failure of a member of a population
-        HostRunner._each(runner, stop_at_once, [False])
+        HostRunner._map_members(runner, stop_at_once, [False])
     lane: Any = mock.Mock(**{"answer.side_effect": InterruptedCompiling("Stopped.")})
     players: Any = SimpleNamespace(done={lane: 0}, failed={})
     with pytest.raises(InterruptedCompiling):  # and none of an environment in a rollout
@@ -552,14 +552,14 @@ def test_what_environments_count_is_counted_in_workers_too(kind: type[Pool], mon
     pool = kind(functools.partial(TextEnvironment, "addition"), 5, 2, 2)
     try:
         action = pool.reset(0)["reference"]
-        assert pool.measured() == {"verifier_failures": 0, "workers_replaced": 0}
+        assert pool.metrics() == {"verifier_failures": 0, "workers_replaced": 0}
         action = pool.step(action).observation["reference"]
-        assert pool.measured()["verifier_failures"] == 5
+        assert pool.metrics()["verifier_failures"] == 5
         monkeypatch.setattr(Mortal, "fate", dies_once_of("step"))
         action = pool.step(action).observation["reference"]  # that of the first worker's three is lost
-        assert pool.measured() == {"verifier_failures": 7, "workers_replaced": 1}
+        assert pool.metrics() == {"verifier_failures": 7, "workers_replaced": 1}
         pool.step(action)
-        assert pool.measured()["verifier_failures"] == 12
+        assert pool.metrics()["verifier_failures"] == 12
     finally:
         pool.close()
 

@@ -21,7 +21,7 @@ from forage.environments.wrappers.goal_entries import Entries
 from forage.environments.wrappers.goals import GoalConditioned
 from forage.environments.wrappers.randomness.reward import RewardNoise
 from forage.memory.hindsight import Hindsight
-from forage.memory.recorded import Recorded
+from forage.memory.recorded import RecordedMemory
 from forage.ops import ring
 from forage.tasks.contexts import Contexts
 
@@ -84,7 +84,7 @@ def stream(case: Case, steps: int) -> Experience:
     terminated = ended & (rng.uniform(size=shape) < 0.5)
     reward = goals(case.on_success, reward=case.reward).goal_reward
     if case.on_success == "end":
-        terminated |= np.asarray(reward.reached(achieved, desired))
+        terminated |= np.asarray(reward.is_reached(achieved, desired))
     before = achieved - np.array([1, 0], np.float32)
     seen = {"observation": before, "achieved_goal": before, "desired_goal": desired}
     after = {"observation": achieved, "achieved_goal": achieved, "desired_goal": desired}
@@ -166,7 +166,7 @@ def test_goals_are_those_of_a_plain_reimplementation(name, monkeypatch):
                 if replaced:
                     assert int(goal[0]) in allowed and int(goal[1]) == env
                     np.testing.assert_array_equal(goal, shared)
-                    reward, *ends = plain.expected(time, env, goal)
+                    reward, *ends = plain.optimal_values(time, env, goal)
                     changed += 1
                 else:
                     np.testing.assert_array_equal(goal, lived.observation["desired_goal"][time, env])

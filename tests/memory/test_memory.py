@@ -11,7 +11,7 @@ from tiers import gated
 
 from forage.core.ports import ActContext
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
-from forage.memory.prioritised import PrioritisedReplay, Span, assign, cut_nodes, draw, empty_tree, fill
+from forage.memory.prioritised import PrioritisedReplay, Span, assign, cut_nodes, draw_leaves, empty_tree, fill
 from forage.memory.uniform import UniformReplay
 
 MEMORIES = [UniformReplay, PrioritisedReplay]
@@ -199,7 +199,7 @@ def test_leaves_left_out_are_left_out_at_every_level():
     @jax.jit
     def run(first, end, key):
         span = Span(first, end)
-        return draw(tree, span, 200, key), [cut.kept(jnp.arange(x.size), x) for cut, x in zip(
+        return draw_leaves(tree, span, 200, key), [cut.keep_value(jnp.arange(x.size), x) for cut, x in zip(
             cut_nodes(tree, span), tree, strict=True)]  # fmt: skip
 
     spans = [(0, 1), (31, 33), (100, 101), (0, 2999), (1, 0), (2900, 0), (2900, 64), (1023, 1025), (2000, 1900), (5, 4)]
@@ -223,7 +223,7 @@ def test_draws_are_fine_enough_for_many_leaves():
     """Leaf probabilities would be off by several per cent if one float32 had to find one leaf among a million."""
     leaves = 2**20
     tree = tuple(np.full(32 ** (i + 1), 32.0 ** (3 - i)) for i in range(4))
-    leaf, _ = jax.jit(draw, static_argnums=2)(tree, None, 400_000, jax.random.key(3))
+    leaf, _ = jax.jit(draw_leaves, static_argnums=2)(tree, None, 400_000, jax.random.key(3))
     assert chi_square_is_plausible(np.bincount(np.asarray(leaf) % 1024, minlength=1024), np.full(1024, 400_000 / 1024))
     assert np.abs(np.bincount(np.asarray(leaf) // 1024, minlength=1024) - 400_000 / 1024).max() <= 2  # stratified
     assert int(leaf.max()) < leaves

@@ -15,7 +15,7 @@ from forage.core.schedule import Schedule, at_fraction
 from forage.core.types import DATASET, Clock, ForageError
 from forage.data import files
 from forage.data.logged import Transitions
-from forage.memory.mixed import Mixed
+from forage.memory.mixed import MixedReplay
 
 small.keep_compiled()
 SMALL = {"hidden_sizes": (8,), "batch_size": 4, "learning_starts": 16, "num_envs": 2, "rollout_length": 4, "critics": 3}
@@ -29,7 +29,7 @@ def written(path, environment="Pendulum-v1", count=30, first=0.0):
     action = random.uniform(-2, 2, (count, *box)).astype(np.float32) if box else random.integers(0, 2, count)
     last = np.arange(count) % 10 == 9
     rows = Transitions(seen[:-1], action, first + np.arange(count), seen[1:], np.zeros(count, bool), last)
-    files.write(Path(path), rows, {"spec": setup.config()["spec"]})
+    files.write_data(Path(path), rows, {"spec": setup.config()["spec"]})
     return str(path)
 
 
@@ -50,14 +50,14 @@ def drawn(memory, spec, size, seeds):
 def test_a_share_of_each_batch_is_from_the_files(tmp_path):
     spec = resolve("ppo", "Pendulum-v1", seeds=1).spec
     data = written(tmp_path / "a.npz"), written(tmp_path / "b.npz", first=100.0)
-    memory = Mixed(data, capacity=8).opened(spec)
+    memory = MixedReplay(data, capacity=8).load(spec)
     batch = drawn(memory, spec, 8, 200)
     from_data = batch.experience.source[:, 0] == DATASET
     assert (from_data == (np.arange(8) < 4)).all()
     assert (batch.index[from_data] == -1).all() and (batch.index[~from_data] >= 0).all()
     rewards = batch.experience.reward[:, 0]
     assert set(rewards[from_data]) == {*range(30), *range(100, 130)} and not rewards[~from_data].any()
-    found = files.read(Path(data[0]))[0]
+    found = files.read_data(Path(data[0]))[0]
     ours = from_data & (rewards < 100)
     np.testing.assert_array_equal(
         batch.experience.observation[:, 0][ours], found.observation[rewards[ours].astype(int)]
@@ -74,7 +74,7 @@ def test_other_shares_hold_in_the_mean(share, least, most, tmp_path):
 
 
 def test_the_share_may_follow_a_schedule(tmp_path):
-    memory = Mixed(written(tmp_path / "a.npz"), share=Schedule("linear:0.5,0"))
+    memory = MixedReplay(written(tmp_path / "a.npz"), share=Schedule("linear:0.5,0"))
     assert [float(at_fraction(memory, done).share) for done in (0.0, 0.5, 1.0)] == [0.5, 0.25, 0.0]
 
 
@@ -125,6 +125,6 @@ def test_what_is_refused(tmp_path):
     with pytest.raises(ForageError, match="share of mixed is from 0 to 1"):
         resolve("sac", "Pendulum-v1", seeds=1, memory=Mixed(data, share=1.5))
     with pytest.raises(ForageError, match="Mixed replay needs a data set"):
-        Mixed(())
+        MixedReplay(())
     with pytest.raises(ForageError, match="--memory mixed"):
         resolve("sac", "Pendulum-v1", seeds=1, memory=Mixed(data), data=data)

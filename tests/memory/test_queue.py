@@ -33,7 +33,7 @@ def test_the_batch_is_as_old_as_it_says(lag):
     agent = loop.agent
     state = jax.jit(loop.init)(jax.random.key(5))
     iterate, collect, learn = jax.jit(loop.iterate), jax.jit(loop.next_rollout), jax.jit(agent.learn)
-    read = jax.jit(lambda network, rollout: agent.read(network, None, rollout).log_ratio)
+    read = jax.jit(lambda network, rollout: agent.apply_to_rollout(network, None, rollout).log_ratio)
     simulated, rollouts = state.learner.agent, []
     for now in range(9):
         acting = state.learner.agent

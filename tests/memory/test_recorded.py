@@ -11,7 +11,7 @@ from forage.core.types import ForageError
 from forage.data import files
 from forage.data.logged import Transitions
 from forage.memory.dataset import DataSet
-from forage.memory.recorded import Recorded
+from forage.memory.recorded import RecordedMemory
 from forage.memory.uniform import UniformReplay
 from forage.ops.ring import read_segments
 
@@ -27,7 +27,7 @@ def runner_of(agent, memory, steps=128):
 
 @pytest.mark.parametrize(("agent", "inner"), gated(CASES, CASES[:1]))
 def test_the_run_is_the_same_and_every_transition_is_there(agent, inner):
-    plain, recorded = runner_of(agent, inner), runner_of(agent, Recorded(inner, 1000))
+    plain, recorded = runner_of(agent, inner), runner_of(agent, RecordedMemory(inner, 1000))
     plain.begin()
     recorded.begin()
     lived = []
@@ -53,7 +53,7 @@ def test_the_run_is_the_same_and_every_transition_is_there(agent, inner):
 @pytest.mark.thorough
 @pytest.mark.parametrize(("agent", "inner"), CASES)
 def test_resumed_is_as_if_never_stopped(agent, inner, tmp_path):
-    runner, again = runner_of(agent, Recorded(inner, 1000)), runner_of(agent, Recorded(inner, 1000))
+    runner, again = runner_of(agent, RecordedMemory(inner, 1000)), runner_of(agent, RecordedMemory(inner, 1000))
     runner.begin()
     runner.advance(3)
     runner.save(tmp_path / "half.npz", {"steps": runner.steps})
@@ -72,7 +72,7 @@ def test_the_memory_within_is_the_agents_usual_and_is_checked(tmp_path):
     spec = resolve("bc", "CartPole-v1", seeds=1).config()["spec"]
     seen, over = np.zeros((4, 4)), np.arange(4) == 3
     rows = Transitions(seen, np.zeros(4), np.ones(4), seen, over, np.zeros(4, bool))
-    files.write(tmp_path / "few.npz", rows, {"spec": spec})
+    files.write_data(tmp_path / "few.npz", rows, {"spec": spec})
     with pytest.raises(ForageError, match="this one learns from a data set alone; leave the recording out"):
         resolve("bc", "CartPole-v1", seeds=1, memory=Recorded(DataSet(str(tmp_path / "few.npz")))).runner()
 

@@ -12,7 +12,7 @@ from forage.core.ports import ActContext
 from forage.core.schedule import Schedule
 from forage.core.types import Clock, Experience, ForageError, ReturnRule
 from forage.data import episodes
-from forage.memory.mixed import Mixed
+from forage.memory.mixed import MixedReplay
 from forage.memory.returns import ReplayOfReturns
 from forage.rewards.scaling import Scale
 
@@ -72,7 +72,7 @@ def test_returns_are_those_of_whole_episodes(length, capacity, longest, rule):
 
 
 def online(tmp_path, **options):
-    memory = Mixed(written(tmp_path / "a.npz"), capacity=512)
+    memory = MixedReplay(written(tmp_path / "a.npz"), capacity=512)
     words = {"steps": 640, "seeds": [3], "memory": memory, "agent_options": SMALL, "rewards": Scale(0.1)} | options
     return resolve("cal-ql", "Pendulum-v1", **words)
 
@@ -81,7 +81,7 @@ def online(tmp_path, **options):
 def test_a_run_hears_the_returns_of_what_it_learns_from(tmp_path):
     """Pendulum's episodes are of 200 steps: until then all of a batch is from the data."""
     learner = online(tmp_path).learner()
-    found = np.asarray(learner.memory.stored.return_to_go)
+    found = np.asarray(learner.memory.translate_options.return_to_go)
     np.testing.assert_allclose(found[9], 0.1 * 9, rtol=1e-5)  # truncated
     again, runner, _ = small.resumed(online(tmp_path), tmp_path, 250)
     assert small.differing(runner.state, again.state) == []

@@ -13,7 +13,7 @@ from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.data import files
 from forage.data.logged import Transitions
 from forage.memory.dataset import DataSet
-from forage.memory.shifted import Shifted
+from forage.memory.shifted import ShiftedImages
 from forage.memory.uniform import UniformReplay
 from forage.ops.shift import shift_picture
 
@@ -73,7 +73,7 @@ def test_a_data_set_within_is_sealed_read_and_learned_from(tmp_path):
     seen = random.integers(0, 2, (13, *shape)).astype(setup.spec.observation_space.dtype)
     over = np.arange(12) % 4 == 3
     rows = Transitions(seen[:-1], np.arange(12) % 3, np.ones(12), seen[1:], over, np.zeros(12, bool))
-    files.write(tmp_path / "shown.npz", rows, {"spec": setup.config()["spec"]})
+    files.write_data(tmp_path / "shown.npz", rows, {"spec": setup.config()["spec"]})
     data = DataSet(str(tmp_path / "shown.npz"))
     options = {"batch_size": 8}
     made = [

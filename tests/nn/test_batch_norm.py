@@ -17,7 +17,7 @@ COUNTS = jnp.array([True, True, True, False])  # mean 4 and 2; variance 26/3 and
 
 def test_a_batch_is_normalised_by_itself_and_acting_by_what_was_seen():
     norm = BatchNorm(2, BatchStyle(rate=0.1))
-    y, after = compute(norm.taught, BATCH, COUNTS)
+    y, after = compute(norm.apply_in_training, BATCH, COUNTS)
     expected = (np.asarray(BATCH) - [4, 2]) / np.sqrt(np.array([26, 32]) / 3 + 1e-3)
     np.testing.assert_allclose(y, expected, rtol=1e-5)
     np.testing.assert_allclose(after.mean, [0.4, 0.2], rtol=1e-5)
@@ -33,7 +33,7 @@ def test_running_statistics_count_after_the_warm_up_within_bounds():
     known = equinox.tree_at(lambda n: (n.mean, n.variance), norm, (jnp.array([3.0, 0.0]), jnp.array([4.0, 0.01])))
     for batches in (2.0, 3.0):
         one = equinox.tree_at(lambda n: n.batches, known, jnp.float32(batches))
-        y, _ = compute(one.taught, BATCH, COUNTS)
+        y, _ = compute(one.apply_in_training, BATCH, COUNTS)
         plain = (np.asarray(BATCH) - [4, 2]) / np.sqrt(np.array([26, 32]) / 3 + 1e-3)
         # The second one's deviation is 31 times the running one and its mean 19 of these away: bounds of 3 and 5.
         stretched = plain * [np.sqrt((26 / 3 + 1e-3) / 4.001), 3] + [1 / np.sqrt(4.001), 5]
@@ -42,7 +42,7 @@ def test_running_statistics_count_after_the_warm_up_within_bounds():
 
 def test_a_batch_of_nothing_moves_nothing():
     norm = BatchNorm(2)
-    y, after = compute(norm.taught, BATCH, jnp.zeros(4, bool))
+    y, after = compute(norm.apply_in_training, BATCH, jnp.zeros(4, bool))
     assert np.isfinite(y).all()
     jax.tree.map(np.testing.assert_array_equal, after, norm)
 
@@ -52,7 +52,7 @@ def test_the_statistics_get_no_gradient_and_are_not_an_optimisers_to_move():
     assert [norm.scale.size for norm in mlp.batch_norms] == [2, 4]  # of the inputs, and of what is activated
 
     def loss(mlp):
-        y, taught = mlp.taught(BATCH, COUNTS)
+        y, taught = mlp.apply_in_training(BATCH, COUNTS)
         return jnp.sum(y**2 * COUNTS[:, None]), taught
 
     decaying = make_named_optimiser("adamw", 0.1)
@@ -74,7 +74,7 @@ def test_several_networks_learn_from_one_batch_as_each_alone():
 
     def learned(mlp, batch):
         def loss(mlp, batch):
-            y, taught = mlp.taught(batch, COUNTS)
+            y, taught = mlp.apply_in_training(batch, COUNTS)
             return jnp.sum(y**2 * COUNTS[:, None]), taught
 
         return jax.grad(loss, (0, 1), has_aux=True)(mlp, batch)

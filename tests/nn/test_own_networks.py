@@ -37,7 +37,7 @@ def state_of(name, **options):
     agent, spec = setup.agent, setup.spec
     state = agent.init(jax.random.key(0), spec)
     observation = jnp.full(spec.observation_space.shape, 0.1)
-    action = agent.act(state, ActInputs(agent.hidden(spec), observation, jax.random.key(1), True))[0]
+    action = agent.act(state, ActInputs(agent.init_hidden(spec), observation, jax.random.key(1), True))[0]
     assert np.isfinite(action).all()
     return agent, state
 

@@ -16,7 +16,7 @@ from forage.core.types import ForageError
 from forage.nn.language import lora
 from forage.nn.language.architecture import Architecture, Rope
 from forage.nn.language.directory import ends, load_adapters, save_adapters, with_tokens
-from forage.nn.language.generate import SharedPrefix, generate, last, log_probabilities, pad_left, write
+from forage.nn.language.generate import SharedPrefix, generate, last_hidden, log_probabilities, pad_left, write_tokens
 from forage.nn.transformer import Transformer
 from forage.ops.sampling import Sampling
 
@@ -96,7 +96,7 @@ def test_padding_and_holes_count_in_no_position():
         cache = network.cache(2, 10)
         blocks = []
         for start, stop in ((0, 3), (3, 8)):
-            hidden, cache = network.read(cache, tokens[:, start:stop], jnp.asarray(mask)[:, start:stop])
+            hidden, cache = network.extend(cache, tokens[:, start:stop], jnp.asarray(mask)[:, start:stop])
             blocks.append(network.logits(hidden))
         return network(tokens, jnp.asarray(mask)), jnp.concatenate(blocks, axis=1), cache.following
 
@@ -162,11 +162,11 @@ def test_turns_go_on_from_the_cache(stop):
     prompts, mask = pad_left([TEXT[0][:3], TEXT[1][:2]])
 
     def talk(prompts, mask):
-        hidden, cache = network.read(network.cache(2, columns), prompts, mask)
-        first, cache = write(network, cache, last(hidden, mask), jax.random.key(1), 4, sampling, stop)
+        hidden, cache = network.extend(network.cache(2, columns), prompts, mask)
+        first, cache = write_tokens(network, cache, last_hidden(hidden, mask), jax.random.key(1), 4, sampling, stop)
         tokens, there = (jnp.concatenate([x[:, -1:], y], 1) for x, y in zip(first[:2], answer, strict=True))
-        hidden, cache = network.read(cache, tokens, there)
-        second, _ = write(network, cache, last(hidden, there), jax.random.key(2), 4, sampling, stop)
+        hidden, cache = network.extend(cache, tokens, there)
+        second, _ = write_tokens(network, cache, last_hidden(hidden, there), jax.random.key(2), 4, sampling, stop)
         whole, seen = (
             jnp.concatenate(parts, 1) for parts in zip((prompts, mask), first[:2], answer, second[:2], strict=True)
         )
@@ -270,7 +270,7 @@ def test_adapters_alone_learn_and_can_be_merged():
 
     def all_of_it(tokens):
         adapted = lora.add_adapters(network, jax.random.key(3), rank=2, alpha=6.0, projections=("queries", "down"))
-        adapters, rest = lora.split(adapted)
+        adapters, rest = lora.split_adapters(adapted)
 
         def spread(some):
             logits = equinox.combine(some, rest)(tokens)

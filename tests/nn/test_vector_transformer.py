@@ -38,7 +38,7 @@ TEXT = np.random.default_rng(0).normal(size=(TOKENS, 8)).astype(np.float32)
 def test_cached_steps_are_the_full_pass(positions):
     def both(text):
         network = loud(positions)
-        prompt, cache = network.read(text[:4], length=TOKENS)
+        prompt, cache = network.encode(text[:4], length=TOKENS)
         later = stepped(network, cache, text[4:])
         return network(text), stepped(network, network.cache(TOKENS), text), jnp.concatenate([prompt, later])
 
@@ -65,7 +65,7 @@ def test_later_tokens_and_padding_are_not_seen():
 def test_cached_steps_leave_out_what_is_not_visible():
     def both(text):
         network, mask = loud(), jnp.array([True, True, False, True, True, False, True])
-        cache = network.read(text[:3], mask[:3], length=TOKENS)[1]
+        cache = network.encode(text[:3], mask[:3], length=TOKENS)[1]
         return network(text, mask)[3:], stepped(network, cache, text[3:], mask[3:])
 
     full, found = small.compute(both, TEXT)

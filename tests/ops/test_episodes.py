@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tiers import first
 
-from forage.ops.episodes import finished, group_relative, groups, leave_one_out, spread, whole_returns
+from forage.ops.episodes import finished, group_relative, groups, leave_one_out, spread_ends, whole_returns
 
 T, F = True, False
 
@@ -15,7 +15,7 @@ def test_returns_stand_where_episodes_end():
     reward = jnp.array([1.0, 2, 4, 8, 16, 32])
     ended = jnp.array([F, F, T, T, F, F])  # three steps, one step, and two that do not end
     assert whole_returns(reward, ended, 0.5).tolist() == [0, 0, 1 + 1 + 1, 8, 0, 0]
-    assert spread(jnp.array([9.0, 9, 3, 8, 9, 9]), ended).tolist() == [3, 3, 3, 8, 0, 0]
+    assert spread_ends(jnp.array([9.0, 9, 3, 8, 9, 9]), ended).tolist() == [3, 3, 3, 8, 0, 0]
     assert finished(ended).tolist() == [T, T, T, T, F, F]
 
 

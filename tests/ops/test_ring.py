@@ -265,7 +265,7 @@ def test_returns_of_several_steps_end_before_one_that_was_lost():
         memory = ring.empty_ring(8, example, 2, 1, gymnasium_spaces.Box(0, 9, (1,)))
         for time in range(4):
             rollout = jax.tree.map(lambda x, time=time: x[time : time + 1], told)
-            memory = ring.write(memory, rollout, Clock(jnp.int32(2 * time), jnp.float32(8)))
+            memory = ring.write_rollout(memory, rollout, Clock(jnp.int32(2 * time), jnp.float32(8)))
         batch = ring.read_segments(memory, jnp.array([0, 1, 2]), 3)  # step 0 of both, step 1 of the first
         return batch, DQN(n_step=3, discount=0.5).fold(batch)
 

@@ -478,9 +478,9 @@ def test_entries_and_returns_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_records_of_runs_are_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     same = from_benchmarks("same", monkeypatch)
     state = {"weight": np.arange(4.0), "zeros": np.zeros(1 << 18), "step": np.int32(3)}
-    checkpoint.save(tmp_path / "agent.npz", state, {})
-    checkpoint.save(tmp_path / "other.npz", state | {"weight": np.arange(4.0) + 1e-16}, {})
-    checkpoint.save(
+    checkpoint.save_tree(tmp_path / "agent.npz", state, {})
+    checkpoint.save_tree(tmp_path / "other.npz", state | {"weight": np.arange(4.0) + 1e-16}, {})
+    checkpoint.save_tree(
         tmp_path / "renamed.npz", {"step": np.int32(3), "w": np.arange(4.0), "zeros": np.zeros(1 << 18)}, {}
     )
     old, other, renamed = (same.arrays(tmp_path / f"{name}.npz") for name in ("agent", "other", "renamed"))

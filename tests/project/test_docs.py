@@ -27,7 +27,7 @@ def words_of(command):
 
 def test_wrappers_of_the_pages_fit(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    motion.record(make("Pendulum-v1"), lambda seen: seen[:1], "swing.npz", 20)
+    motion.record_clip(make("Pendulum-v1"), lambda seen: seen[:1], "swing.npz", 20)
     commands = [registry.wrapper_class(name).example for name in registry.WRAPPERS]
     commands += re.findall(r"^forage train .+", AROUND.read_text(), re.MULTILINE)
     assert len(commands) > len(registry.WRAPPERS) + 3

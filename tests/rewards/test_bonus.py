@@ -52,7 +52,7 @@ def at(share):
 )
 def test_weights_follow_their_schedule(schedule, weights):
     bonus = Noted(2.0, 0.1, schedule)
-    found = [float(bonus.scheduled(RunningNorm.of(()), at(share))) for share in (0.0, 0.5, 1.0)]
+    found = [float(bonus.scheduled_weight(RunningNorm.from_shape(()), at(share))) for share in (0.0, 0.5, 1.0)]
     np.testing.assert_allclose(found, weights, rtol=1e-6)
 
 

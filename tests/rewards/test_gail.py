@@ -169,7 +169,7 @@ def written(path, environment="CartPole-v1", count=60):
     action = random.uniform(-2, 2, (count, 1)).astype(np.float32) if space.shape else random.integers(0, 2, count)
     last = np.arange(count) % 20 == 19
     data = Transitions(seen[:-1], action, random.normal(size=count), seen[1:], np.zeros(count, bool), last)
-    files.write(path, data, {"spec": setup.config()["spec"]})
+    files.write_data(path, data, {"spec": setup.config()["spec"]})
     return str(path)
 
 

@@ -17,7 +17,7 @@ from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.rewards.bonuses.rnd import RND
 from forage.rewards.scaling import NormaliseReturn, Scale
-from forage.rewards.weighted import Weighted
+from forage.rewards.weighted import WeightedRewards
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
 
@@ -72,7 +72,7 @@ def test_normalised_rewards_are_limited_and_zero_stays_zero():
 
 
 def test_rewards_are_weighed_by_name():
-    rewards = Weighted(("time", "gold"), (0.5, 10.0))
+    rewards = WeightedRewards(("time", "gold"), (0.5, 10.0))
     spec = spec_of(reward_names=("gold", "pain", "time"))
     rewards.check(spec)
     result = relabel(rewards, rewards.init(KEY, spec, 2), experience_of([[[1, 100, -4], [2, 100, 6]]]))
@@ -82,12 +82,16 @@ def test_rewards_are_weighed_by_name():
 @pytest.mark.parametrize(
     ("make", "names", "words"),
     [
-        (lambda: Weighted(("tresure",), (1.0,)), ("treasure", "time"), "no reward 'tresure'. Did you mean 'treasure'"),
-        (lambda: Weighted(("zzz",), (1.0,)), ("treasure", "time"), "Available: treasure, time"),
-        (lambda: Weighted(("time",), (1.0,)), (), "gives one reward"),
-        (lambda: Weighted(("time",), (1.0, 2.0)), ("time",), "2 weights"),
-        (lambda: Weighted(("time", "time"), (1.0, 2.0)), ("time",), "different names"),
-        (lambda: Weighted((), ()), ("time",), "one or more"),
+        (
+            lambda: WeightedRewards(("tresure",), (1.0,)),
+            ("treasure", "time"),
+            "no reward 'tresure'. Did you mean 'treasure'",
+        ),
+        (lambda: WeightedRewards(("zzz",), (1.0,)), ("treasure", "time"), "Available: treasure, time"),
+        (lambda: WeightedRewards(("time",), (1.0,)), (), "gives one reward"),
+        (lambda: WeightedRewards(("time",), (1.0, 2.0)), ("time",), "2 weights"),
+        (lambda: WeightedRewards(("time", "time"), (1.0, 2.0)), ("time",), "different names"),
+        (lambda: WeightedRewards((), ()), ("time",), "one or more"),
         (lambda: Scale(), ("time",), "several rewards"),
         (lambda: NormaliseReturn(inner=Scale()), ("time",), "several rewards"),
         (lambda: RND(), ("time",), "several rewards"),
@@ -161,7 +165,7 @@ def test_ppo_learns_from_rewards_that_wrap_one_another():
 
 @pytest.mark.thorough
 def test_ppo_runs_on_two_objectives_once_they_are_weighed():
-    rewards = RND(weight=0.0, inner=Weighted(("time", "treasure"), (0.25, 2.0)), **SMALL)
+    rewards = RND(weight=0.0, inner=WeightedRewards(("time", "treasure"), (0.25, 2.0)), **SMALL)
     before, after, tally, rollouts, learned, _ = jax.device_get(train(loop_of(rewards, DeepSeaTreasure(max_steps=12))))
     assert learned_something(before, after)
     assert rollouts.reward.shape == (4, 8, 4, 2) and tally.episodes.episode_return.shape == (2,)

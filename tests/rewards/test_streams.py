@@ -18,14 +18,14 @@ from forage.loop.runner import EvaluationEpisodes
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
 from forage.rewards.scaling import Scale
-from forage.rewards.weighted import Weighted
+from forage.rewards.weighted import WeightedRewards
 from forage.runs.scoring import evaluate_agents
 from forage.studies.tuning import tune
 from forage.studies.tuning.batch import Batch
 
 SPEC = Spec("Here", gymnasium.spaces.Discrete(2), gymnasium.spaces.Discrete(2), ("reward", "cost"))
 EXPERIENCE = Experience((), (), np.array([[[1.0, 10.0]], [[2.0, 20.0]]]), (), (), (), (), ())
-REWARD = Weighted(("reward",), (0.5,))
+REWARD = WeightedRewards(("reward",), (0.5,))
 
 
 class Taking(PPO):
@@ -72,7 +72,9 @@ def test_what_there_is_not_cannot_be_taken():
     with pytest.raises(ForageError, match="Here has one reward alone; take an environment with several rewards"):
         learner(("cost",), EnvironmentReward(), one).check()
     with pytest.raises(ForageError, match="Here calls a reward bonus"):
-        learner((), Weighted(("bonus",), (1.0,)), dataclasses.replace(SPEC, reward_names=("bonus", "cost"))).check()
+        learner(
+            (), WeightedRewards(("bonus",), (1.0,)), dataclasses.replace(SPEC, reward_names=("bonus", "cost"))
+        ).check()
 
 
 def test_several_rewards_are_scored_and_tuned_by_their_weights():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forage.core.errors import ForageError, Interrupted
+from forage.core.errors import ForageError, RunInterrupted
 from forage.runs.locking import removed_if_failed
 
 
@@ -25,4 +25,4 @@ def test_a_failed_start_is_removed_unless_it_learned(tmp_path, error):
 
 
 def test_an_interrupted_start_can_be_resumed(tmp_path):
-    assert fail(tmp_path / "run", Interrupted("Stopped by Ctrl-C.")) == ["config.json"]
+    assert fail(tmp_path / "run", RunInterrupted("Stopped by Ctrl-C.")) == ["config.json"]

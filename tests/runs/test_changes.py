@@ -40,7 +40,7 @@ def test_what_is_given_otherwise_is_recorded(run, tmp_path, capsys):
     assert row["settings"]["agent.learning_rate"] == [was, "1e-05"]
     assert row["settings"]["rewards.part"] == ["environment", "scale"] and row["settings"]["rewards.factor"][1] == "0.5"
     said = f"from step 160 on agent.learning_rate 1e-05, before {was}"
-    assert said in changes.sentences(now)
+    assert said in changes.history_sentences(now)
     assert said in report([str(run.directory)], str(tmp_path / "report.html")).read_text()
     code, out, _ = small.here(capsys, "show", run.directory)
     assert code == 0 and said in out and "return " in out and "evaluation episodes each" in out
@@ -70,7 +70,7 @@ def test_a_parent_and_other_versions_are_told(run, tmp_path):
     child = Run(directory)
     changes.record_changes(child, {"steps": child.config["steps"]}, 80, "jax 1 (here 2)")
     assert child.parent == parent and Run(directory).parent == parent and run.parent is None
-    assert changes.sentences(child) == [
+    assert changes.history_sentences(child) == [
         "begun from runs/parent as of its step 20,000",
         "from step 80 on not as begun with jax 1 (here 2)",
     ]
@@ -86,7 +86,7 @@ def test_a_run_tells_one_story_and_one_from_before_does_too(run, tmp_path):
     row = {"steps": 240, "date": "2026-01-01", "settings": {"agent.clip": ["0.2", "0.1"]}}
     (tmp_path / "changes.jsonl").write_text(json.dumps(row) + "\n")
     one = Run(tmp_path)
-    changes.record(one, "extended", 300, {"from": 320, "to": 640}, {"steps": 640})
+    changes.record_event(one, "extended", 300, {"from": 320, "to": 640}, {"steps": 640})
     changes.record_changes(one, {"steps": 640, "agent": {"part": "dqn"}}, 480)
     one = Run(tmp_path)
     assert one.config == run.config | {"history": old, "steps": 640, "agent": {"part": "dqn"}}
@@ -97,7 +97,7 @@ def test_a_run_tells_one_story_and_one_from_before_does_too(run, tmp_path):
         ("extended", 300),
         ("changed", 480),
     ]
-    said = changes.sentences(one)
+    said = changes.history_sentences(one)
     assert said[:4] == [
         "extended at step 160 to 320, before 160",
         "from step 240 on agent.clip 0.1, before 0.2",

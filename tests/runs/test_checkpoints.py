@@ -65,7 +65,7 @@ class Agent:
     steps, members = 0, 1
 
     def save(self, path, header):
-        checkpoint.save(path, {"memory": np.full(10_000, self.steps + 1.5, np.float32)}, header)
+        checkpoint.save_tree(path, {"memory": np.full(10_000, self.steps + 1.5, np.float32)}, header)
 
     def agent_states(self):
         return {"weight": jnp.full(1_000, self.steps + 0.5)}

@@ -9,7 +9,7 @@ import small
 import forage
 from forage.core import checkpoint
 from forage.core.types import ForageError
-from forage.memory.mixed import Mixed
+from forage.memory.mixed import MixedReplay
 from forage.memory.uniform import UniformReplay
 from forage.runs.run import Run
 from forage.runs.starting import fall, handover_record, networks
@@ -133,7 +133,7 @@ def test_implicit_q_learning_goes_on_online_beside_its_data(offline, tmp_path):
     )
     with pytest.raises(ForageError, match="IQL learns from a data set, and UniformReplay keeps"):
         forage.train(start_from=before, memory=UniformReplay(64), steps=16, directory=tmp_path / "none", **words)
-    memory = Mixed(data, capacity=64)
+    memory = MixedReplay(data, capacity=64)
     steady = {"anneal_policy": False}
     run = forage.train(
         start_from=before, memory=memory, steps=16, agent_options=steady, directory=tmp_path / "run", **words

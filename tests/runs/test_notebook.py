@@ -92,7 +92,7 @@ def kernel(monkeypatch):
 
 
 def test_progress_stays_in_place_in_a_notebook(kernel):
-    shown = progress.make("auto")
+    shown = progress.make_display("auto")
     assert isinstance(shown, Notebook)
     shown.start("ppo on <b>, 2 seeds", ["in runs/x"], 200)
     row = {"steps": 100, "return": [1.0, None], "steps_per_second": 5000.0}
@@ -107,6 +107,6 @@ def test_progress_stays_in_place_in_a_notebook(kernel):
 
 def test_elsewhere_it_is_no_notebook(kernel, monkeypatch):
     monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: SimpleNamespace())  # a terminal's
-    assert isinstance(progress.make("auto"), progress.Plain)
+    assert isinstance(progress.make_display("auto"), progress.Plain)
     with pytest.raises(ForageError, match="is for a notebook's kernel; live is for a terminal"):
-        progress.make("notebook")
+        progress.make_display("notebook")

@@ -22,11 +22,11 @@ from forage.loop.watch import Watch
 from forage.rewards.bonuses.rnd import RND
 from forage.rewards.environment import EnvironmentReward
 from forage.rewards.scaling import Scale
-from forage.rewards.weighted import Weighted
+from forage.rewards.weighted import WeightedRewards
 from forage.runs import capacity, session
 from forage.runs import display as progress
 from forage.runs import provenance as versions
-from forage.runs.curve import Rows, read_rows
+from forage.runs.curve import read_rows
 from forage.runs.run import by_setting, score_data
 from forage.runs.scoring import cut_sentence
 
@@ -36,7 +36,7 @@ def test_several_rewards_are_worth_what_their_weights_say():
     returns = np.array([[1.0, -1.0], [2.0, -3.0]])  # of two seeds: the plain sum is 0 and -1
     assert setup.rewards.score(returns, setup.spec).tolist() == [1.0, 2.0]
     assert setup.scored == "1 treasure"
-    cost = Weighted(("time",), (-0.5,))
+    cost = WeightedRewards(("time",), (-0.5,))
     assert cost.score(returns, setup.spec).tolist() == [0.5, 1.5]
     # A scale, of which the factor is positive, leaves what is better: the score is of what is weighed within it.
     assert Scale(3.0, inner=cost).score(returns, setup.spec).tolist() == [0.5, 1.5]
@@ -63,8 +63,8 @@ class Evil:
 def test_a_snapshot_runs_nothing(capfd):
     env = gymnasium.make("CartPole-v1")
     env.reset(seed=0)
-    state = saving.read_snapshot(saving.pack(saving.save(env), env), env)
-    saving.load(env, state)
+    state = saving.read_snapshot(saving.pack(saving.save_state(env), env), env)
+    saving.restore_state(env, state)
     nested = b"\x80\x04cgymnasium.vector.utils.misc\nCloudpickleWrapper\n)\x81B"  # a class that unpickles again
     inner = pickle.dumps(Evil())
     nested += len(inner).to_bytes(4, "little") + inner + b"b."
@@ -73,7 +73,7 @@ def test_a_snapshot_runs_nothing(capfd):
         with pytest.raises(ForageError, match=r"A saved state (is a pickle|cannot be read)"):
             saving.read_snapshot(data, env)
         with pytest.raises(ForageError, match=r"A saved state (is a pickle|cannot be read)"):
-            saving.load(env, [(data, {})])
+            saving.restore_state(env, [(data, {})])
     assert "this ran" not in capfd.readouterr().err
     env.close()
 
@@ -90,11 +90,11 @@ def test_states_of_a_simulator_in_one_piece():
 def test_the_agent_alone_is_read(tmp_path):
     path = tmp_path / "run" / "checkpoints" / "1.npz"
     saved = {"agent": jnp.arange(3.0), "memory": jnp.zeros(5), "kept": np.frombuffer(b"whatever", np.uint8)}
-    checkpoint.save(path, saved, {"steps": 1})
-    found, header = checkpoint.load(path, jnp.zeros(3), "['agent']")
+    checkpoint.save_tree(path, saved, {"steps": 1})
+    found, header = checkpoint.load_tree(path, jnp.zeros(3), "['agent']")
     assert found.tolist() == [0, 1, 2] and header["steps"] == 1
     with pytest.raises(ForageError, match=r"lacks \['agent'\]\['new'\], needed here. Use .*versions\.json"):
-        checkpoint.load(path, {"new": jnp.zeros(3)}, "['agent']")
+        checkpoint.load_tree(path, {"new": jnp.zeros(3)}, "['agent']")
 
 
 def test_what_does_not_fit_is_refused_before_anything_is_made(monkeypatch):
@@ -128,7 +128,7 @@ def test_free_memory_is_the_least_that_anybody_says(tmp_path):
     assert capacity.free_here(tmp_path) == 1500
     (group / "memory.max").write_text("max\n")
     assert capacity.free_here(tmp_path) == 4_096_000
-    assert [capacity.size(n) for n in (2500, 4_200_000_000)] == ["2.5 kB", "4.2 GB"]
+    assert [capacity.byte_text(n) for n in (2500, 4_200_000_000)] == ["2.5 kB", "4.2 GB"]
 
 
 def test_the_fingerprint_of_the_code(tmp_path):

@@ -231,7 +231,7 @@ def test_resumed_is_as_if_never_stopped(name, tmp_path):
 
     runner.begin()
     runner.advance(half)
-    checkpoint.save(tmp_path / "half.npz", runner.state, {"steps": runner.steps})
+    checkpoint.save_tree(tmp_path / "half.npz", runner.state, {"steps": runner.steps})
     before = jax.tree.map(plain, runner.state)
     runner.advance(half)
 
@@ -239,7 +239,7 @@ def test_resumed_is_as_if_never_stopped(name, tmp_path):
     given = {"behaviour": setup.behaviour} if isinstance(setup.behaviour, Guide) else {}
     given |= {"starts": setup.starts} if isinstance(setup.starts, Snapshot) else {}
     again = from_config(config, **given).runner()
-    state, header = checkpoint.load(tmp_path / "half.npz", again.shapes())
+    state, header = checkpoint.load_tree(tmp_path / "half.npz", again.shapes())
     again.restore(state, header["steps"])
     again.advance(half)
 

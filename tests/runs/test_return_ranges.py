@@ -12,7 +12,7 @@ from forage.environments import make
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.wrappers.base import Wrapper
 from forage.evaluation.curves import aggregate_curve
-from forage.evaluation.statistics import inside, score
+from forage.evaluation.statistics import clip_interval, score
 from forage.runs.run import range_in
 from forage.runs.scoring import holding, return_range
 from forage.tasks.same import Same
@@ -110,6 +110,6 @@ def test_intervals_stay_within_the_range():
     assert (score(two, within=(1, 500)).low, score(two, within=(1, 500)).high) == (score(two).low, 500.0)
     assert str(score(two, within=(1, 500))) == "476.1 [172.4, 500.0] (2 seeds)"
     assert score(two, within=(0, 400)) == score(two)  # a range that does not hold the score is none
-    assert inside((-3.0, 5.0), (0.0, math.inf)) == (0.0, 5.0)
+    assert clip_interval((-3.0, 5.0), (0.0, math.inf)) == (0.0, 5.0)
     _, _, low, high = aggregate_curve(np.arange(2), np.array([[10.0, 452.2], [20.0, 500.0]]), within=(1, 500))
     np.testing.assert_allclose((low, high), [[1.0, score(two).low], [score([10.0, 20.0]).high, 500.0]])

@@ -22,17 +22,16 @@ from small import differing_files
 import forage
 from forage.config.resolve import resolve
 from forage.core.compiling import Background
-from forage.core.errors import ForageError, Interrupted, InterruptedCompiling
+from forage.core.errors import ForageError, InterruptedCompiling, RunInterrupted
 from forage.environments.classic.cartpole import CartPole
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.learner import Episodes, Report
 from forage.runs import curve, session, training
 from forage.runs import display as progress
-from forage.runs.curve import Rows, Totals, quiet_since, read_rows
+from forage.runs.curve import CurveRows, Totals, quiet_since, read_rows
 from forage.runs.locking import lock_directory
 from forage.runs.run import Run
-from forage.runs.summary import sizes
-from forage.studies.compare import compare, verdict
+from forage.studies.compare import compare, comparison_words
 from forage.studies.watch import watch
 
 small.keep_compiled()
@@ -275,7 +274,7 @@ def test_a_damaged_checkpoint_never_pushes_out_a_whole_one(copy):
         if display.updates == 4:
             os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(Interrupted):
+    with pytest.raises(RunInterrupted):
         training.resume(copy, display=Script(stop_once))
     kept = [int(path.stem) for path in Run(copy).checkpoints]
     assert len(kept) == 2
@@ -327,7 +326,10 @@ def test_interrupted_while_an_evaluation_is_compiled(tmp_path, monkeypatch):
             raise InterruptedCompiling("Stopped by Ctrl-C while a program was compiled.")
         return play(runner, *arguments, **options)
 
-    with monkeypatch.context() as patched, pytest.raises(Interrupted, match=r"compiled\. Continue with: forage resume"):
+    with (
+        monkeypatch.context() as patched,
+        pytest.raises(RunInterrupted, match=r"compiled\. Continue with: forage resume"),
+    ):
         patched.setattr(DeviceRunner, "evaluate", interrupted)
         small.train(tmp_path / "stopped", **options)
     assert played == [0, 32]
@@ -338,7 +340,10 @@ def test_interrupted_while_an_evaluation_is_compiled(tmp_path, monkeypatch):
 
 def test_interrupted_while_the_loop_is_compiled(tmp_path, monkeypatch):
     over = threading.Event()
-    with monkeypatch.context() as patched, pytest.raises(Interrupted, match="by Ctrl-C while a program was compiled"):
+    with (
+        monkeypatch.context() as patched,
+        pytest.raises(RunInterrupted, match="by Ctrl-C while a program was compiled"),
+    ):
         patched.setattr(DeviceRunner, "_loop", lambda runner: Background(lambda: over.wait(60)))
         patched.setattr(DeviceRunner, "prepare", lambda *_: os.kill(os.getpid(), signal.SIGINT))
         began = time.monotonic()
@@ -358,7 +363,7 @@ def test_interrupted_in_the_middle_of_a_point(tmp_path, finished):
 
     whole = small.train(tmp_path / "whole", steps=16 * 250)
     display = Script(stop)
-    with pytest.raises(Interrupted, match="Stopped by Ctrl-C at step"):
+    with pytest.raises(RunInterrupted, match="Stopped by Ctrl-C at step"):
         small.train(tmp_path / "stopped", steps=16 * 250, display=display)
     assert display.stopped
     again = training.resume(tmp_path / "stopped", display="quiet")
@@ -425,7 +430,7 @@ def test_a_disk_full_to_the_end_is_an_error_that_loses_nothing(tmp_path, monkeyp
 
 
 def test_rows_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    rows, write = Rows(tmp_path / "metrics.jsonl"), os.write
+    rows, write = CurveRows(tmp_path / "metrics.jsonl"), os.write
     rows.append({"steps": 1})
 
     def half(descriptor, data):
@@ -508,12 +513,12 @@ def test_runs_are_compared(finished, tmp_path):
 
 def test_what_is_said_of_two():
     good, bad = np.array([10.0, 11, 12, 10, 11]), np.array([1.0, 2, 3, 2, 1])
-    said = verdict("a", good, "b", bad)
+    said = comparison_words("a", good, "b", bad)
     assert (
         said.startswith("a is better than b: its mean return over all seeds is 9 higher (95 % CI ")
         and "probability 1.00" in said
     )
-    said = verdict("a", good, "b", good - np.array([2, -2, 0, 1, 0.0]))
+    said = comparison_words("a", good, "b", good - np.array([2, -2, 0, 1, 0.0]))
     assert (
         said.startswith("Inconclusive: a's mean return over all seeds is 0.2 higher than b's (95 % CI ")
         and "5 seeds each)" in said
@@ -521,10 +526,12 @@ def test_what_is_said_of_two():
     assert "which is not significant. One of a's seeds beats one of b's with probability 0.50" in said
     assert said.endswith("If that difference is real, not even 200 seeds each would confirm it in 4 of 5 experiments.")
     # Of so few seeds, one far off: a bootstrap of them would be sure.
-    few = verdict("a", np.array([0.97, 0.96, 0.97, 0.96, 0.96]), "b", np.array([0.6, 0.94, 0.9, 0.94, 0.95]))
+    few = comparison_words("a", np.array([0.97, 0.96, 0.97, 0.96, 0.96]), "b", np.array([0.6, 0.94, 0.9, 0.94, 0.95]))
     assert few.startswith("Inconclusive")
-    assert "One seed says nothing" in verdict("a", good[:1], "b", bad)
-    assert "the same mean, 5, over 2 and 3 seeds" in verdict("a", np.array([5.0, 5]), "b", np.array([4.0, 5, 6]))
+    assert "One seed says nothing" in comparison_words("a", good[:1], "b", bad)
+    assert "the same mean, 5, over 2 and 3 seeds" in comparison_words(
+        "a", np.array([5.0, 5]), "b", np.array([4.0, 5, 6])
+    )
 
 
 def test_a_run_stands_for_its_directory(finished):
@@ -601,11 +608,11 @@ def test_plain_lines(capsys):
 
 
 def test_displays_by_name(monkeypatch):
-    assert type(progress.make("auto")) is progress.Plain  # no terminal here
+    assert type(progress.make_display("auto")) is progress.Plain  # no terminal here
     own = Script()
-    assert progress.make(own) is own
+    assert progress.make_display(own) is own
     with pytest.raises(ForageError, match="auto, live, notebook, plain, json, notes, quiet, not 'loud'"):
-        progress.make("loud")
+        progress.make_display("loud")
 
 
 @pytest.mark.parametrize(

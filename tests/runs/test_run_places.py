@@ -117,10 +117,10 @@ def test_where_a_directory_cannot_be_locked_a_file_in_it_is(tmp_path, monkeypatc
 
 
 def test_a_link_in_place_of_a_runs_file_is_not_followed(tmp_path):
-    from forage.runs.curve import Rows
+    from forage.runs.curve import CurveRows
 
     (tmp_path / "precious").write_text("mine")
     os.symlink(tmp_path / "precious", tmp_path / "metrics.jsonl")
     with pytest.raises(ForageError, match="Could not write"):
-        Rows(tmp_path / "metrics.jsonl").append({"steps": 1})
+        CurveRows(tmp_path / "metrics.jsonl").append({"steps": 1})
     assert (tmp_path / "precious").read_text() == "mine"

@@ -7,14 +7,14 @@ from small import differing_files
 
 import forage
 from forage.core import checkpoint
-from forage.core.errors import Interrupted
+from forage.core.errors import RunInterrupted
 from forage.core.types import ForageError
 from forage.runs.run import Run
 
 small.keep_compiled()
 
 
-class Begun(Interrupted):
+class Begun(RunInterrupted):
     """Stopped as a person would, so that the directory stays."""
 
 

@@ -15,10 +15,10 @@ import pytest
 import small
 
 import forage
-from forage.core.errors import ForageError, Interrupted
+from forage.core.errors import ForageError, RunInterrupted
 from forage.runs import display as progress
 from forage.runs import trackers, training
-from forage.runs.trackers.base import final, flat, flat_config
+from forage.runs.trackers.base import final, flat_config, flatten_row
 
 small.keep_compiled()
 
@@ -53,8 +53,8 @@ def mine(tmp_path):
 def test_the_numbers_of_a_row():
     row = {"steps": 8, "seconds": 1.5, "steps_per_second": None, "return": [1.0, 2.0], "loss": [None, 4.0]}
     means = {"run/seconds": 1.5, "return": 1.5, "loss": 4.0}
-    assert flat(row) == means | {"return/0": 1.0, "return/1": 2.0, "loss/1": 4.0}
-    assert flat({"steps": 8, "return": [3.0], "loss": [None]}) == {"return": 3.0}
+    assert flatten_row(row) == means | {"return/0": 1.0, "return/1": 2.0, "loss/1": 4.0}
+    assert flatten_row({"steps": 8, "return": [3.0], "loss": [None]}) == {"return": 3.0}
     assert final({"score": 2.0, "interval": [1.0, 3.0]}) == {"score": 2.0, "score/low": 1.0, "score/high": 3.0}
     assert final({"score": 2.0, "interval": None}) == {"score": 2.0}
     settings = [{"setting": "clip=0.1", "score": 2.0, "interval": None}, {"setting": "clip=0.2", "score": None}]
@@ -80,7 +80,7 @@ class Stop(progress.Progress):
 @pytest.mark.thorough
 def test_a_run_that_was_stopped_tells_each_point_once(tmp_path, mine):
     names = [f"{mine}:Lines", "csv"]
-    with pytest.raises(Interrupted):
+    with pytest.raises(RunInterrupted):
         small.train(tmp_path / "run", track=names, evaluation_every=48, display=Stop(4))
     told = (tmp_path / "run" / "lines.jsonl").read_text().splitlines()
     assert 1 < len(told) < 16
@@ -94,7 +94,7 @@ def test_a_run_that_was_stopped_tells_each_point_once(tmp_path, mine):
     assert set(kinds.values()) == {1}
     trained = [(steps, numbers) for steps, numbers in points if "return" in numbers or "run/seconds" in numbers]
     assert [steps for steps, _ in trained] == [row["steps"] for row in run.rows]
-    assert trained[-1][1] == flat(run.rows[-1])
+    assert trained[-1][1] == flatten_row(run.rows[-1])
     evaluated = [(steps, numbers["evaluation/return"]) for steps, numbers in points if "evaluation/return" in numbers]
     assert [steps for steps, _ in evaluated] == [0, 48, 96, 144, 160]
     assert points[-1] == [160, {"score": run.score.value} | interval(run.score)]

@@ -17,15 +17,15 @@ from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.grid.empty import Empty
-from forage.environments.wrappers.together import Together
+from forage.environments.wrappers.together import EnvironmentCopies
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
 from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
-from forage.starts.backward import judge, prepare, unlearned
-from forage.starts.cell_archive import Link, empty, nowhere, oldest
-from forage.starts.cells import NONE, Cells, Scale, fingerprint
-from forage.starts.go_explore import GoExplore, Mark, Path
+from forage.starts.backward import first_lesson, judge, trail_to
+from forage.starts.cell_archive import Link, empty, no_link, oldest
+from forage.starts.cells import NONE, Cells, Scale, row_hash
+from forage.starts.go_explore import EpisodeMark, GoExplore, Path
 from forage.tasks.phases import Phases
 from forage.tasks.same import Same
 
@@ -38,7 +38,7 @@ SPEC = Spec("Sea", SEA.observation_space, SEA.action_space)
 def started(score, steps, slot=-1, serial=0, stage=-1, envs=1):
     """The mark of episodes that begin with this behind them."""
     link = Link(np.int32(slot), np.int32(serial))
-    mark = Mark(link, Path(np.float32(score), np.int32(steps)), np.int32(stage))
+    mark = EpisodeMark(link, Path(np.float32(score), np.int32(steps)), np.int32(stage))
     return jax.tree.map(lambda x: np.broadcast_to(x, (envs,)), mark)
 
 
@@ -184,7 +184,7 @@ def test_a_better_state_takes_the_place_and_the_old_one_stays_a_parent():
     state = visit(starts, state, [[1]], [[0]], [[0]], started(0, 0))
     state = visit(starts, state, [[2], [1], [9]], [[1], [0], [0]], [[0], [0], [1]], started(0, 0))
     assert entries(state)[1] == (1.0, 3, 0, 2) and entries(state)[2] == (1.0, 2, 0, 1)
-    lesson = prepare(unlearned(8), state.archive, state.best.link)
+    lesson = trail_to(first_lesson(8), state.archive, state.best.link)
     way = [float(state.archive.observation[slot, 0, 0]) for slot in lesson.trail if slot >= 0]
     assert way == [1.0, 2.0, 1.0] and lesson.length == 3  # round the corner and back, through both
 
@@ -224,12 +224,12 @@ def test_episodes_that_explore_are_cut():
     starts = GoExplore(burst=5)
     mark = jax.tree.map(lambda x: x[0], started(0, 0, slot=3, serial=1))
     assert [bool(starts.cut(mark, jnp.int32(n))) for n in (4, 5, 6)] == [False, True, True]
-    assert not starts.cut(mark._replace(link=nowhere(())), jnp.int32(9))
+    assert not starts.cut(mark._replace(link=no_link(())), jnp.int32(9))
     assert not starts.cut(mark._replace(stage=jnp.int32(0)), jnp.int32(9))
 
 
 def test_starts_move_backward_as_episodes_succeed():
-    lesson = unlearned(8)._replace(on=jnp.bool_(True), length=jnp.int32(3))
+    lesson = first_lesson(8)._replace(on=jnp.bool_(True), length=jnp.int32(3))
 
     def judged(lesson, successes, failures):
         ended = jnp.arange(20) < successes + failures
@@ -298,15 +298,15 @@ def test_cells():
     cells = Cells("image", size=(2, 2), shades=4)
     assert cells.numbers(half).shape == (4, 4)
     assert same(cells, half) == [0, 1, 1, 3]
-    assert len(np.unique(fingerprint(np.arange(20_000)[:, None]))) == 20_000
-    swapped = fingerprint(np.array([[1, 2], [2, 1], [0, 3], [3, 0]]))
+    assert len(np.unique(row_hash(np.arange(20_000)[:, None]))) == 20_000
+    swapped = row_hash(np.array([[1, 2], [2, 1], [0, 3], [3, 0]]))
     assert len(np.unique(swapped)) == 4
 
 
 def same(cells, observations, scale=None, space=None):
     """For each row the first row that is in the same cell. Without `space`, numbers have no bounds."""
     space = space or Box(-np.inf, np.inf, np.shape(observations)[1:])
-    scale = cells.measured(cells.bounds(space), observations) if scale is None else scale
+    scale = cells.fit_bounds(cells.bounds(space), observations) if scale is None else scale
     found = np.asarray(cells(SEA, scale, (), observations))
     return [int(np.flatnonzero(found == cell)[0]) for cell in found]
 
@@ -334,7 +334,7 @@ def test_cells_by_position_forget_what_is_carried_and_seen():
         (lambda: GoExplore(cells="image").check(CartPole(), Same()), "no image"),
         (lambda: GoExplore(cells="binned", width=(1.0, 1.0)).check(CartPole(), Same()), "Give 1 width or 4"),
         (lambda: GoExplore().check(CartPole(), Phases("length", (0.5, 1.0), (10,))), "--tasks same"),
-        (lambda: GoExplore().check(Together(CartPole(), 2), Same()), "works where there is one"),
+        (lambda: GoExplore().check(EnvironmentCopies(CartPole(), 2), Same()), "works where there is one"),
     ],
 )
 def test_mistakes_are_named(make, words):

@@ -83,14 +83,14 @@ def test_a_group_goes_on_from_its_best():
     best = np.array([False, True, False, False, False, True])
     result = environment.step(np.where(best[:, None], call, nothing))
     own = result.observation["context"]
-    after = starts.after(result, zeros).observation["context"]
+    after = starts.after_step(result, zeros).observation["context"]
     assert (after == own[[1, 1, 1, 5, 5, 5]]).all() and (own[0] != own[1]).any()
     # Where the best answered, and agreed with what was called, the whole group is over
     result = environment.step(np.where(best[:, None], result.observation["reference"][[1, 1, 1, 5, 5, 5]], nothing))
-    assert not starts.after(result, zeros).observation["context"].any()
+    assert not starts.after_step(result, zeros).observation["context"].any()
     for _ in range(2):
         result = environment.step(nothing)
-        starts.after(result, zeros)
+        starts.after_step(result, zeros)
     assert result.step.terminated.all() and result.step.info["truth"].tolist() == [1] * 6
     environment.close()
 

@@ -16,9 +16,9 @@ from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.classic.deep_sea_treasure import DeepSeaTreasure
 from forage.environments.classic.mountain_car import MountainCar
 from forage.environments.grid.multi_room import MultiRoom
-from forage.environments.wrappers.together import Together
+from forage.environments.wrappers.together import EnvironmentCopies
 from forage.runs import training
-from forage.starts.snapshot import Snapshot, Snapshots, SnapshotState, classified
+from forage.starts.snapshot import Snapshot, Snapshots, SnapshotState, classify
 from forage.tasks.same import Same
 
 small.keep_compiled()
@@ -33,7 +33,7 @@ def right(observation: Any, key: Any) -> Any:
 
 def test_a_teacher_leaves_every_so_many_states_and_what_they_were_worth():
     starts = Snapshot(right, episodes=2, every=2, steps=8, discount=0.5)
-    found = jax.jit(starts.recorded)(SEA, KEY)
+    found = jax.jit(starts.record_states)(SEA, KEY)
     assert found.there.tolist() == 2 * [True, True, True, False]  # six steps down; then it is over
     np.testing.assert_array_equal(found.env_state.column[found.there], 2 * [0, 2, 4])
     np.testing.assert_array_equal(found.observation[1], SEA._observe(jax.tree.map(lambda x: x[1], found.env_state)))
@@ -44,7 +44,7 @@ def test_a_teacher_leaves_every_so_many_states_and_what_they_were_worth():
 
 def test_values_are_classified_by_k_means():
     values = np.array([0.0, 10.0, 10.1, 5.0, 0.2, 10.2, 10.1, 99.0])
-    nearest = np.asarray(classified(values, np.arange(8) < 7, 3))  # 99 is not there
+    nearest = np.asarray(classify(values, np.arange(8) < 7, 3))  # 99 is not there
     groups = [set(np.flatnonzero(nearest[:7] == number)) for number in range(3)]
     assert sorted(map(sorted, groups)) == [[0, 4], [1, 2, 5, 6], [3]]
 
@@ -140,7 +140,7 @@ def test_a_run_is_a_teacher(tmp_path):
         (lambda: references.taught(Snapshot("solver"), MountainCar()), "none for MountainCar"),
         (lambda: references.taught(Snapshot("/nowhere/at/all"), MountainCar()), "no trained agent"),
         (lambda: Snapshot(right).check(DeepSeaTreasure(), Same()), "gives several"),
-        (lambda: Snapshot(right).check(Together(CartPole(), 2), Same()), "work where there is one agent"),
+        (lambda: Snapshot(right).check(EnvironmentCopies(CartPole(), 2), Same()), "work where there is one agent"),
     ],
 )
 def test_mistakes_are_named(make_starts, words):

@@ -58,7 +58,7 @@ class Judge(World):
 
 @pytest.mark.thorough
 def test_each_answer_is_judged_with_its_own_problem(run):
-    trained = LoadedRun.of(Run(run))
+    trained = LoadedRun.from_run(Run(run))
     environment = trained.environment(3)
     environment.examine()
     environment.reset(0)
@@ -74,7 +74,7 @@ def test_each_answer_is_judged_with_its_own_problem(run):
 
 @pytest.mark.thorough
 def test_what_was_learned_is_not_what_the_run_began_from(run):
-    trained = LoadedRun.of(Run(run))
+    trained = LoadedRun.from_run(Run(run))
     first, *states = ([np.asarray(x) for x in jax.tree.leaves(one.network)] for one in (trained.first, *trained.states))
     kept = jax.tree.leaves(Transformer.load(run.parent / "model"))
     assert all(np.array_equal(a, b) for a, b in zip(first, kept, strict=True))

@@ -13,8 +13,8 @@ from forage.environments.wrappers import TimeLimit
 from forage.runs import training
 from forage.runs.run import Run, step_unit
 from forage.starts.levels import Levels
-from forage.studies.compare import gather, labels, verdict, verdicts
-from forage.studies.report.page import budget, scores, sentences_of_runs
+from forage.studies.compare import comparison_words, gather, labels, verdicts
+from forage.studies.report.page import budget, score_table, sentences_of_runs
 from forage.tasks.contexts import Contexts
 
 WIDE = Contexts(("length=0.25:1.0",))
@@ -115,7 +115,7 @@ def test_the_mean_that_verdicts_compare_stands_beside_the_score(lying):
         lines[0].startswith("one: return 3.0 [") and "an interquartile mean; the mean over all seeds is 22" in lines[0]
     )
     assert lines[1].endswith("(5 seeds)")  # where both are the same number, it is said once
-    head, rows = scores(runs, None)
+    head, rows = score_table(runs, None)
     assert head[1:3] == ["return", "mean over all seeds"] and [row[2] for row in rows] == ["22", "3"]
 
 
@@ -142,12 +142,12 @@ def test_evaluating_again_is_seen(tmp_path):
 
 
 def test_few_seeds_without_spread_decide_nothing():
-    said = verdict("a", np.full(3, 500.0), "b", np.full(3, 460.0))
+    said = comparison_words("a", np.full(3, 500.0), "b", np.full(3, 460.0))
     assert said.startswith(
         "Inconclusive: a's mean return over all seeds is 40 higher than b's (no interval: 3 seeds each, without any"
     )
     assert said.endswith("Fewer than 5 seeds do not say how many would confirm it; train at least 5 of each.")
-    shown = verdict("a", np.full(5, 500.0), "b", np.full(5, 460.0))
+    shown = comparison_words("a", np.full(5, 500.0), "b", np.full(5, 460.0))
     assert shown.startswith(
         "a is better than b: its mean return over all seeds is 40 higher (95 % CI 40 to 40, 5 seeds each)."
     )
@@ -156,13 +156,13 @@ def test_few_seeds_without_spread_decide_nothing():
 
 def test_cautions_come_where_the_interval_is_known_to_be_wrong_too_often():
     level, odd = np.array([420.0, 421, 418, 425, 416]), np.array([520.0, 521, 518, 525, 400])
-    assert "Caution" not in verdict("a", level + 100, "b", level)
-    assert "Caution: all 5 seeds of a have the same score" in verdict("a", np.full(5, 500.0), "b", level)
-    assert "Caution: one seed of a is far off the others (400)" in verdict("a", odd, "b", level - 300)
+    assert "Caution" not in comparison_words("a", level + 100, "b", level)
+    assert "Caution: all 5 seeds of a have the same score" in comparison_words("a", np.full(5, 500.0), "b", level)
+    assert "Caution: one seed of a is far off the others (400)" in comparison_words("a", odd, "b", level - 300)
 
 
 def test_an_open_comparison_says_at_least_how_many_seeds_and_how_often_one_wins():
-    said = verdict("a", np.array([3.0, 4, 5, 6, 7]), "b", np.array([1.5, 3, 4, 5.5, 6]))
+    said = comparison_words("a", np.array([3.0, 4, 5, 6, 7]), "b", np.array([1.5, 3, 4, 5.5, 6]))
     assert "One of a's seeds beats one of b's with probability 0.66, 95 % CI 0.18 to 0.97." in said
     assert re.search(r"at least \d+ seeds each would confirm it in 4 of 5 experiments \(\d+ more\)\.$", said)
 

@@ -13,16 +13,16 @@ from gymnasium.spaces import Box, MultiDiscrete
 from forage.cli import entry
 from forage.config.resolve import resolve
 from forage.core import prng, spaces
-from forage.core.errors import Interrupted
+from forage.core.errors import RunInterrupted
 from forage.core.types import ForageError
 from forage.data import files
 from forage.data.logged import Transitions
 from forage.evaluation.statistics import Score
 from forage.runs import training
 from forage.runs.run import Run, normalise_score
-from forage.studies.datasets import TIERS, make, show
+from forage.studies.datasets import TIERS, make, show_data_set
 from forage.studies.datasets.make import Makers
-from forage.studies.datasets.manifest import Manifest, histogram, read
+from forage.studies.datasets.manifest import Manifest, histogram, read_manifest
 from forage.studies.datasets.show import entries_in, number_faults
 from forage.studies.record import actor
 
@@ -42,7 +42,7 @@ def folder(tmp_path_factory):
 
 @pytest.mark.thorough
 def test_each_tier_is_what_its_name_says(folder):
-    data = read(folder)
+    data = read_manifest(folder)
     assert list(data["sets"]) == list(TIERS) and data["versions"]["git"] is not None
     policies, ends = data["policies"], data["ends"]
     assert policies["random"]["normalised"] == 0 and policies["expert"]["normalised"] == 1
@@ -50,12 +50,12 @@ def test_each_tier_is_what_its_name_says(folder):
     assert 0 < policies["medium"]["step"] < policies["expert"]["step"] <= data["training"]["steps"]
     assert 15 < ends["random"] < 30 < ends["expert"]  # random actions hold the pole for 22 steps
     for name, one in data["sets"].items():
-        found, header = files.read(folder / one["file"])
+        found, header = files.read_data(folder / one["file"])
         assert header["ends"] == ends and header["tier"] == name
-        assert one["sha256"] == files.fingerprint(folder / one["file"])
+        assert one["sha256"] == files.file_hash(folder / one["file"])
         assert found.transitions == one["transitions"] == (policies["medium"]["step"] if "replay" in name else 300)
         assert sum(one["returns"]["count"]) <= found.episodes
-    mixed, _ = files.read(folder / "mixed.npz")
+    mixed, _ = files.read_data(folder / "mixed.npz")
     returns = mixed.lengths
     half = np.searchsorted(np.cumsum(returns), 150) + 1
     assert returns[:half].mean() < returns[half:].max()  # the first half by random actions, the other by the expert
@@ -88,7 +88,7 @@ def test_what_is_made_is_not_made_again(folder, tmp_path):
     said = []
     make("CartPole-v1", output=copy, say=said.append, **WORDS)
     assert [line.split(":")[0] for line in said] == ["Training ppo on CartPole-v1 for 12,000 steps.", "random"]
-    after, theirs = (files.read(path / "random.npz")[0] for path in (copy, folder))
+    after, theirs = (files.read_data(path / "random.npz")[0] for path in (copy, folder))
     np.testing.assert_array_equal(after.observation, theirs.observation)
     with pytest.raises(ForageError, match="holds data sets made with steps 300, and now it is to be 200"):
         make("CartPole-v1", output=copy, **(WORDS | {"steps": 200}))
@@ -98,7 +98,7 @@ def test_a_set_without_its_validation_part_is_made_again(tmp_path):
     manifest, held_out = Manifest(tmp_path, {}, {}), tmp_path / "random-validation.npz"
     for path in (tmp_path / "random.npz", held_out):
         path.write_bytes(path.name.encode())
-    parts = [{"file": path.name, "sha256": files.fingerprint(path)} for path in (tmp_path / "random.npz", held_out)]
+    parts = [{"file": path.name, "sha256": files.file_hash(path)} for path in (tmp_path / "random.npz", held_out)]
     assert not manifest.is_made("random")
     manifest.data["sets"]["random"] = parts[0]
     assert manifest.is_made("random")
@@ -152,7 +152,7 @@ def test_narrow_sets_have_a_validation_part(folder, tmp_path):
     assert data["asked"]["noise"] == 0.2 and data["policies"]["expert"]["actions"] == "greedy"
     one = data["sets"]["expert"]
     assert one["transitions"] == 300 and one["validation"]["transitions"] == 30
-    train, held = (files.read(copy / f"expert{part}.npz")[0] for part in ("", "-validation"))
+    train, held = (files.read_data(copy / f"expert{part}.npz")[0] for part in ("", "-validation"))
     seen = {row.tobytes() for row in train.observation}
     assert not any(row.tobytes() in seen for row in held.observation)
 
@@ -178,10 +178,10 @@ def test_what_is_refused(words, said, tmp_path):
 
 def test_whoever_stops_it_is_told_how_it_goes_on(tmp_path, monkeypatch):
     def stopped(*_, **__):
-        raise Interrupted("Stopped by Ctrl-C at step 64. Continue with: forage resume somewhere")
+        raise RunInterrupted("Stopped by Ctrl-C at step 64. Continue with: forage resume somewhere")
 
     monkeypatch.setattr(training, "train_or_resume", stopped)
-    with pytest.raises(Interrupted, match=r"at step 64\. Continue with the same forage data make, which goes on"):
+    with pytest.raises(RunInterrupted, match=r"at step 64\. Continue with the same forage data make, which goes on"):
         make("CartPole-v1", output=tmp_path / "sets", **WORDS)
 
 
@@ -230,7 +230,7 @@ def changed(name, *places, value):
 
 
 def test_a_good_file_by_hand(tmp_path):
-    found = show(write(tmp_path / "a.npz", {"ends": {"random": 1.0, "expert": 11.0}}))
+    found = show_data_set(write(tmp_path / "a.npz", {"ends": {"random": 1.0, "expert": 11.0}}))
     assert found.faults == [] and found.transitions == 6 and (found.truncated, found.cut) == (1, 0)
     assert found.returns.tolist() == [3.0, 12.0] and found.lengths.tolist() == [3, 3]
     (action,) = found.actions
@@ -243,10 +243,10 @@ def test_a_good_file_by_hand(tmp_path):
 
 def test_episodes_cut_before_the_time_limit_do_not_count(tmp_path):
     path = write(tmp_path / "a.npz", horizon=4)
-    found = show(path)
+    found = show_data_set(path)
     assert found.returns.tolist() == [3.0] and found.lengths.tolist() == [3, 3] and found.cut == 1
     assert "1 are cut short" in str(found)
-    assert show(write(tmp_path / "b.npz", horizon=3)).returns.tolist() == [3.0, 12.0]
+    assert show_data_set(write(tmp_path / "b.npz", horizon=3)).returns.tolist() == [3.0, 12.0]
 
 
 FAULTS = [
@@ -272,7 +272,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("changes", "said"), FAULTS, ids=[said for _, said in FAULTS])
 def test_each_fault_is_found_with_its_first_row(changes, said, tmp_path):
-    found = show(write(tmp_path / "a.npz", **changes))
+    found = show_data_set(write(tmp_path / "a.npz", **changes))
     assert any(str(fault).startswith(said) for fault in found.faults), [str(fault) for fault in found.faults]
 
 
@@ -280,12 +280,12 @@ def test_discrete_actions_outside_their_numbers(tmp_path):
     path = tmp_path / "a.npz"
     setup = resolve("ppo", "CartPole-v1", seeds=1)
     zeros = np.zeros((3, 4), np.float32)
-    files.write(
+    files.write_data(
         path,
         Transitions(zeros, np.array([0, 1, 2]), np.ones(3), zeros, np.zeros(3, bool), np.array([False, False, True])),
         {"spec": setup.config()["spec"]},
     )
-    found = show(path)
+    found = show_data_set(path)
     assert [str(fault) for fault in found.faults] == [
         "action is none of the 2 numbers of its space in 1 rows, first in row 2"
     ]
@@ -306,7 +306,7 @@ def test_numbers_of_several_choices_begin_where_their_space_does():
 def test_what_is_no_data_set_is_refused(tmp_path):
     def refused(said, path, **options):
         with pytest.raises(ForageError, match=said):
-            show(path, **options)
+            show_data_set(path, **options)
 
     refused("There is no data set", tmp_path / "none.npz")
     np.savez(tmp_path / "other.npz", a=np.ones(3))
@@ -322,7 +322,7 @@ def test_what_is_no_data_set_is_refused(tmp_path):
 
 def test_the_page_holds_the_picture_and_the_faults(tmp_path):
     path = write(tmp_path / "a.npz", **changed("action", 4, value=2.5))
-    found = show(path, tmp_path / "page.html")
+    found = show_data_set(path, tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert "action is outside its bounds" in text and "data:image/png;base64," in text
     assert (tmp_path / "page.png").read_bytes()[:4] == b"\x89PNG" and found.page in str(found)
@@ -351,7 +351,7 @@ def test_a_run_from_made_data_has_a_normalised_score(folder, tmp_path, capsys):
     run = training.train(
         "bc", "CartPole-v1", data=folder / "expert.npz", directory=tmp_path / "run", agent_options=options, **words
     )
-    ends = read(folder)["ends"]
+    ends = read_manifest(folder)["ends"]
     assert run.config["ends"] == ends
     wanted = (run.score.value - ends["random"]) / (ends["expert"] - ends["random"])
     assert run.normalised[""].value == pytest.approx(wanted)
@@ -410,7 +410,7 @@ def test_the_command_shows_and_refuses(folder, tmp_path, capsys):
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1
     made = Path(tmp_path / "best.npz")
-    step = str(read(folder)["policies"]["expert"]["step"])
+    step = str(read_manifest(folder)["policies"]["expert"]["step"])
     words = ("--steps", "20", "--output", str(made), "--checkpoint", step, "--quiet")
     assert commanded("record", run, *words) == 0
     assert files.read_header(made)["source"]["checkpoint"] == int(step)

@@ -36,7 +36,7 @@ def played(path, per_second, steps):
 )
 def test_a_film_has_the_rate_of_what_it_shows(tmp_path, suffix, per_second, every):
     made, told = played(tmp_path / f"a{suffix}", per_second, 10)
-    assert made.every == every and told == [(0, step, 0.5 * step) for step in range(10)]
+    assert made.next_picture == every and told == [(0, step, 0.5 * step) for step in range(10)]
     captions = [frame.caption for frame in made.frames]
     assert captions[: -(-10 // every)] == [f"return {0.5 * s:g}   step {s}   seed 3" for s in range(0, 10, every)]
     held = captions[-(-10 // every) :]  # the last picture stands for a while, and says the whole return
@@ -89,11 +89,11 @@ def test_the_best_kind_of_film_that_can_be_made(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "imageio_ffmpeg" else find(name))
     assert film.default_suffix() == ".webp"
     with pytest.raises(ForageError, match=r"pip install 'forage-rl\[video\]'; a .webp or a .gif needs none"):
-        film.prepare(tmp_path / "a.mp4")
+        film.prepare_film(tmp_path / "a.mp4")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     assert film.default_suffix() == ".mp4"
     with pytest.raises(ForageError, match=r"A film is an .mp4, a .webp or a .gif, and a.png is none of them"):
-        film.prepare(tmp_path / "a.png")
+        film.prepare_film(tmp_path / "a.png")
 
 
 def test_progress_is_said_where_a_film_takes_long(capsys, monkeypatch):

@@ -24,7 +24,7 @@ def two_ways():
 @pytest.mark.thorough
 def test_one_step_of_planning_solves_what_none_does(tmp_path):
     options = {"regression_steps": 150, "hidden_sizes": (16,), "rollout_length": 24}
-    found = horizon.measure(two_ways(), 2.0, (1, 2), (256,), (0, 1), tmp_path, options)
+    found = horizon.measure_horizon(two_ways(), 2.0, (1, 2), (256,), (0, 1), tmp_path, options)
     assert (found.horizon, found.steps, found.episodes) == (2 + 8, 2, 256)
     assert [(t.steps, t.episodes, t.solved) for t in found.tried] == [(1, 256, False), (2, 256, True)]
     assert found.tried[0].returns == [1.0, 1.0] and found.tried[1].returns == [3.0, 3.0]
@@ -49,17 +49,17 @@ def test_what_cannot_do_better_is_left_out(monkeypatch, tmp_path):
         return Run(3.0 if asked[-1] in {(1, 16), (2, 4)} else 0.0)
 
     monkeypatch.setattr(horizon.training, "train", train)
-    found = horizon.measure(two_ways(), 2.0, (1, 2, 3), (2, 4, 16), (0, 1), tmp_path)
+    found = horizon.measure_horizon(two_ways(), 2.0, (1, 2, 3), (2, 4, 16), (0, 1), tmp_path)
     assert asked == [(1, 2), (1, 4), (1, 16), (2, 2), (2, 4)]  # 3 + log_2 2 is 4, as 2 + log_2 4 is
     assert (found.horizon, found.steps, found.episodes) == (4.0, 2, 4)
-    nothing = horizon.measure(two_ways(), 9.0, (1,), (2,), (0, 1), tmp_path)
+    nothing = horizon.measure_horizon(two_ways(), 9.0, (1,), (2,), (0, 1), tmp_path)
     assert nothing[:3] == (np.inf, None, None) and len(nothing.tried) == 1
 
 
 def test_what_it_cannot_measure():
     with pytest.raises(ForageError, match="no known end"):
-        horizon.measure(
+        horizon.measure_horizon(
             Tabular(*[getattr(two_ways(), n) for n in ("transition", "reward", "initial", "terminal")]), 1.0
         )
     with pytest.raises(ForageError, match="rollout_length of at least 6"):
-        horizon.measure(two_ways(), 1.0, options={"rollout_length": 2})
+        horizon.measure_horizon(two_ways(), 1.0, options={"rollout_length": 2})

@@ -91,7 +91,7 @@ def log(tmp_path):
         seen = RANDOM.normal(size=(count, 4)).astype(np.float32)
         last = np.arange(count) % 10 == 9
         data = Transitions(seen, RANDOM.integers(0, 2, count), np.ones(count), seen, np.zeros(count, bool), last)
-        files.write(tmp_path / f"{name}.npz", data, {"spec": spec, "mean_return": 10.0})
+        files.write_data(tmp_path / f"{name}.npz", data, {"spec": spec, "mean_return": 10.0})
     return tmp_path
 
 
@@ -99,17 +99,17 @@ def test_the_command(log, capsys):
     a, b, out = log / "a.npz", log / "b.npz", log / "out.npz"
     code, said, err = small.here(capsys, "data", "label", a, "--demonstrations", b, "--output", out)
     assert (code, err) == (0, "") and "40 transitions in 4 episodes, rewards by optimal transport from b.npz" in said
-    found, header = files.read(out)
-    np.testing.assert_array_equal(found.action, files.read(a)[0].action)
+    found, header = files.read_data(out)
+    np.testing.assert_array_equal(found.action, files.read_data(a)[0].action)
     np.testing.assert_allclose(np.ptp(np.bincount(found.numbers, found.reward)), 1000, rtol=1e-6)
     assert header["mean_return"] is None
     words = ["--updates", 10, "--hidden-sizes", 4, "--json"]
     code, said, _ = small.here(capsys, "data", "label", a, "--labelled", b, "--output", out, *words)
     assert code == 0 and json.loads(said)["source"]["by"]["known"] == 20
-    both = files.read(out)[0]
+    both = files.read_data(out)[0]
     assert both.transitions == 60 and both.episodes == 6
-    np.testing.assert_array_equal(both.action[:20], files.read(b)[0].action)
-    np.testing.assert_array_equal(both.observation[20:], files.read(a)[0].observation)
+    np.testing.assert_array_equal(both.action[:20], files.read_data(b)[0].action)
+    np.testing.assert_array_equal(both.observation[20:], files.read_data(a)[0].observation)
 
 
 @pytest.mark.parametrize(

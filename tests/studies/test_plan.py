@@ -54,10 +54,10 @@ def test_more_cores_have_more_environments_and_wait_for_the_slowest():
     many = plan.predict(pieces, 1000)
     assert many.num_envs == many.workers == 1000
     assert many.speed == pytest.approx(1000 / (1 + 500 + 2 + 1000))  # one of a thousand takes 2, nearly always
-    assert plan.line({4: 3.0, 16: 9.0}) == (1.0, 0.5) and plan.line({4: 3.0, 16: 2.0}) == (3.0, 0.0)
+    assert plan.fit_line({4: 3.0, 16: 9.0}) == (1.0, 0.5) and plan.fit_line({4: 3.0, 16: 2.0}) == (3.0, 0.0)
     assert plan.of_seeds(100.0, 5, 1).speed == 100.0 and plan.of_seeds(100.0, 5, 2).speed == pytest.approx(500 / 3)
     assert plan.of_seeds(100.0, 5, 64).speed == 500.0
-    table = plan.lines([many, plan.predict(PIECES, 1)])
+    table = plan.plan_lines([many, plan.predict(PIECES, 1)])
     assert table[0].split() == ["cores", "workers", "environments", "steps/s", "a", "turn's", "time"]
     assert table[2].split()[:3] == ["1", "0", "4"] and "step 80%" in table[2]
 

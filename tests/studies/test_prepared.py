@@ -16,7 +16,7 @@ OPTIONS = (("hidden_sizes", (4,)), ("batch_size", 4), ("learning_starts", 30))
 def test_a_replay_holds_every_step_and_is_made_once(tmp_path, monkeypatch):
     monkeypatch.setattr(prepared, "FOLDER", tmp_path)
     file = prepared.replay("sac", "Pendulum-v1", 60, 3, OPTIONS)
-    found = files.read(Path(file))[0]
+    found = files.read_data(Path(file))[0]
     assert len(found.reward) == 60
     np.testing.assert_array_equal(found.observation[1:], found.next_observation[:-1])  # one episode, in order
     monkeypatch.setattr(training, "train", None)

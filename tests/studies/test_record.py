@@ -14,7 +14,7 @@ from forage.core.types import Step
 from forage.environments import spec_of
 from forage.environments.adapters.on_host import OnHost
 from forage.loop.policy import Policy
-from forage.studies.record import actor, first_returns, play
+from forage.studies.record import actor, first_returns, play_steps
 from forage.studies.watch import play_host, play_native
 
 
@@ -48,13 +48,13 @@ class Modest(Agent):
     def init(self, key, spec):
         return ()
 
-    def hidden(self, spec):
+    def init_hidden(self, spec):
         return jnp.zeros(())
 
     def act(self, state, inputs):
         return (inputs.hidden < 2).astype(jnp.int32), inputs.hidden, ()
 
-    def paid(self, state, hidden, reward):
+    def observe_reward(self, state, hidden, reward):
         return hidden + reward
 
     def learn(self, state, batch, clock, key):
@@ -76,7 +76,7 @@ def policy():
 
 
 def test_recordings_tell_each_agent_of_a_batch_what_its_steps_paid(policy):
-    transitions, returns = play(policy, OnHost(Corridor(), 2), 16, 0.0, 0)
+    transitions, returns = play_steps(policy, OnHost(Corridor(), 2), 16, 0.0, 0)
     np.testing.assert_array_equal(transitions.action.reshape(4, 4), np.tile([1, 1, 0, 0], (4, 1)))
     assert returns == [2.0] * 4
     first = first_returns(policy, OnHost(Corridor(), 2), 0.0, 0, 10, actor(policy))
@@ -85,7 +85,7 @@ def test_recordings_tell_each_agent_of_a_batch_what_its_steps_paid(policy):
 
 def test_an_episode_that_the_data_set_cuts_is_not_whole(policy):
     """Three environments play four steps each for ten: the third's episode loses its last two."""
-    transitions, returns = play(policy, OnHost(Corridor(), 3), 10, 0.0, 0)
+    transitions, returns = play_steps(policy, OnHost(Corridor(), 3), 10, 0.0, 0)
     assert transitions.lengths.tolist() == [4, 4, 2] and transitions.truncated.tolist() == [False] * 9 + [True]
     assert returns == [2.0, 2.0]
 
@@ -122,7 +122,7 @@ def play_rows(steps):
     """Record `steps` steps of `Rows` by a policy with actions that need no program."""
     agent = SimpleNamespace(hidden=lambda spec: (), return_conditioned=False)
     policy = SimpleNamespace(agent=agent, spec=SimpleNamespace(horizon=3), state=())
-    return play(policy, Rows(), steps, 0.0, 0, lambda *given: (np.zeros(2, int), (), given[-1]))
+    return play_steps(policy, Rows(), steps, 0.0, 0, lambda *given: (np.zeros(2, int), (), given[-1]))
 
 
 def test_each_row_has_what_its_step_led_to_before_the_reset():

@@ -15,8 +15,8 @@ from forage.runs.changes import flatten_config
 from forage.runs.run import Run
 from forage.studies.film import MOST
 from forage.studies.report import report
-from forage.studies.report.charts import plain, thin_curve
-from forage.studies.report.settings import differing, same
+from forage.studies.report.charts import plain_values, thin_curve
+from forage.studies.report.settings import differing, same_effect
 
 small.keep_compiled()
 
@@ -107,7 +107,7 @@ def test_long_curves_are_thinned_and_keep_their_end():
     steps = np.arange(1, 1002)
     x, y = thin_curve(steps, np.stack([steps, 2 * steps]))
     assert len(x) <= 400 and x[-1] == 1001 and (y[1] == 2 * x).all() and len(set(np.diff(x))) == 1
-    assert plain([1 / 3, None, np.nan, 60_416, 1_234_567]) == [0.333333, None, None, 60_416, 1_234_567]
+    assert plain_values([1 / 3, None, np.nan, 60_416, 1_234_567]) == [0.333333, None, None, 60_416, 1_234_567]
 
 
 def test_a_film_that_cannot_be_made_is_said(runs, tmp_path, monkeypatch):
@@ -152,7 +152,11 @@ def test_only_settings_that_matter_differ():
     assert matter == ["agent.part", "seeds"]
     assert partly == ["agent.clip", "agent.double"]
     assert set(rest) == {"agent.learning_rate", "checkpoint_seconds", "spec.name", "visits", "opponent"}
-    assert not same("0.001", "0.0011") and same("<A object at 0x7f>", "<A object at 0x8e>") and same("nan", "nan")
+    assert (
+        not same_effect("0.001", "0.0011")
+        and same_effect("<A object at 0x7f>", "<A object at 0x8e>")
+        and same_effect("nan", "nan")
+    )
 
 
 def test_bad_input(runs, tmp_path):

@@ -8,7 +8,7 @@ import small
 
 from forage.core.types import ForageError
 from forage.data import files
-from forage.data.collect import log_episodes, softened, tabular_policy
+from forage.data.collect import log_episodes, soften_policy, tabular_policy
 from forage.environments.tabular.makers import chain
 from forage.runs import training
 from forage.runs.run import Run
@@ -79,7 +79,7 @@ def test_runs_need_a_data_set(capsys):
 @pytest.mark.thorough
 def test_runs_are_judged_from_a_log(tmp_path, capsys):
     environment = chain(max_steps=20)
-    half = softened(tabular_policy(np.tile([0.5, 0.5], (5, 1))), 0.0)
+    half = soften_policy(tabular_policy(np.tile([0.5, 0.5], (5, 1))), 0.0)
     log = log_episodes(environment, half, episodes=50)
     runs = [tmp_path / name for name in ("a", "b", "c")]
     for seed, path in enumerate(runs):
@@ -87,7 +87,7 @@ def test_runs_are_judged_from_a_log(tmp_path, capsys):
             "ppo", environment, agent_options=small.PPO, steps=64, seeds=[seed], evaluation_episodes=4,
             display="quiet", directory=path,
         )  # fmt: skip
-    files.write(tmp_path / "log.npz", log, {"spec": Run(runs[0]).config["spec"]})
+    files.write_data(tmp_path / "log.npz", log, {"spec": Run(runs[0]).config["spec"]})
     values, estimates, baseline = of_runs(runs, tmp_path / "log.npz", 0.99, estimators=("wpdis", "fqe"))
     assert list(values) == ["a", "b", "c"] and set(estimates) == {"wpdis", "fqe"}
     assert values["a"] == Run(runs[0]).evaluation["return"][0]

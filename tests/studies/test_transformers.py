@@ -78,7 +78,7 @@ def test_a_trained_run_writes_the_same_there(tmp_path, capsys):
     words = ["--steps", 512, "--seeds", 1, "--evaluation-episodes", 4, "--directory", where[0]]
     command(capsys, "train", "grpo", "text:addition", "--learning-rate", 1e-4, *words)
     command(capsys, "export", *where)
-    assert differ(Transformer.load(where[1]), base.load())  # it has learned
+    assert differ(Transformer.load(where[1]), base.load_base())  # it has learned
     answers = agree(*where, chat=False)
     assert len(answers) > 1 and all("</answer>" in answer for answer in answers)
 

@@ -17,7 +17,7 @@ from forage.config.checks import seed_numbers
 from forage.config.resolve import resolve
 from forage.core import checkpoint
 from forage.core.types import ForageError
-from forage.runs.curve import Rows
+from forage.runs.curve import CurveRows
 from forage.starts.archive import Archive
 from forage.starts.levels import Levels
 from forage.studies.tuning import population, search
@@ -80,7 +80,7 @@ def test_what_can_share_a_program():
         assert is_traced(one, share) == together  # where episodes begin is the same for all seeds of a host runner
         if not together:
             with pytest.raises(ForageError, match="probability is the same for all seeds"):
-                population.check(one, [share], 5)
+                population.check_population(one, [share], 5)
 
 
 def test_trials_on_the_host_begin_episodes_where_the_run_does():
@@ -113,7 +113,7 @@ def test_a_search_that_was_stopped_proposes_what_it_would_have(method, monkeypat
     plan = search.Plan(setup(), [SearchRange("learning_rate", 1e-4, 1e-1, log=True)], [0], 2, method, 4)
 
     def rates(trials, name):
-        done = search.search(plan, trials, tmp_path / name, lambda found, seconds: None)
+        done = search.run_trials(plan, trials, tmp_path / name, lambda found, seconds: None)
         assert method != "hyperband" or {trial.state for trial in done[4:]} == {"complete", "pruned"}
         return [trial.settings["learning_rate"] for trial in done]
 
@@ -231,7 +231,7 @@ def test_a_member_that_breaks_on_the_host_breaks_alone(tmp_path):
 
 
 def test_a_trial_that_broke_is_written_as_json(tmp_path):
-    rows = Rows(tmp_path / "trials.jsonl")
+    rows = CurveRows(tmp_path / "trials.jsonl")
     rows.append(search.Trial(0, {"learning_rate": 1e38}, [None, 3.0], 160, "complete", "It broke.")._asdict())
     assert "Infinity" not in rows.path.read_text()
     (trial,) = search.read_trials(rows.path)
@@ -277,10 +277,10 @@ class Members:
         self.learned, self.settings = self.learned[source], [dict(s) for s in settings]
 
     def save(self, path, header):
-        checkpoint.save(path, self.learned.astype(np.float32), header)
+        checkpoint.save_tree(path, self.learned.astype(np.float32), header)
 
     def load(self, path):
-        learned, header = checkpoint.load(path, np.zeros(len(self.seeds), np.float32))
+        learned, header = checkpoint.load_tree(path, np.zeros(len(self.seeds), np.float32))
         self.learned = np.asarray(learned)
         return header
 
@@ -328,11 +328,11 @@ def test_a_population_that_was_killed_goes_on(members, tmp_path, monkeypatch):
     assert evolve("killed.jsonl") == killed and told == []
     monkeypatch.setattr(members, "advance", stopped := mock.Mock(side_effect=[None, None, Killed]))
     with pytest.raises(Killed):
-        population.replay(one, whole, [1, 2], 2, tmp_path / "tuned.npz")
+        population.replay_schedule(one, whole, [1, 2], 2, tmp_path / "tuned.npz")
     stopped.side_effect = None
-    population.replay(one, whole, [1, 2], 2, tmp_path / "tuned.npz")
+    population.replay_schedule(one, whole, [1, 2], 2, tmp_path / "tuned.npz")
     assert stopped.call_count == 3 + population.PARTS - 2
-    population.replay(one, whole, [1, 2], 2, tmp_path / "tuned.npz")
+    population.replay_schedule(one, whole, [1, 2], 2, tmp_path / "tuned.npz")
     assert stopped.call_count == 3 + population.PARTS - 2
 
 
@@ -381,7 +381,7 @@ def test_seeds_are_how_many_or_which_as_in_training(monkeypatch, tmp_path):
     """`--seeds 5` was number 5 alone in `tune`, and five of them in `train`."""
     given = []
     monkeypatch.setattr("forage.studies.tuning.tune.tune", lambda *words, **options: given.append(options) or {})
-    monkeypatch.setattr("forage.studies.tuning.tune.sentences", lambda result: [])
+    monkeypatch.setattr("forage.studies.tuning.tune.tuning_sentences", lambda result: [])
     words = ["tune", "ppo", "CartPole-v1", "--over", "clip=0.1,0.2", "--quiet"]
     for seeds in (["--seeds", "5"], ["--seeds", "3,"], ["--seeds", "3,4", "--tuning-seeds", "2"]):
         entry.run([*words, *seeds])

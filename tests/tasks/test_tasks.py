@@ -15,7 +15,7 @@ from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.deep_sea import DeepSea
 from forage.environments.tabular.makers import river_swim
-from forage.environments.wrappers import ContextVisible, Masked
+from forage.environments.wrappers import ContextVisible, SelectEntries
 from forage.environments.wrappers.randomness import ActionNoise
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.learner import Learner
@@ -23,7 +23,7 @@ from forage.memory.rollout import LastRollout
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.contexts import Contexts
-from forage.tasks.distributions import Choice, Fixed, Linear, LogUniform, Normal, Uniform
+from forage.tasks.distributions import Choice, Constant, Linear, LogUniform, Normal, Uniform
 from forage.tasks.phases import Phases
 from forage.tasks.same import Same
 
@@ -57,7 +57,7 @@ def test_arrays_are_drawn_entry_by_entry():
 
 def test_wrappers_are_looked_through():
     inner = ContextVisible(CartPole(), ("length",), (0.25,), (1.0,))
-    task = draws(LENGTHS, Masked(inner, (0, 4)))
+    task = draws(LENGTHS, SelectEntries(inner, (0, 4)))
     lengths = task.environment.environment.length
     assert lengths.shape == (200,) and len(jax.tree.leaves(task)) == 1
 
@@ -94,7 +94,7 @@ def test_wrappers_are_looked_through():
 )
 def test_mistakes_are_named(make, words):
     with pytest.raises(ForageError) as error:
-        make().check(Masked(CartPole(), (0, 2)))
+        make().check(SelectEntries(CartPole(), (0, 2)))
     assert all(word in str(error.value) for word in words), error.value
 
 
@@ -108,7 +108,7 @@ def test_words_are_distributions():
     )
     written += ("pole-mass=choice:0.1:0.2", "angle_threshold=linear:0.2:0.4:100k")
     assert Contexts(written).train == (
-        Fixed("gravity", 9.0),
+        Constant("gravity", 9.0),
         Uniform("length", 0.25, 1.0),
         Uniform("force", 5.0, 15.0),
         LogUniform("tau", 0.01, 0.04),
@@ -247,7 +247,7 @@ def test_phases_of_an_array_and_through_a_wrapper():
     rewards = (river_swim().reward, river_swim(small=1.0, large=0.0).reward)
     task = Phases("reward", rewards, (5,)).next(jnp.int32(5), river_swim(), jax.random.key(0))
     np.testing.assert_array_equal(task.reward, rewards[1])
-    inner = Phases("max_steps", (9, 5), (5,)).next(jnp.int32(7), Masked(CartPole(), (0,)), jax.random.key(0))
+    inner = Phases("max_steps", (9, 5), (5,)).next(jnp.int32(7), SelectEntries(CartPole(), (0,)), jax.random.key(0))
     assert int(inner.environment.max_steps) == 5 and inner.environment.max_steps.dtype == jnp.int32
 
 

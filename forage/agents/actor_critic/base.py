@@ -28,7 +28,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core.ports import Agent, Metrics, State
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_bounded, describe, observation_part, split_mask
+from forage.core.spaces import check_bounded, describe_space, observation_part, split_mask
 from forage.core.types import Batch, Experience, ForageError, Spec
 from forage.nn.critics import (
     ActionValue,
@@ -194,7 +194,7 @@ class ActorCritic(Agent):
         read = input_space(spec.observation_space, norms_for(spec, self.normalise_observation))
         if self.torso != "mlp" and is_image(observation_part(read)) and self.encoder is None:
             raise ForageError(
-                f"A {self.torso} torso reads numbers, and {spec.name} shows {describe(observation_part(read))}, "
+                f"A {self.torso} torso reads numbers, and {spec.name} shows {describe_space(observation_part(read))}, "
                 f"which convolutions read; torso=mlp works."
             )
 
@@ -243,7 +243,7 @@ class ActorCritic(Agent):
 
     def style(self) -> NetworkConfig:
         """Return the style of the networks; the critics' normalisation and dropout are added to the policy's."""
-        return NetworkConfig.of(self)
+        return NetworkConfig.from_agent(self)
 
     def read_spec(self, spec: Spec) -> Spec:
         """Return the spec that the networks get, with normalised observations."""
@@ -265,7 +265,7 @@ class ActorCritic(Agent):
             return state
         return state._replace(norm=update_norms(state.norm, split_mask(rollout.observation)[0], rollout.counts))
 
-    def read(self, state: State, now: Experience) -> Experience:
+    def normalise_batch(self, state: State, now: Experience) -> Experience:
         """Return transitions (leaves `batch ...`) as the networks read them: memories keep observations raw."""
         if state.norm is None:
             return now
@@ -275,8 +275,8 @@ class ActorCritic(Agent):
 
     def transitions(self, state: State, batch: Batch) -> tuple[Experience, Float[Array, "batch dimensions"]]:
         """Return segments of one transition as the networks read them, and their actions in the unit box."""
-        now = self.read(state, jax.tree.map(lambda x: x[0], batch.experience))
-        return now, jax.vmap(state.actor.actions.heard)(now.action)
+        now = self.normalise_batch(state, jax.tree.map(lambda x: x[0], batch.experience))
+        return now, jax.vmap(state.actor.actions.action_features)(now.action)
 
     def make_critics(self, key: Key[Array, ""], spec: Spec, dimensions: int, outputs: int = 1) -> ActionValue:
         """Return all critics as one module with a leading axis in every leaf. `spec`: as the networks get it."""

@@ -82,7 +82,7 @@ class Explorer(ActionValue):
 class BROState(SACState):
     explorer: Explorer
     explorer_optimiser: Any
-    optimism: Float[Array, ""]  # as `adjusted` takes it, and so the penalty
+    optimism: Float[Array, ""]  # as `to_weight` takes it, and so the penalty
     optimism_optimiser: Any
     penalty: Float[Array, ""]
     penalty_optimiser: Any
@@ -152,7 +152,7 @@ class BRO(SAC):
         sac, read, steps = super().init(sac_key, spec), self.read_spec(spec), self.adjustment_descent()
         dimensions = sac.actor.actions.outputs
         explorer = Explorer(explorer_key, read.observation_space, dimensions, self.hidden_sizes, self.style())
-        optimism, penalty = (unadjusted(value) for value in (self.initial_optimism, self.initial_penalty))
+        optimism, penalty = (from_weight(value) for value in (self.initial_optimism, self.initial_penalty))
         return BROState.extend(
             sac,
             explorer=explorer,
@@ -225,7 +225,7 @@ class BRO(SAC):
         excess, steps = apart / inputs.noise.shape[1] - self.divergence, self.adjustment_descent()
         slope = jax.grad(lambda optimism: adjusted(optimism) * excess)(state.optimism)
         optimism, optimism_optimiser = steps.step(slope, state.optimism_optimiser, state.optimism)
-        slope = jax.grad(lambda penalty: -adjusted(penalty) * excess)(state.penalty)
+        slope = jax.grad(lambda penalty: -to_weight(penalty) * excess)(state.penalty)
         penalty, penalty_optimiser = steps.step(slope, state.penalty_optimiser, state.penalty)
         return state._replace(
             explorer=explorer,
@@ -245,9 +245,9 @@ class BRO(SAC):
         optimistic = self.explorers(explorer, policy, observation)
         action, _ = optimistic.from_noise(inputs.noise)
         outputs = each_value(state.critics, observation, action, ask=ActionValue.outputs)
-        bound = outputs.mean(0) + adjusted(state.optimism) * jnp.abs(outputs[0] - outputs[1]) / 2
+        bound = outputs.mean(0) + to_weight(state.optimism) * jnp.abs(outputs[0] - outputs[1]) / 2
         apart = jnp.sum((optimistic.mean - policy.mean) ** 2 / (2 * jnp.exp(2 * policy.log_std)), axis=-1)
-        loss = weighted_mean(adjusted(state.penalty) * apart - bound.mean(-1), counts)
+        loss = weighted_mean(to_weight(state.penalty) * apart - bound.mean(-1), counts)
         return loss, weighted_mean(apart, counts)
 
     def reset_networks(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
@@ -262,12 +262,12 @@ class BRO(SAC):
         return run_if(due, lambda state: self.restart(state, key, spec), state), metrics
 
 
-def adjusted(number: Float[Array, ""]) -> Float[Array, ""]:
+def to_weight(number: Float[Array, ""]) -> Float[Array, ""]:
     """Return the weight that a number stands for, between exp(`LOWEST`) and exp(`HIGHEST`)."""
     return jnp.exp(squash_to(number, LOWEST, HIGHEST))
 
 
-def unadjusted(weight: Any) -> Float[Array, ""]:
+def from_weight(weight: Any) -> Float[Array, ""]:
     """Return the number that stands for a weight."""
     weight = jnp.asarray(weight, jnp.float32)
     return jnp.arctanh(2 * (jnp.log(weight) - LOWEST) / (HIGHEST - LOWEST) - 1)

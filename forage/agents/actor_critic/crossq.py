@@ -88,7 +88,8 @@ class CrossQ(SAC):
         read = observation_part(self.read_spec(spec).observation_space)
         if is_image(read) and self.encoder is None:
             raise ForageError(
-                f"CrossQ normalises batches of numbers, and {spec.name} shows {describe(read)}, which convolutions "
+                f"CrossQ normalises batches of numbers, and {spec.name} shows {describe_space(read)}, which "
+                f"convolutions "
                 f"read; sac works."
             )
 
@@ -125,7 +126,7 @@ class CrossQ(SAC):
         next_action, log_probability = state.actor(now.next_observation).from_noise(inputs.next_noise)
         pairs = (now.observation, inputs.action, now.counts), (now.next_observation, next_action, now.counts)
         both = jax.tree.map(lambda here, there: jnp.concatenate([here, there]), *pairs)
-        outputs, taught = cast(Any, each_value(critics, *both, key=keys.critics, ask=ActionValue.taught))
+        outputs, taught = cast(Any, each_value(critics, *both, key=keys.critics, ask=ActionValue.apply_in_training))
         here, there = jnp.split(outputs, 2, axis=1)
 
         bins = critics.bins

@@ -80,8 +80,8 @@ class IQLearnSAC(SAC):
         assert isinstance(self.demonstrations, Demonstrations)
         own = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
         shown = self.demonstrations.draw(jax.random.fold_in(key, 2), self.batch_size)
-        rows = self.read(state, join_experience(shown, own))
-        action = jax.vmap(state.actor.actions.heard)(rows.action)
+        rows = self.normalise_batch(state, join_experience(shown, own))
+        action = jax.vmap(state.actor.actions.action_features)(rows.action)
         noise, *others = jax.random.normal(key, (3, *action.shape))
         weight = jnp.concatenate([jnp.ones(self.batch_size), batch.weight])
         inputs = UpdateInputs(rows, action, weight * rows.counts, noise, jnp.stack(others), self.critic_keys(key))

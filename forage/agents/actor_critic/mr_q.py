@@ -83,10 +83,10 @@ class Dense(equinox.Module):
 
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
         for layer in self.layers[:-1]:
-            x = self.activated(layer(x))
+            x = self.activate(layer(x))
         return self.layers[-1](x)
 
-    def activated(self, x: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
+    def activate(self, x: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
         return activation(self.activation)(standardise_rows(x, 1e-5))
 
 
@@ -118,7 +118,7 @@ class Encoder(equinox.Module):
         self.torso = Torso(keys[0], spec.observation_space, (), style, dense=False)
         convolves = isinstance(self.torso.body, CNN)
         self.state = Dense(keys[1], (self.torso.size, *(() if convolves else hidden), latent), agent.activation)
-        self.action = glorot(keys[2], Actions.of(spec.action_space).outputs, agent.action_size)
+        self.action = glorot(keys[2], Actions.from_space(spec.action_space).outputs, agent.action_size)
         self.pair = Dense(keys[3], (latent + agent.action_size, *hidden, latent), agent.activation)
         self.model = glorot(keys[4], latent, 1 + latent + agent.bins)
         self.shift = agent.pixel_shift if convolves and is_large(space) else 0
@@ -126,10 +126,10 @@ class Encoder(equinox.Module):
     def states(self, observations: PyTree[Array], key: Key[Array, ""] | None = None) -> Float[Array, "rows latent"]:
         """Encode many observations (leaves `rows ...`); with a key, large pictures are shifted at random."""
         if self.shift and key is not None:
-            observations = self.shifted(split_mask(observations)[0], key)
-        return self.state.activated(self.state(self.torso.rows(observations)))
+            observations = self.shift_images(split_mask(observations)[0], key)
+        return self.state.activate(self.state(self.torso.rows(observations)))
 
-    def shifted(self, images: Array, key: Key[Array, ""]) -> Array:
+    def shift_images(self, images: Array, key: Key[Array, ""]) -> Array:
         """Shift each picture by up to `shift` pixels each way, repeating its border."""
         assert isinstance(self.torso.body, CNN)
         axes = self.torso.body.picture.axes
@@ -149,7 +149,7 @@ class Encoder(equinox.Module):
         return Foresight(told[:, 0], told[:, 1 : 1 + latent], told[:, 1 + latent :])
 
 
-class Actor(equinox.Module):
+class EncodedActor(equinox.Module):
     """The policy of encoded states."""
 
     body: Dense
@@ -157,7 +157,7 @@ class Actor(equinox.Module):
     temperature: float = equinox.field(static=True)
 
     def __init__(self, key: Key[Array, ""], spec: Spec, agent: MRQ):
-        self.actions, self.temperature = Actions.of(spec.action_space), agent.temperature
+        self.actions, self.temperature = Actions.from_space(spec.action_space), agent.temperature
         sizes = (agent.latent_size, agent.hidden_size, agent.hidden_size, self.actions.outputs)
         self.body = Dense(key, sizes, agent.policy_activation)
 
@@ -172,7 +172,7 @@ class Actor(equinox.Module):
         noise = jax.random.gumbel(key, before.shape)
         return jax.nn.softmax((logits + noise) / self.temperature), before
 
-    def taken(
+    def project_action(
         self, action: Float[Array, "rows outputs"], mask: Bool[Array, "rows actions"] | None
     ) -> Float[Array, "rows outputs"]:
         """Project noisy actions to valid ones: clipped to the bounds, or a one-hot vector of an allowed action."""
@@ -199,14 +199,14 @@ class Critic(equinox.Module):
         self.head = glorot(head_key, agent.hidden_size, 1)
 
     def __call__(self, pairs: Float[Array, "rows latent"]) -> Float[Array, " rows"]:
-        return self.head(self.body.activated(self.body(pairs)))[:, 0]
+        return self.head(self.body.activate(self.body(pairs)))[:, 0]
 
 
 class Networks(NamedTuple):
     """All networks with a target copy."""
 
     encoder: Encoder
-    actor: Actor
+    actor: EncodedActor
     critics: Critic  # leaves [2, ...]
 
 
@@ -220,7 +220,7 @@ class Tally(NamedTuple):
 
 class MRQState(NamedTuple):
     encoder: Encoder
-    actor: Actor
+    actor: EncodedActor
     critics: Critic  # leaves [2, ...]
     target: Networks
     encoder_optimiser: Any
@@ -233,7 +233,7 @@ class MRQState(NamedTuple):
     updates: Int[Array, ""]  # of all kinds
 
 
-def tallied(tally: Tally, experience: Experience) -> Tally:
+def add_transitions(tally: Tally, experience: Experience) -> Tally:
     """Return a tally that knows more transitions, too."""
     number = experience.counts.sum().astype(jnp.float32)
     count = tally.count + number
@@ -326,7 +326,7 @@ class MRQ(Agent):
     def check(self, spec: Spec) -> None:
         check = check_bounded if isinstance(spec.action_space, spaces.Box) else check_discrete
         check("MR.Q", spec)
-        Actions.of(spec.action_space)
+        Actions.from_space(spec.action_space)
         input_size(observation_part(spec.observation_space))
         least = self.segment * self.num_envs
         if self.learning_starts < least:
@@ -337,7 +337,7 @@ class MRQ(Agent):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> MRQState:
         keys = jax.random.split(key, 3)
-        encoder, actor = Encoder(keys[0], spec, self), Actor(keys[1], spec, self)
+        encoder, actor = Encoder(keys[0], spec, self), EncodedActor(keys[1], spec, self)
         critics = stack_modules(lambda k: Critic(k, self), keys[2])
         nothing = Tally(jnp.float32(0), jnp.float32(0), jnp.bool_(False))
         return MRQState(
@@ -377,13 +377,13 @@ class MRQ(Agent):
         if inputs.explore:
             noise = jax.random.normal(noise_key, action.shape[1:]) if noise is None else noise
             action = action + actor.reach * self.exploration_noise * noise
-        action = actor.taken(action, mask)[0]
+        action = actor.project_action(action, mask)[0]
         if actor.actions.discrete:
             return jnp.argmax(action).astype(jnp.int32), inputs.hidden, ()
         return actor.actions.to_box(action), inputs.hidden, ()
 
     def noise(self, spec: Spec) -> tuple[int, ...] | None:
-        actions = Actions.of(spec.action_space)
+        actions = Actions.from_space(spec.action_space)
         return None if actions.discrete else (actions.outputs,)
 
     def action_values(
@@ -397,7 +397,7 @@ class MRQ(Agent):
         return state.scale * each_value(state.critics, pairs).mean(0)
 
     def observe(self, state: MRQState, rollout: Experience) -> MRQState:
-        return state._replace(tally=tallied(state.tally, rollout))
+        return state._replace(tally=add_transitions(state.tally, rollout))
 
     def due(self, state: MRQState) -> Int[Array, ""]:
         interval, updates = self.target_interval, self.updates_per_rollout
@@ -416,10 +416,10 @@ class MRQ(Agent):
         self, state: MRQState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[MRQState, Metrics, Float[Array, " batch"]]:
         experience = batch.experience
-        action = jax.vmap(jax.vmap(state.actor.actions.heard))(experience.action)
-        state = state._replace(drawn=tallied(state.drawn, experience))
+        action = jax.vmap(jax.vmap(state.actor.actions.action_features))(experience.action)
+        state = state._replace(drawn=add_transitions(state.drawn, experience))
         place = self.place(state)
-        state = self.renewed(state, place == 0)
+        state = self.update_targets(state, place == 0)
         encodes = place < self.target_interval
         told = jnp.zeros((3,)), jnp.zeros((3,)), jnp.zeros(action.shape[1])
 
@@ -448,7 +448,7 @@ class MRQ(Agent):
         metrics = dict(zip(names, 2 * jnp.concatenate([parts, found]), strict=True)) | {"reward_scale": state.scale}
         return state._replace(updates=state.updates + 1), metrics, jnp.where(encodes, jnp.nan, error)
 
-    def renewed(self, state: MRQState, due: Bool[Array, ""]) -> MRQState:
+    def update_targets(self, state: MRQState, due: Bool[Array, ""]) -> MRQState:
         """Copy the networks to their targets and update the scale of rewards, if `due`."""
         networks = Networks(state.encoder, state.actor, state.critics)
         target = run_if(due, lambda _: networks, state.target)
@@ -496,13 +496,13 @@ class MRQ(Agent):
 
     def improve(
         self,
-        moved: tuple[Actor, Critic, Any, Any],
+        moved: tuple[EncodedActor, Critic, Any, Any],
         state: MRQState,
         experience: Experience,
         action: Float[Array, "time batch dimensions"],
         weight: Float[Array, " batch"],
         key: Key[Array, ""],
-    ) -> tuple[tuple[Actor, Critic, Any, Any], Float[Array, " 3"], Float[Array, " batch"]]:
+    ) -> tuple[tuple[EncodedActor, Critic, Any, Any], Float[Array, " 3"], Float[Array, " batch"]]:
         """Take a step of the critics, then one of the actor; return both losses, the value and each one's error."""
         actor, critics, actor_optimiser, critic_optimiser = moved
         keys, counts = jax.random.split(key, 3), experience.counts[0]
@@ -519,7 +519,7 @@ class MRQ(Agent):
         gradient, (loss, error, value) = jax.grad(critic_loss, has_aux=True)(critics)
         critics, critic_optimiser = self.critic_descent().step(gradient, critic_optimiser, critics)
 
-        def actor_loss(actor: Actor) -> tuple[Array, Array]:
+        def actor_loss(actor: EncodedActor) -> tuple[Array, Array]:
             taken, before = actor(states, split_mask(observation)[1], keys[2])
             values = each_value(critics, state.encoder.pairs(states, taken)).mean(0)
             loss = weighted_mean(self.pre_activation_weight * jnp.mean(before**2, axis=1) - values, counts)
@@ -542,6 +542,6 @@ class MRQ(Agent):
         action, _ = target.actor(states, mask, gumbel_key)
         bound = target.actor.reach * self.target_noise_clip
         noise = target.actor.reach * self.target_noise * jax.random.normal(noise_key, action.shape)
-        action = target.actor.taken(action + jnp.clip(noise, -bound, bound), mask)
+        action = target.actor.project_action(action + jnp.clip(noise, -bound, bound), mask)
         value = each_value(target.critics, target.encoder.pairs(states, action)).min(0)
         return (total + left * state.target_scale * value) / state.scale

@@ -41,7 +41,7 @@ EDGE = 1 - 1e-5
 """Largest absolute action for densities: actions beyond count as this, because the density has no value at 1."""
 
 
-class Actor(equinox.Module):
+class GaussianActor(equinox.Module):
     """Squashed Gaussians with a mean and a standard deviation that depend on the observation."""
 
     torso: Torso
@@ -61,7 +61,7 @@ class Actor(equinox.Module):
     ):
         """Make the networks. `log_std`: its first value, for noise that depends on the state; else `None`."""
         torso_key, head_key = jax.random.split(key)
-        self.actions, self.squashed = Actions.of(spec.action_space), squashed
+        self.actions, self.squashed = Actions.from_space(spec.action_space), squashed
         self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
         dimensions = self.actions.outputs
         outputs = 2 * dimensions if log_std is None else dimensions
@@ -72,12 +72,14 @@ class Actor(equinox.Module):
         """Return the policies of a batch (leaves `batch ...`)."""
         return self.policies(self.torso.rows(observation))
 
-    def taught(self, observation: PyTree[Array], counts: Bool[Array, " batch"]) -> tuple[SquashedGaussian, Actor]:
+    def apply_in_training(
+        self, observation: PyTree[Array], counts: Bool[Array, " batch"]
+    ) -> tuple[SquashedGaussian, GaussianActor]:
         """Return the policies while it learns, and the actor with its running statistics moved.
 
-        `counts`: as for `Torso.taught`, of an actor with batch normalisation.
+        `counts`: as for `Torso.apply_in_training`, of an actor with batch normalisation.
         """
-        features, torso = self.torso.taught(observation, counts)
+        features, torso = self.torso.apply_in_training(observation, counts)
         return self.policies(features), equinox.tree_at(lambda actor: actor.torso, self, torso)
 
     def policies(self, features: Float[Array, "batch features"]) -> SquashedGaussian:
@@ -164,7 +166,7 @@ class SAC(ActorCritic):
 
     def make_actor(self, key: Key[Array, ""], spec: Spec) -> Any:
         log_std = self.initial_log_std if self.state_dependent_noise else None
-        actor = Actor(key, spec, self.hidden_sizes, self.style(), self.squash_deviation, log_std)
+        actor = GaussianActor(key, spec, self.hidden_sizes, self.style(), self.squash_deviation, log_std)
         return self.with_first_weights(key, actor)
 
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
@@ -185,13 +187,13 @@ class SAC(ActorCritic):
 
     def log_probability(self, state: State, observation: PyTree[Array], action: PyTree[Array]) -> Float[Array, " row"]:
         policy = self.exploring(state, jax.vmap(lambda o: apply_norm(state.norm, o))(observation))
-        unit = jax.vmap(state.actor.actions.heard)(action)
+        unit = jax.vmap(state.actor.actions.action_features)(action)
         before = jnp.arctanh(jnp.clip(unit, -EDGE, EDGE))
         return policy.from_noise((before - policy.mean) / jnp.exp(policy.log_std))[1]
 
     def noise(self, spec: Spec) -> tuple[int, ...]:
         log_std = jax.eval_shape(lambda: self.init(prng.key(0), spec)).actor.log_std
-        return (Actions.of(spec.action_space).outputs,) if log_std is None else log_std.shape
+        return (Actions.from_space(spec.action_space).outputs,) if log_std is None else log_std.shape
 
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]

@@ -41,7 +41,7 @@ class ActionScores(equinox.Module):
     def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...]):
         torso_key, head_key = jax.random.split(key)
         self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, "relu")
-        self.head = Linear(head_key, self.torso.size, Actions.of(spec.action_space).outputs)
+        self.head = Linear(head_key, self.torso.size, Actions.from_space(spec.action_space).outputs)
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, "batch actions"]:
         """Return the scores of a batch (leaves `batch ...`)."""
@@ -83,7 +83,7 @@ class SACDiscrete(Agent):
 
     def check(self, spec: Spec) -> None:
         check_discrete("SAC-discrete", spec)
-        Actions.of(spec.action_space)
+        Actions.from_space(spec.action_space)
         input_size(observation_part(spec.observation_space))
 
     def init(self, key: Key[Array, ""], spec: Spec) -> SACDiscreteState:
@@ -100,14 +100,14 @@ class SACDiscrete(Agent):
 
     def act(self, state: SACDiscreteState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         logits = state.actor(jax.tree.map(lambda x: x[None], inputs.observation))[0]
-        policy = Categorical.of(logits, split_mask(inputs.observation)[1])
+        policy = Categorical.from_logits(logits, split_mask(inputs.observation)[1])
         return policy.sample(inputs.key) if inputs.explore else policy.mode(), inputs.hidden, ()
 
     def probabilities(
         self, state: SACDiscreteState, observation: PyTree[Array], explore: bool
     ) -> Float[Array, " actions"]:
         logits = state.actor(jax.tree.map(lambda x: x[None], observation))[0]
-        return Categorical.of(logits, split_mask(observation)[1]).probabilities(explore)
+        return Categorical.from_logits(logits, split_mask(observation)[1]).probabilities(explore)
 
     def learn(
         self, state: SACDiscreteState, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -215,5 +215,5 @@ def policies(
 ) -> tuple[Float[Array, "batch actions"], Float[Array, "batch actions"]]:
     """Probabilities and log-probabilities of all actions; those of masked actions are 0 and very low, yet finite."""
     mask = split_mask(observation)[1]
-    policy = jax.vmap(Categorical.of, in_axes=(0, None if mask is None else 0))(actor(observation), mask)
+    policy = jax.vmap(Categorical.from_logits, in_axes=(0, None if mask is None else 0))(actor(observation), mask)
     return jnp.exp(policy.log_probabilities), policy.log_probabilities

@@ -55,14 +55,14 @@ class Heads(equinox.Module):
         return jnp.concatenate([self.mean(features), self.log_std(features)], axis=-1)
 
 
-class Actor(sac.Actor):
+class SphereActor(sac.GaussianActor):
     """Squashed Gaussians with heads that are on the sphere as well."""
 
     def __init__(
         self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: NetworkConfig, squashed: bool
     ):
         torso_key, mean_key, std_key = jax.random.split(key, 3)
-        self.actions = Actions.of(spec.action_space)
+        self.actions = Actions.from_space(spec.action_space)
         self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
         heads = (SphereHead(key, self.torso.size, self.actions.outputs) for key in (mean_key, std_key))
         self.head = Heads(*heads)  # type: ignore[assignment]
@@ -76,7 +76,7 @@ class Returns(NamedTuple):
     norm: RunningNorm  # of all of them, at every step
     most: Float[Array, ""]  # the largest so far, its sign left out
 
-    def seen(self, rollout: Experience, discount: Any) -> Returns:
+    def add_rollout(self, rollout: Experience, discount: Any) -> Returns:
         """Return the same after a rollout (leaves `time stream`)."""
 
         def step(running: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -138,11 +138,11 @@ class SimBaV2(SAC):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> SimBaV2State:  # type: ignore[override]
         streams = self.num_envs * spec.num_agents
-        returns = Returns(jnp.zeros(streams), RunningNorm.of(()), jnp.zeros(()))
+        returns = Returns(jnp.zeros(streams), RunningNorm.from_shape(()), jnp.zeros(()))
         return SimBaV2State.extend(super().init(key, spec), returns=returns)
 
-    def make_actor(self, key: Key[Array, ""], spec: Spec) -> Actor:
-        return Actor(key, spec, self.hidden_sizes, self.style(), self.squash_deviation)
+    def make_actor(self, key: Key[Array, ""], spec: Spec) -> SphereActor:
+        return SphereActor(key, spec, self.hidden_sizes, self.style(), self.squash_deviation)
 
     @property
     def places(self) -> Atoms:
@@ -168,13 +168,13 @@ class SimBaV2(SAC):
 
     def observe(self, state: State, rollout: Experience) -> State:
         state = super().observe(state, rollout)
-        return state._replace(returns=state.returns.seen(rollout, self.discount)) if self.scale_reward else state
+        return state._replace(returns=state.returns.add_rollout(rollout, self.discount)) if self.scale_reward else state
 
     def truncate(self, state: State) -> State:
         return state._replace(returns=state.returns._replace(running=jnp.zeros_like(state.returns.running)))
 
-    def read(self, state: State, now: Experience) -> Experience:
-        now = super().read(state, now)
+    def normalise_batch(self, state: State, now: Experience) -> Experience:
+        now = super().normalise_batch(state, now)
         return now._replace(reward=now.reward / state.returns.size(self.limit)) if self.scale_reward else now
 
     def learn(

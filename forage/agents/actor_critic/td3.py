@@ -32,7 +32,7 @@ from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
 
 
-class Actor(equinox.Module):
+class DeterministicActor(equinox.Module):
     """One action in the unit box for each observation."""
 
     torso: Torso
@@ -41,7 +41,7 @@ class Actor(equinox.Module):
 
     def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: NetworkConfig):
         torso_key, head_key = jax.random.split(key)
-        self.actions = Actions.of(spec.action_space)
+        self.actions = Actions.from_space(spec.action_space)
         self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
         self.head = Linear(head_key, self.torso.size, self.actions.outputs, style.head_gain)
 
@@ -56,7 +56,7 @@ class Actor(equinox.Module):
 
 
 class TD3State(ActorCriticState):
-    target_actor: Actor
+    target_actor: DeterministicActor
 
 
 class TD3(ActorCritic):
@@ -96,7 +96,7 @@ class TD3(ActorCritic):
         )
 
     def make_actor(self, key: Key[Array, ""], spec: Spec) -> Any:
-        return self.with_first_weights(key, Actor(key, spec, self.hidden_sizes, self.style()))
+        return self.with_first_weights(key, DeterministicActor(key, spec, self.hidden_sizes, self.style()))
 
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         noise = inputs.noise
@@ -114,7 +114,7 @@ class TD3(ActorCritic):
         return jnp.clip(action + noise, -1.0, 1.0)
 
     def noise(self, spec: Spec) -> tuple[int, ...]:
-        return (Actions.of(spec.action_space).outputs,)
+        return (Actions.from_space(spec.action_space).outputs,)
 
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -147,7 +147,7 @@ class TD3(ActorCritic):
             actor_optimiser=actor_optimiser,
         )
 
-    def followed(self, state: State, critics: ActionValue) -> ActionValue:
+    def policy_critics(self, state: State, critics: ActionValue) -> ActionValue:
         """Return the critics that the policy follows, as the option `policy_q` selects them."""
         return critics
 

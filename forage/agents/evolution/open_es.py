@@ -41,7 +41,7 @@ class Policy(equinox.Module):
     def __init__(self, key: Key[Array, ""], spec: Spec, sizes: tuple[int, ...], activation: str):
         torso_key, head_key = jax.random.split(key)
         self.torso = Torso(torso_key, spec.observation_space, sizes, activation, gain=2**0.5)
-        self.actions = Actions.of(spec.action_space)
+        self.actions = Actions.from_space(spec.action_space)
         self.head = Linear(head_key, self.torso.size, self.actions.outputs, gain=0.01)
 
     def __call__(self, observation: PyTree[Array]) -> Array:
@@ -81,7 +81,7 @@ class OpenES(Evolver):
                 f"open-es draws mirrored pairs of policies that play {self.episodes} episodes each; take a num_envs "
                 f"that {2 * self.episodes} divides, not {self.num_envs}."
             )
-        Actions.of(spec.action_space)
+        Actions.from_space(spec.action_space)
         input_size(observation_part(spec.observation_space))
 
     def init(self, key: Key[Array, ""], spec: Spec) -> OpenESState:

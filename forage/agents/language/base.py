@@ -21,8 +21,15 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.language import lora
-from forage.nn.language.generate import ALONE, SharedPrefix, hidden_before_tokens, last, log_probabilities, write
-from forage.nn.language.pretrained import Pretrained, as_pretrained
+from forage.nn.language.generate import (
+    ALONE,
+    SharedPrefix,
+    hidden_before_tokens,
+    last_hidden,
+    log_probabilities,
+    write_tokens,
+)
+from forage.nn.language.pretrained import PretrainedModel, make_pretrained
 from forage.nn.transformer import Transformer
 from forage.ops.optimiser import Optimiser, make_named_optimiser
 from forage.ops.sampling import Sampling
@@ -48,7 +55,7 @@ class Aux(NamedTuple):
     temperature: Float[Array, " time"]
 
 
-class Rows(NamedTuple):
+class AnswerRows(NamedTuple):
     """Answers to learn from, one a row."""
 
     tokens: Int[Array, "row time"]  # what was read, then what was written
@@ -74,7 +81,9 @@ class LanguageAgent(Agent):
         "minibatches": Range(1),
     }
 
-    model: str | Pretrained = equinox.field(default="forage", converter=as_pretrained)  # what learning begins from: the
+    model: str | PretrainedModel = equinox.field(
+        default="forage", converter=make_pretrained
+    )  # what learning begins from: the
     # base model `forage`, a directory of Hugging Face's or a run's
     learning_rate: float = 3e-5  # step size of Adam; for models of a million parameters, where 3e-4 unlearns; 1e-6 for
     # those of billions
@@ -95,8 +104,8 @@ class LanguageAgent(Agent):
     # 0: all learn
 
     @property
-    def pretrained(self) -> Pretrained:
-        assert isinstance(self.model, Pretrained)
+    def base_model(self) -> PretrainedModel:
+        assert isinstance(self.model, PretrainedModel)
         return self.model
 
     @property
@@ -124,7 +133,7 @@ class LanguageAgent(Agent):
             raise ForageError(
                 f"{name} writes text, and {spec.name} takes something else; use text:addition or the like."
             )
-        architecture, source, context = self.pretrained.architecture, self.pretrained.source, reads["context"]
+        architecture, source, context = self.base_model.architecture, self.base_model.source, reads["context"]
         assert isinstance(context, Tokens)
         if writes.vocabulary - 1 > architecture.vocabulary:
             raise ForageError(
@@ -151,7 +160,7 @@ class LanguageAgent(Agent):
             )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> LanguageState:
-        network = self.pretrained.first()
+        network = self.base_model.first()
         reference = network if self.referred else ()
         if self.rank:
             network = lora.add_adapters(network, key, self.rank, float(2 * self.rank), lora.ALL)
@@ -159,7 +168,7 @@ class LanguageAgent(Agent):
         known = jnp.arange(network.architecture.vocabulary) < spec.action_space.vocabulary - 1
         ends = jnp.array(spec.action_space.ends or (1,), jnp.int32) - 1
         end = ends[0] if len(ends) == 1 else ends
-        return LanguageState(network, self.steps(1.0).init(self.apart(network)[0]), reference, end, known)
+        return LanguageState(network, self.steps(1.0).init(self.split_frozen(network)[0]), reference, end, known)
 
     def steps(self, learning_rate: Any) -> Optimiser:
         return make_named_optimiser(self.optimiser, learning_rate, self.max_gradient_norm)
@@ -169,9 +178,9 @@ class LanguageAgent(Agent):
         began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)
         return self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
 
-    def apart(self, network: Transformer) -> tuple[Transformer, Transformer | None]:
+    def split_frozen(self, network: Transformer) -> tuple[Transformer, Transformer | None]:
         """Split the network into its trained and its frozen part."""
-        return lora.split(network) if self.rank else (network, None)
+        return lora.split_adapters(network) if self.rank else (network, None)
 
     def sampling(self, temperature: Any) -> Sampling:
         """Return the sampling rule of tokens at a temperature."""
@@ -183,7 +192,7 @@ class LanguageAgent(Agent):
         temperature = jnp.broadcast_to(jnp.asarray(self.temperature if inputs.explore else 0.0, jnp.float32), (new,))
 
         def many(state: LanguageState, context: Array, keys: Array, temperature: Array) -> tuple[Array, Array]:
-            return self.written(state, context, keys, temperature, new, inputs.explore)
+            return self.write_answers(state, context, keys, temperature, new, inputs.explore)
 
         @jax.custom_batching.custom_vmap
         def one(state: LanguageState, context: Array, key: Array, temperature: Array) -> tuple[Array, Array]:
@@ -192,19 +201,19 @@ class LanguageAgent(Agent):
 
         @one.def_vmap
         def _(size: int, batched: Any, state: LanguageState, context: Array, key: Array, temperature: Array) -> Any:
-            def laid(x: Array, along: bool) -> Array:
+            def lay_out(x: Array, along: bool) -> Array:
                 return x if along else jnp.broadcast_to(x, (size, *x.shape))
 
             if any(jax.tree.leaves(batched[0])):
                 raise ForageError("The policies of several seeds write in turn; train them on the host.")
-            each = (laid(x, along) for x, along in zip((context, key, temperature), batched[1:], strict=True))
+            each = (lay_out(x, along) for x, along in zip((context, key, temperature), batched[1:], strict=True))
             return many(state, *each), (True, True)
 
         acting = state._replace(optimiser=(), reference=())
         tokens, log_p = one(acting, inputs.observation["context"], jax.random.key_data(inputs.key), temperature)
         return tokens, inputs.hidden, Aux(log_p, temperature)
 
-    def written(
+    def write_answers(
         self,
         state: LanguageState,
         context: Int[Array, "row time"],
@@ -216,7 +225,7 @@ class LanguageAgent(Agent):
         """Return an answer to each context, tokens counted from 1, and their log-probabilities."""
         return answers(state, context, keys, self.sampling(temperature[..., None]), new)
 
-    def rows(self, batch: Batch) -> Rows:
+    def rows(self, batch: Batch) -> AnswerRows:
         """Return the answers of a rollout, turn after turn, one a row."""
         flat = jax.tree.map(
             lambda x: x.reshape(-1, *x.shape[2:]),
@@ -225,10 +234,10 @@ class LanguageAgent(Agent):
         context, action, aux = flat
         whole = jnp.concatenate([context, action], axis=1)
         wrote = action != Tokens.PAD
-        return Rows(jnp.maximum(whole - 1, 0), whole != Tokens.PAD, wrote, aux.log_probability, aux.temperature)
+        return AnswerRows(jnp.maximum(whole - 1, 0), whole != Tokens.PAD, wrote, aux.log_probability, aux.temperature)
 
-    def scored(
-        self, network: Transformer, state: LanguageState, rows: Rows, together: SharedPrefix = ALONE
+    def score_tokens(
+        self, network: Transformer, state: LanguageState, rows: AnswerRows, together: SharedPrefix = ALONE
     ) -> tuple[Float[Array, "row new"], Float[Array, "row new"]]:
         """Return the log-probability of each written token, and the entropy of the distribution that it was drawn from.
 
@@ -238,22 +247,24 @@ class LanguageAgent(Agent):
         return log_probabilities(network, rows.tokens, sampling, rows.there, state.known, wanted=new, together=together)
 
     def logits(
-        self, network: Transformer, rows: Rows, together: SharedPrefix = ALONE
+        self, network: Transformer, rows: AnswerRows, together: SharedPrefix = ALONE
     ) -> Float[Array, "row new vocabulary"]:
         """Return the logits that each token was drawn from, before temperature and truncation.
 
-        `together`: as in `scored`.
+        `together`: as in `score_tokens`.
         """
         new = rows.wrote.shape[1]
         return network.logits(hidden_before_tokens(network, rows.tokens, rows.there, wanted=new, together=together)[0])
 
 
-def warmth(rows: Rows) -> Float[Array, "row new 1"]:
+def warmth(rows: AnswerRows) -> Float[Array, "row new 1"]:
     """Return the divisor of each token's logits; the most probable tokens are scored at 1."""
     return jnp.where(rows.temperature < LOWEST, 1.0, rows.temperature)[..., None]
 
 
-def sizes(advantage: Float[Array, "row #new"], wrote: Bool[Array, "row new"], turns: int) -> Float[Array, " env"]:
+def advantage_size(
+    advantage: Float[Array, "row #new"], wrote: Bool[Array, "row new"], turns: int
+) -> Float[Array, " env"]:
     """Return the mean size of the advantages of the tokens that were written in each conversation."""
     size = jnp.abs(where_mask(jnp.broadcast_to(advantage, wrote.shape), wrote))
     total, count = (x.sum(1).reshape(turns, -1).sum(0) for x in (size, wrote))
@@ -270,12 +281,12 @@ def answers(
     """Write an answer to each context, and return its tokens, counted from 1, and their log-probabilities."""
     there, tokens = context != Tokens.PAD, jnp.maximum(context - 1, 0)
     network = state.network
-    hidden, cache = network.read(network.cache(*tokens.shape), tokens, there)
+    hidden, cache = network.extend(network.cache(*tokens.shape), tokens, there)
     key = jax.random.wrap_key_data(keys[0])
-    written, _ = write(
+    written, _ = write_tokens(
         network,
         cache,
-        last(hidden, there),
+        last_hidden(hidden, there),
         key,
         new,
         sampling,

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from forage.agents.language.base import Rows
+from forage.agents.language.base import AnswerRows
 from forage.core.ports import Metrics
 from forage.core.types import GONE, Batch, ForageError
 from forage.ops.tokens.masks import check_name, token_mean
@@ -46,14 +46,14 @@ def check_correction(agent: Any, rule: str, floor: Any, ceiling: Any) -> None:
         )
 
 
-def lost(batch: Batch) -> Bool[Array, " env"]:
+def lost_answers(batch: Batch) -> Bool[Array, " env"]:
     """Return a mask of the conversations that failed: the sampler lost an answer, and all after it."""
     return (batch.experience.source == GONE).any(0)
 
 
-def corrected(
+def correction_weights(
     old: Float[Array, "row new"],
-    rows: Rows,
+    rows: AnswerRows,
     drawn: Bool[Array, "row new"],
     rule: str,
     floor: Any,

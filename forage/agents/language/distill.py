@@ -8,11 +8,11 @@ import equinox
 from jaxtyping import Array, Float, Key
 
 from forage.agents.language.base import LanguageState, warmth
-from forage.agents.language.grpo import GRPO, Lesson, Scores
+from forage.agents.language.grpo import GRPO, LossInputs, Scores
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
-from forage.nn.language.pretrained import Pretrained, as_pretrained
+from forage.nn.language.pretrained import PretrainedModel, make_pretrained
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.masks import check_name
 from forage.ops.tokens.supervised import DIRECTIONS, distillation
@@ -41,7 +41,9 @@ class Distill(GRPO):
     corrects_sampler: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "reward_share": Range(0), "mixture": Range(0, 1)}
 
-    teacher: str | Pretrained = equinox.field(default="forage", converter=as_pretrained)  # whom the student comes to
+    teacher: str | PretrainedModel = equinox.field(
+        default="forage", converter=make_pretrained
+    )  # whom the student comes to
     # resemble: the base model `forage`, a directory of Hugging Face's or a run's
     reward_share: float = 1.0  # weight of what GRPO learns from rewards; 0: distillation alone
     divergence: float = equinox.field(static=True, default=5e-3)
@@ -62,34 +64,34 @@ class Distill(GRPO):
         check_name("direction of distillation", self.direction, DIRECTIONS)
         if self.kl_placement != "loss" or not self.divergence > 0:
             raise ForageError("A teacher counts in the loss; leave out kl_placement, and give a divergence above 0.")
-        assert isinstance(self.teacher, Pretrained)
-        if self.teacher.sha256 and self.teacher.sha256 == self.pretrained.sha256:
+        assert isinstance(self.teacher, PretrainedModel)
+        if self.teacher.sha256 and self.teacher.sha256 == self.base_model.sha256:
             raise ForageError(
                 f"The teacher {self.teacher.source} is the model that learning begins from, so there is nothing to "
                 f"learn; name another one with --teacher, or a student with --model."
             )
-        teacher, student = self.teacher.architecture.vocabulary, self.pretrained.architecture.vocabulary
+        teacher, student = self.teacher.architecture.vocabulary, self.base_model.architecture.vocabulary
         if teacher != student:
             raise ForageError(
-                f"The teacher {self.teacher.source} knows {teacher} tokens and the model {self.pretrained.source} "
+                f"The teacher {self.teacher.source} knows {teacher} tokens and the model {self.base_model.source} "
                 f"{student}; a teacher has the student's tokenizer."
             )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> LanguageState:
-        assert isinstance(self.teacher, Pretrained)
+        assert isinstance(self.teacher, PretrainedModel)
         return super().init(key, spec)._replace(reference=self.teacher.first())
 
     def divergences(
-        self, network: Transformer, state: LanguageState, lesson: Lesson, scores: Scores
+        self, network: Transformer, state: LanguageState, lesson: LossInputs, scores: Scores
     ) -> Float[Array, "row new"]:
         if self.over == "tokens":
             return super().divergences(network, state, lesson, scores)
         rows = lesson.rows
         assert isinstance(state.reference, Transformer)
-        both = (self.logits(one, rows, self.together(rows)) for one in (network, state.reference))
+        both = (self.logits(one, rows, self.shared_prefix(rows)) for one in (network, state.reference))
         student, teacher = (logits / warmth(rows) for logits in both)
         return distillation(student, teacher, scores.mask, self.direction, self.mixture)
 
-    def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
+    def surrogate(self, network: Transformer, lesson: LossInputs, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
         loss, metrics = super().surrogate(network, lesson, scores)
         return self.reward_share * loss, metrics

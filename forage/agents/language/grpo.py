@@ -36,8 +36,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from forage.agents.language.base import LOWEST, LanguageAgent, LanguageState, Rows, sizes
-from forage.agents.language.correction import check_correction, corrected, lost
+from forage.agents.language.base import LOWEST, AnswerRows, LanguageAgent, LanguageState, advantage_size
+from forage.agents.language.correction import check_correction, correction_weights, lost_answers
 from forage.agents.language.descent import descend
 from forage.agents.language.kl_penalty import PER_TOKEN, PLACEMENTS, penalty_to_go, token_advantages
 from forage.core.ports import Metrics
@@ -62,10 +62,10 @@ BOUNDS = {"clip_low": "low", "clip_high": "high", "ratio_cap": "ceiling"}
 """The options that bound a ratio, with the argument of a loss that each one is."""
 
 
-class Lesson(NamedTuple):
+class LossInputs(NamedTuple):
     """Answers with the inputs of their loss."""
 
-    rows: Rows
+    rows: AnswerRows
     advantage: Float[Array, "row #new"]
     weight: Float[Array, " row"]  # 0 for answers that nothing is learned from
     old: Float[Array, "row new"]  # log-probability of each token under the policy that acted
@@ -90,7 +90,7 @@ class Scores(NamedTuple):
     mask: Bool[Array, "row new"]  # tokens that are learned from
 
 
-def replayed(
+def replay_advantages(
     batch: Batch, advantage: Float[Array, "group answer"], weight: Float[Array, "group answer"]
 ) -> tuple[Float[Array, " env"], Float[Array, " env"], Bool[Array, " env"]]:
     """Return advantage and weight of each episode, and whether an earlier policy acted in it, as the memory has it."""
@@ -226,7 +226,7 @@ class GRPO(LanguageAgent):
             )
 
     @classmethod
-    def stored(cls, options: dict[str, Any]) -> dict[str, Any]:
+    def translate_options(cls, options: dict[str, Any]) -> dict[str, Any]:
         """Return the options of a stored run, with an estimator that is now refused replaced by one of the same
         gradient.
         """
@@ -237,23 +237,23 @@ class GRPO(LanguageAgent):
     def learn(
         self, state: LanguageState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[LanguageState, Metrics, Float[Array, " env"]]:
-        lesson, rows = self.prepared(state, self.gathered(batch)), self.rows(batch)
-        reward = self.rewarded(batch, rows)
-        grouped = self.grouped(batch, reward)
-        lesson = self.credited(batch, lesson, grouped)
-        state, metrics = self.updated(state, lesson, self.rate(clock), key)
+        lesson, rows = self.with_log_probabilities(state, self.collect_answers(batch)), self.rows(batch)
+        reward = self.penalised_rewards(batch, rows)
+        grouped = self.group_values(batch, reward)
+        lesson = self.assign_credit(batch, lesson, grouped)
+        state, metrics = self.descend(state, lesson, self.rate(clock), key)
         said = {
             "reward": (reward[: self.num_envs] if self.correction is None else grouped).mean(),
             "best": grouped.max(1).mean(),
-            "zero_variance": all_alike(self.grouped(batch, outcomes(batch.experience))).mean(),
+            "zero_variance": all_alike(self.group_values(batch, outcomes(batch.experience))).mean(),
             "length": rows.wrote.sum() / jnp.maximum(rows.wrote.any(1).sum(), 1),
         }
         if self.correction is not None:
             said["lost"] = self.lost(batch).mean()
-        size = sizes(lesson.advantage, lesson.rows.wrote, self.rollout_length)
+        size = advantage_size(lesson.advantage, lesson.rows.wrote, self.rollout_length)
         return state, metrics | said, size[: len(reward)]
 
-    def grouped(self, batch: Batch, value: Float[Array, " env"]) -> Float[Array, "group answer"]:
+    def group_values(self, batch: Batch, value: Float[Array, " env"]) -> Float[Array, "group answer"]:
         """Return a number of each conversation of the rollout, group by group; a lost one has the others' mean."""
         found = value[: self.num_envs].reshape(-1, self.group_size)
         if self.correction is None:
@@ -261,16 +261,16 @@ class GRPO(LanguageAgent):
         gone = self.lost(batch)
         return jnp.nan_to_num(jnp.where(gone, found.mean(1, keepdims=True, where=~gone), found))
 
-    def gathered(self, batch: Batch) -> Lesson:
+    def collect_answers(self, batch: Batch) -> LossInputs:
         """Return the answers of a rollout, before they are compared."""
         rows = self.rows(batch)
         own = (batch.experience.source == AGENT).reshape(-1).astype(jnp.float32)
         nothing, older = jnp.zeros_like(rows.sampled), jnp.zeros(len(own), bool)
         if isinstance(batch.replay, Replay):
             older = jnp.tile(batch.replay.older, self.rollout_length)
-        return Lesson(rows, nothing[:, :1], own, rows.sampled, nothing, older)
+        return LossInputs(rows, nothing[:, :1], own, rows.sampled, nothing, older)
 
-    def rewarded(self, batch: Batch, rows: Rows) -> Float[Array, " env"]:
+    def penalised_rewards(self, batch: Batch, rows: AnswerRows) -> Float[Array, " env"]:
         """Return the reward of each conversation, less its penalty for length."""
         reward = batch.experience.reward.sum(0)
         if self.overlong_buffer:
@@ -279,7 +279,7 @@ class GRPO(LanguageAgent):
             reward = reward + overlong(wrote.sum(-1).max(0), longest, max(round(self.overlong_buffer * longest), 1))
         return reward
 
-    def credited(self, batch: Batch, lesson: Lesson, reward: Float[Array, "group answer"]) -> Lesson:
+    def assign_credit(self, batch: Batch, lesson: LossInputs, reward: Float[Array, "group answer"]) -> LossInputs:
         """Return the lesson with the advantage of each row, or of each of its tokens, and its weight."""
         turns = self.rollout_length
         price = jnp.zeros_like(lesson.old)
@@ -288,12 +288,12 @@ class GRPO(LanguageAgent):
         paid = reward
         if self.kl_placement == "reward-sequence":
             paid = reward - price[: reward.size, 0].reshape(reward.shape)
-        outcome = self.grouped(batch, outcomes(batch.experience))
+        outcome = self.group_values(batch, outcomes(batch.experience))
         if self.correction is None:
-            compared = self.compared(paid, outcome)
+            compared = self.answer_advantages(paid, outcome)
         else:
-            compared = self.compared_there(paid, ~self.lost(batch), outcome)
-        advantage, weight, _ = replayed(batch, *compared)
+            compared = self.present_advantages(paid, ~self.lost(batch), outcome)
+        advantage, weight, _ = replay_advantages(batch, *compared)
         weight = jnp.tile(weight, turns) * lesson.weight
         each = jnp.tile(advantage, turns)[:, None]
         if self.kl_placement == "reward-token":
@@ -306,7 +306,7 @@ class GRPO(LanguageAgent):
             )
         return lesson._replace(advantage=each, weight=weight)
 
-    def compared(
+    def answer_advantages(
         self, reward: Float[Array, "group answer"], outcome: Float[Array, "group answer"] | None = None
     ) -> tuple[Float[Array, "group answer"], Array]:
         """Return the advantage of each answer, and its weight.
@@ -330,9 +330,9 @@ class GRPO(LanguageAgent):
 
     def lost(self, batch: Batch) -> Bool[Array, "group answer"]:
         """Return a mask of the conversations of a rollout that failed because the sampler lost one of their answers."""
-        return lost(batch)[: self.num_envs].reshape(-1, self.group_size)
+        return lost_answers(batch)[: self.num_envs].reshape(-1, self.group_size)
 
-    def compared_there(
+    def present_advantages(
         self,
         reward: Float[Array, "group answer"],
         there: Bool[Array, "group answer"],
@@ -342,7 +342,7 @@ class GRPO(LanguageAgent):
         advantage, weight = advantage_of_those_there(self.advantage, reward, there, **self.numbers(reward))
         return advantage, weight * self.kept_groups(reward if outcome is None else outcome)
 
-    def prepared(self, state: LanguageState, lesson: Lesson) -> Lesson:
+    def with_log_probabilities(self, state: LanguageState, lesson: LossInputs) -> LossInputs:
         """Return the lesson with the log-probabilities of the policies that it is compared with."""
         priced = self.correction is not None and self.kl_placement != "loss"  # by the policy, and not by its sampler
         if self.epochs * self.minibatches > 1 or priced:
@@ -352,11 +352,11 @@ class GRPO(LanguageAgent):
             lesson = lesson._replace(reference=self.in_parts(state.reference, state, lesson.rows))
         return lesson
 
-    def in_parts(self, network: Transformer, state: LanguageState, rows: Rows) -> Float[Array, "row new"]:
+    def in_parts(self, network: Transformer, state: LanguageState, rows: AnswerRows) -> Float[Array, "row new"]:
         """Return the log-probability of each token, scored as many rows at once as an update learns from."""
-        return self.mapped(lambda part: self.scored(network, state, part, self.together(part))[0], rows)
+        return self.map_rows(lambda part: self.score_tokens(network, state, part, self.shared_prefix(part))[0], rows)
 
-    def together(self, rows: Rows) -> SharedPrefix:
+    def shared_prefix(self, rows: AnswerRows) -> SharedPrefix:
         """Return the prefix that rows share, so that the model reads it once for all of them.
 
         Where rows are a rollout in its order, that is the prompt of a group, or, of conversations of several turns, all
@@ -368,19 +368,19 @@ class GRPO(LanguageAgent):
             return ALONE
         return SharedPrefix(turns=self.rollout_length) if self.rollout_length > 1 else SharedPrefix(prompts=self.group)
 
-    def mapped(self, function: Callable[[Rows], Array], rows: Rows) -> Array:
+    def map_rows(self, function: Callable[[AnswerRows], Array], rows: AnswerRows) -> Array:
         """Apply a function to all rows, in batches of the size of an update."""
         parts = jax.tree.map(lambda x: x.reshape(self.minibatches, -1, *x.shape[1:]), rows)
         found = jax.lax.map(function, parts)
         return found.reshape(-1, *found.shape[2:])
 
-    def updated(
-        self, state: LanguageState, lesson: Lesson, rate: Float[Array, ""], key: Key[Array, ""]
+    def descend(
+        self, state: LanguageState, lesson: LossInputs, rate: Float[Array, ""], key: Key[Array, ""]
     ) -> tuple[LanguageState, Metrics]:
         """Return the state after `epochs` passes over the lesson in `minibatches`, and means of the metrics."""
-        learned, fixed = self.apart(state.network)
+        learned, fixed = self.split_frozen(state.network)
 
-        def loss(learned: Transformer, part: Lesson, first: Bool[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
+        def loss(learned: Transformer, part: LossInputs, first: Bool[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
             network = learned if fixed is None else equinox.combine(learned, fixed)
             return self.objective(network, state, part, first)
 
@@ -391,11 +391,11 @@ class GRPO(LanguageAgent):
         return state._replace(network=network, optimiser=inner), said
 
     def objective(
-        self, network: Transformer, state: LanguageState, lesson: Lesson, first: Bool[Array, ""]
+        self, network: Transformer, state: LanguageState, lesson: LossInputs, first: Bool[Array, ""]
     ) -> tuple[Float[Array, ""], Metrics]:
         """Compute the loss of some answers. `first`: the policy has not changed since it acted, so ratios are 1."""
         rows = lesson.rows
-        now, entropy = self.scored(network, state, rows, self.together(rows))
+        now, entropy = self.score_tokens(network, state, rows, self.shared_prefix(rows))
         newest = lesson.newest
         old = jnp.where(first & newest, jax.lax.stop_gradient(now), lesson.old)
         mask = rows.wrote & (lesson.weight > 0)[:, None]
@@ -405,7 +405,7 @@ class GRPO(LanguageAgent):
         mismatch: Metrics = {}
         if self.correction is not None:
             bounds = self.correction_floor, self.correction_ceiling
-            correction, mismatch = corrected(old, rows, drawn, self.correction, *bounds)
+            correction, mismatch = correction_weights(old, rows, drawn, self.correction, *bounds)
             lesson = lesson._replace(correction=correction)
         scores = Scores(now, old, jax.lax.stop_gradient(entropy), mask)
         loss, more = self.surrogate(network, lesson, scores)
@@ -422,11 +422,11 @@ class GRPO(LanguageAgent):
             apart = self.divergences(network, state, lesson, scores)
             metrics |= {"divergence": token_mean(apart, mask)}
             if self.kl_placement == "loss":
-                loss = loss + self.divergence * self.averaged(apart, lesson, mask)
+                loss = loss + self.divergence * self.aggregate_loss(apart, lesson, mask)
         return loss - self.entropy_coefficient * metrics["entropy"], metrics
 
     def divergences(
-        self, network: Transformer, state: LanguageState, lesson: Lesson, scores: Scores
+        self, network: Transformer, state: LanguageState, lesson: LossInputs, scores: Scores
     ) -> Float[Array, "row new"]:
         """Compute the divergence from the reference at each token; its gradient flows only if it is in the loss."""
         now, _, _, mask = scores
@@ -434,20 +434,22 @@ class GRPO(LanguageAgent):
             return kl_loss(now, lesson.reference, mask, self.divergence_estimator)
         return kl_estimate(where_mask(now, mask) - where_mask(lesson.reference, mask), self.divergence_estimator)
 
-    def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
+    def surrogate(self, network: Transformer, lesson: LossInputs, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
         """Return the loss of tokens as one number, and metrics of it."""
-        return self.summed(lesson, scores, lesson.advantage), {}
+        return self.total_loss(lesson, scores, lesson.advantage), {}
 
-    def summed(
-        self, lesson: Lesson, scores: Scores, advantage: Float[Array, "row #new"], **bounds: Any
+    def total_loss(
+        self, lesson: LossInputs, scores: Scores, advantage: Float[Array, "row #new"], **bounds: Any
     ) -> Float[Array, ""]:
         """Return the named loss of all tokens. `bounds` take the place of the agent's own."""
         loss = self.token_losses(scores, advantage, **bounds)
         if not isinstance(lesson.correction, tuple):
             loss = loss * lesson.correction
-        return self.averaged(loss, lesson, scores.mask)
+        return self.aggregate_loss(loss, lesson, scores.mask)
 
-    def averaged(self, loss: Float[Array, "row new"], lesson: Lesson, mask: Bool[Array, "row new"]) -> Float[Array, ""]:
+    def aggregate_loss(
+        self, loss: Float[Array, "row new"], lesson: LossInputs, mask: Bool[Array, "row new"]
+    ) -> Float[Array, ""]:
         """Aggregate the tokens' losses to one number, by the named aggregation and the weights of answers."""
         length = mask.shape[1] if self.aggregation == "constant" else None
         return aggregate(loss * lesson.weight[:, None], mask, self.aggregation, length)

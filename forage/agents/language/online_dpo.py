@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from forage.agents.language.base import LanguageAgent, LanguageState, Rows
+from forage.agents.language.base import AnswerRows, LanguageAgent, LanguageState
 from forage.agents.language.descent import descend
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
@@ -28,7 +28,7 @@ WITHOUT_REFERENCE = ("simpo", "cpo")
 class Pair(NamedTuple):
     """Two answers to one prompt, the better one first; leaves `pair 2 turn ...`."""
 
-    rows: Rows
+    rows: AnswerRows
     reference: Float[Array, "pair 2"]  # log-probability of each answer under the first policy
     weight: Float[Array, " pair"]  # 0 where both have the same reward
     second: Bool[Array, " pair"]  # for xpo: the first policy wrote the worse answer
@@ -107,7 +107,7 @@ class OnlineDPO(LanguageAgent):
         pair = Pair(each, jnp.zeros(chosen.shape), weight, worst == 0)
         if isinstance(state.reference, Transformer):
             pair = pair._replace(reference=self.whole(state.reference, state, each))
-        learned, fixed = self.apart(state.network)
+        learned, fixed = self.split_frozen(state.network)
 
         def loss(learned: Transformer, part: Pair, first: Bool[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
             network = learned if fixed is None else equinox.combine(learned, fixed)
@@ -120,11 +120,11 @@ class OnlineDPO(LanguageAgent):
         said |= {"reward": reward.mean(), "zero_variance": alike.mean()}
         return state._replace(network=network, optimiser=inner), said, jnp.zeros(self.num_envs)
 
-    def whole(self, network: Transformer, state: LanguageState, rows: Rows) -> Float[Array, "pair 2"]:
+    def whole(self, network: Transformer, state: LanguageState, rows: AnswerRows) -> Float[Array, "pair 2"]:
         """Return the log-probability of each answer, summed over its turns; of `MEANS` over its tokens, on average."""
         shape = rows.wrote.shape[:3]
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), rows)
-        total = sequence_sum(self.scored(network, state, flat)[0], flat.wrote).reshape(shape).sum(-1)
+        total = sequence_sum(self.score_tokens(network, state, flat)[0], flat.wrote).reshape(shape).sum(-1)
         if self.preference in MEANS:
             total = total / jnp.maximum(rows.wrote.sum((-2, -1)), 1)
         return total
@@ -171,10 +171,12 @@ class OnlineDPO(LanguageAgent):
         """Return KTO's loss of the two answers of each pair. Its baseline is of answers put behind other prompts."""
         rows, new = pair.rows, pair.rows.wrote.shape[-1]
 
-        def behind(x: Array) -> Array:
+        def swap_answers(x: Array) -> Array:
             return jnp.concatenate([x[..., :-new], jnp.roll(x[..., -new:], 1, 0)], -1)
 
-        other = rows._replace(tokens=behind(rows.tokens), there=behind(rows.there), wrote=jnp.roll(rows.wrote, 1, 0))
+        other = rows._replace(
+            tokens=swap_answers(rows.tokens), there=swap_answers(rows.there), wrote=jnp.roll(rows.wrote, 1, 0)
+        )
         other = jax.lax.stop_gradient(other)
         assert isinstance(state.reference, Transformer)
         apart = self.whole(network, state, other), self.whole(state.reference, state, other)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from forage.agents.language.base import LanguageAgent, LanguageState, Rows, sizes
+from forage.agents.language.base import AnswerRows, LanguageAgent, LanguageState, advantage_size
 from forage.agents.language.descent import descend
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
@@ -27,7 +27,7 @@ class Critic(NamedTuple):
     network: Transformer
     head: Float[Array, " width"]
 
-    def value(self, rows: Rows) -> Float[Array, "row new"]:
+    def value(self, rows: AnswerRows) -> Float[Array, "row new"]:
         """Return the value before each token that was written, in float32."""
         hidden, _ = hidden_before_tokens(self.network, rows.tokens, rows.there, wanted=rows.wrote.shape[1])
         return hidden.astype(jnp.float32) @ self.head
@@ -44,10 +44,10 @@ class ValuedState(NamedTuple):
     critic: Critic
 
 
-class Lesson(NamedTuple):
+class LossInputs(NamedTuple):
     """Answers with the inputs of their loss."""
 
-    rows: Rows
+    rows: AnswerRows
     advantage: Float[Array, "row new"]
     target: Float[Array, "row new"]  # of the critic
     value: Float[Array, "row new"]  # as the critic saw it before any step
@@ -55,7 +55,7 @@ class Lesson(NamedTuple):
     weight: Float[Array, " row"]
 
 
-class Both(NamedTuple):
+class OptimiserPair(NamedTuple):
     """Two optimisers, of a policy and its critic."""
 
     policy: Optimiser
@@ -114,7 +114,7 @@ class PPOLanguage(LanguageAgent):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ValuedState:  # type: ignore[override]
         state = super().init(key, spec)
-        first = self.pretrained.first()
+        first = self.base_model.first()
         critic = Critic(first, jnp.zeros(first.architecture.width))
         optimiser = state.optimiser, self.steps(1.0).init(critic)
         return ValuedState(state.network, optimiser, state.reference, state.end, state.known, critic)
@@ -124,12 +124,12 @@ class PPOLanguage(LanguageAgent):
     ) -> tuple[ValuedState, Metrics, Float[Array, " env"]]:
         rows = self.rows(batch)
         reward = batch.experience.reward.sum(0)
-        lesson = self.judged(state, rows, batch)
-        learned, fixed = self.apart(state.network)
+        lesson = self.with_targets(state, rows, batch)
+        learned, fixed = self.split_frozen(state.network)
         rate = self.rate(clock)
-        optimiser = Both(self.steps(rate), self.steps(rate * self.critic_rate))
+        optimiser = OptimiserPair(self.steps(rate), self.steps(rate * self.critic_rate))
 
-        def loss(learned: Any, part: Lesson, first: Bool[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
+        def loss(learned: Any, part: LossInputs, first: Bool[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
             network = learned[0] if fixed is None else equinox.combine(learned[0], fixed)
             return self.objective(network, learned[1], state, part, first)
 
@@ -138,23 +138,23 @@ class PPOLanguage(LanguageAgent):
         )
         network = learned if fixed is None else equinox.combine(learned, fixed)
         said |= {"reward": reward.mean(), "length": rows.wrote.sum() / jnp.maximum(rows.wrote.any(1).sum(), 1)}
-        size = sizes(lesson.advantage, rows.wrote, self.rollout_length)
+        size = advantage_size(lesson.advantage, rows.wrote, self.rollout_length)
         return state._replace(network=network, optimiser=inner, critic=critic), said, size
 
-    def judged(self, state: ValuedState, rows: Rows, batch: Batch) -> Lesson:
+    def with_targets(self, state: ValuedState, rows: AnswerRows, batch: Batch) -> LossInputs:
         """Return the answers with the advantage of each token and the target of its value."""
 
-        def seen(part: Rows) -> tuple[Array, Array, Array]:
-            old = self.scored(state.network, self.plain(state), part)[0]
+        def score_part(part: AnswerRows) -> tuple[Array, Array, Array]:
+            old = self.score_tokens(state.network, self.plain(state), part)[0]
             first = state.reference
-            known = self.scored(first, self.plain(state), part)[0] if isinstance(first, Transformer) else old
+            known = self.score_tokens(first, self.plain(state), part)[0] if isinstance(first, Transformer) else old
             return old, known, state.critic.value(part)
 
         parts = jax.tree.map(lambda x: x.reshape(self.minibatches, -1, *x.shape[1:]), rows)
-        old, first, value = (x.reshape(-1, x.shape[-1]) for x in jax.lax.map(seen, parts))
+        old, first, value = (x.reshape(-1, x.shape[-1]) for x in jax.lax.map(score_part, parts))
         turns = self.rollout_length
         price = self.divergence * where_mask(old - first, rows.wrote)
-        advantage = along(
+        advantage = token_gae(
             conversation(at_last(batch.experience.reward.reshape(-1), rows.wrote), turns),
             conversation(price, turns),
             conversation(value, turns),
@@ -162,24 +162,24 @@ class PPOLanguage(LanguageAgent):
             self.discount,
             self.gae_lambda,
         )
-        advantage = jax.lax.stop_gradient(back(advantage, turns))
+        advantage = jax.lax.stop_gradient(split_turns(advantage, turns))
         own = (batch.experience.source == AGENT).reshape(-1).astype(jnp.float32)
         mask = rows.wrote & (own > 0)[:, None]
         mean = token_mean(advantage, mask)
         spread = token_mean((advantage - mean) ** 2, mask)
         shaped = (advantage - mean) * jax.lax.rsqrt(spread + 1e-8)
-        return Lesson(rows, shaped, advantage + value, value, old, own)
+        return LossInputs(rows, shaped, advantage + value, value, old, own)
 
     def plain(self, state: ValuedState) -> LanguageState:
         """Return the state without its critic."""
         return LanguageState(*state[:5])
 
     def objective(
-        self, network: Transformer, critic: Critic, state: ValuedState, lesson: Lesson, first: Bool[Array, ""]
+        self, network: Transformer, critic: Critic, state: ValuedState, lesson: LossInputs, first: Bool[Array, ""]
     ) -> tuple[Float[Array, ""], Metrics]:
         """Compute the loss of policy and critic on some answers; the two share no weights."""
         rows = lesson.rows
-        now, entropy = self.scored(network, self.plain(state), rows)
+        now, entropy = self.score_tokens(network, self.plain(state), rows)
         old = jnp.where(first, jax.lax.stop_gradient(now), lesson.old)
         mask = rows.wrote & (lesson.weight > 0)[:, None]
         policy = token_mean(clipped_loss(now, old, lesson.advantage, mask, low=self.clip, high=self.clip), mask)
@@ -205,7 +205,7 @@ def conversation(x: Array, turns: int) -> Array:
     return x.reshape(turns, rows // turns, new).swapaxes(0, 1).reshape(rows // turns, turns * new)
 
 
-def back(x: Array, turns: int) -> Array:
+def split_turns(x: Array, turns: int) -> Array:
     """Return the inverse of `conversation`."""
     envs, time = x.shape
     return x.reshape(envs, turns, time // turns).swapaxes(0, 1).reshape(envs * turns, time // turns)
@@ -217,7 +217,7 @@ def at_last(reward: Float[Array, " row"], wrote: Bool[Array, "row new"]) -> Floa
     return jnp.where(final & wrote, reward[:, None], 0.0)
 
 
-def along(
+def token_gae(
     reward: Float[Array, "env time"],
     price: Float[Array, "env time"],
     value: Float[Array, "env time"],

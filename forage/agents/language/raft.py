@@ -46,9 +46,9 @@ class RAFT(GRPO):
                 "RAFT learns alike from all answers that it chooses; leave out advantage and kl_placement."
             )
 
-    def compared(
+    def answer_advantages(
         self, reward: Float[Array, "group answer"], outcome: Float[Array, "group answer"] | None = None
     ) -> tuple[Float[Array, "group answer"], Array]:
         judged = reward if outcome is None or self.selection == "best" else outcome
         chosen = (selection(judged, self.selection) > 0).astype(reward.dtype)
-        return chosen, chosen * super().compared(reward, outcome)[1]
+        return chosen, chosen * super().answer_advantages(reward, outcome)[1]

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from forage.agents.language.base import LanguageAgent, LanguageState, Rows
+from forage.agents.language.base import AnswerRows, LanguageAgent, LanguageState
 from forage.agents.language.descent import descend
 from forage.core.ports import Metrics
 from forage.core.types import Batch, Clock, Spec
@@ -45,9 +45,9 @@ class SFT(LanguageAgent):
     ) -> tuple[LanguageState, Metrics, Float[Array, " env"]]:
         experience = batch.experience
         rows = self.rows(batch._replace(experience=experience._replace(action=experience.observation["reference"])))
-        learned, fixed = self.apart(state.network)
+        learned, fixed = self.split_frozen(state.network)
 
-        def loss(learned: Transformer, rows: Rows, first: Bool[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
+        def loss(learned: Transformer, rows: AnswerRows, first: Bool[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
             network = learned if fixed is None else equinox.combine(learned, fixed)
             logits, token = self.logits(network, rows), rows.tokens[:, -rows.wrote.shape[1] :]
             each = cross_entropy(logits, token, rows.wrote)

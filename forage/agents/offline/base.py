@@ -41,7 +41,7 @@ class Policy(equinox.Module):
 
     def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: NetworkConfig):
         torso_key, head_key = jax.random.split(key)
-        self.actions = Actions.of(spec.action_space)
+        self.actions = Actions.from_space(spec.action_space)
         self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
         self.head = Linear(head_key, self.torso.size, self.actions.outputs)
         self.log_std = None if self.actions.discrete else jnp.zeros(self.actions.outputs)
@@ -63,7 +63,7 @@ class Policy(equinox.Module):
         """Compute log pi(a|s) of a batch; of continuous actions, the density in the unit box."""
 
         def one(features: Float[Array, " features"], observation: PyTree[Array], action: Array) -> Float[Array, ""]:
-            value: Any = action if self.actions.discrete else self.actions.heard(action)
+            value: Any = action if self.actions.discrete else self.actions.action_features(action)
             return self.distribution(features, observation).log_probability(value)
 
         return jax.vmap(one)(self.torso.rows(observation), observation, action)
@@ -90,7 +90,7 @@ class OfflineAgent(Agent):
         """Raise `ForageError` for actions that are neither choices nor bounded numbers."""
         if isinstance(spec.action_space, gymnasium.spaces.Box):
             check_bounded(type(self).__name__, spec, self.offline)
-        Actions.of(spec.action_space)
+        Actions.from_space(spec.action_space)
         input_size(observation_part(spec.observation_space))
 
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:

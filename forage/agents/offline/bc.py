@@ -64,10 +64,10 @@ class BC(OfflineAgent):
     discount: float = 0.99  # worth of a reward one step later, in the returns that weights are made of
 
     def init(self, key: Key[Array, ""], spec: Spec) -> BCState:
-        policy = Policy(key, spec, self.hidden_sizes, NetworkConfig.of(self))
+        policy = Policy(key, spec, self.hidden_sizes, NetworkConfig.from_agent(self))
         if not self.weighted:
             return BCState(policy, self.descent().init(policy))
-        value = Value(jax.random.fold_in(key, 1), spec, self.hidden_sizes, NetworkConfig.of(self))
+        value = Value(jax.random.fold_in(key, 1), spec, self.hidden_sizes, NetworkConfig.from_agent(self))
         return BCState(policy, self.descent().init(policy), value, self.descent().init(value))
 
     @property
@@ -91,7 +91,7 @@ class BC(OfflineAgent):
         now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
         weight, metrics = batch.weight, {}
         if self.weighted:
-            state, weight, metrics = self.judged(state, now, weight)
+            state, weight, metrics = self.update_value(state, now, weight)
 
         action = now.aux.action if isinstance(now.aux, Label) else now.action
 
@@ -103,7 +103,7 @@ class BC(OfflineAgent):
         policy, optimiser = self.descent().step(gradient, state.optimiser, state.policy)
         return state._replace(policy=policy, optimiser=optimiser), {"policy_loss": value} | metrics, surprise
 
-    def judged(
+    def update_value(
         self, state: BCState, now: Experience, weight: Float[Array, " batch"]
     ) -> tuple[BCState, Float[Array, " batch"], Metrics]:
         """Take one step of the value, and return the weights of the transitions, by the value before."""

@@ -47,14 +47,14 @@ class Search(NamedTuple):
     cut: Any  # share of the probability that is cut off where actions are drawn, the least likely tokens first
 
 
-class Found(NamedTuple):
+class BestPlan(NamedTuple):
     """The first action of the best sequence, in tokens, and the worth of the sequence."""
 
     action: Int[Array, " action"]
     worth: Float[Array, ""]
 
 
-def likely(logits: Float[Array, "*batch tokens"], cut: Any) -> Float[Array, "*batch tokens"]:
+def keep_likely(logits: Float[Array, "*batch tokens"], cut: Any) -> Float[Array, "*batch tokens"]:
     """Return the logits without the least likely tokens, as many as make up less than this share of probability."""
     probability = jax.nn.softmax(logits)
     ranked = jnp.sort(probability, axis=-1)
@@ -63,7 +63,7 @@ def likely(logits: Float[Array, "*batch tokens"], cut: Any) -> Float[Array, "*ba
     return jnp.where((number > 0) & (probability <= most), -1000.0, logits)
 
 
-def plan(
+def search_beam(
     extend: Extend,
     memory: PyTree[Array],
     logits: Float[Array, "beam tokens"],
@@ -72,7 +72,7 @@ def plan(
     reward: Float[Array, " tokens"],
     value: Float[Array, " tokens"],
     key: Key[Array, ""],
-) -> Found:
+) -> BestPlan:
     """Search from the model's cache of a sequence up to an observation (leaves `beam ...`, the same in all beams).
 
     `reward`, `value`: what each token of these stands for.
@@ -84,7 +84,7 @@ def plan(
         action = []
         for number in range(layout.action):
             key, draw_key = jax.random.split(key)
-            action.append(jax.random.categorical(draw_key, likely(logits, search.cut)))
+            action.append(jax.random.categorical(draw_key, keep_likely(logits, search.cut)))
             memory, logits = extend(memory, action[-1], layout.observation + number)
         first = jnp.where(time == 0, jnp.stack(action, axis=1), first)
         total = total + search.discount**time * (jax.nn.softmax(logits) @ reward)
@@ -101,4 +101,4 @@ def plan(
     turns = jnp.arange(search.horizon), jax.random.split(key, search.horizon)
     _, _, _, first, worth = jax.lax.scan(turn, (memory, logits, *nothing), turns)[0]
     best = worth.argmax()
-    return Found(first[best], worth[best])
+    return BestPlan(first[best], worth[best])

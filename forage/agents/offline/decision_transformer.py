@@ -75,7 +75,7 @@ class SequencePolicy(equinox.Module):
 
     def __init__(self, key: Key[Array, ""], spec: Spec, shape: Shape, length: int, style: NetworkConfig):
         keys = jax.random.split(key, 7)
-        self.actions = Actions.of(spec.action_space)
+        self.actions = Actions.from_space(spec.action_space)
         self.torso = Torso(keys[0], spec.observation_space, (), style)
         self.to_go = Linear(keys[1], 1, shape.width)
         self.observation = Linear(keys[2], self.torso.size, shape.width)
@@ -120,7 +120,7 @@ class DecisionTransformerState(NamedTuple):
 class DecisionTransformer(OfflineAgent):
     """Actions from the rewards to come, by a transformer (Chen et al., 2021, arXiv 2106.01345), from a data set.
 
-    `Policy.paid(reward)` tells it after each step what the step paid; evaluation does so by itself.
+    `Policy.observe_reward(reward)` tells it after each step what the step paid; evaluation does so by itself.
     """
 
     example: ClassVar[str] = "forage train decision-transformer CartPole-v1 --data mixed.npz"
@@ -191,7 +191,7 @@ class DecisionTransformer(OfflineAgent):
             else dataclasses.replace(spec, observation_space=input_space(spec.observation_space, norm))
         )
         length = self.episode_length or spec.horizon or UNKNOWN_LENGTH
-        network = SequencePolicy(key, read, self.shape, length, NetworkConfig.of(self))
+        network = SequencePolicy(key, read, self.shape, length, NetworkConfig.from_agent(self))
         fresh = self.descent(jnp.int32(0)).init(network)
         return DecisionTransformerState(network, fresh, jnp.int32(0), norm, jnp.float32(1), jnp.float32(0))
 
@@ -211,13 +211,13 @@ class DecisionTransformer(OfflineAgent):
         rate = self.learning_rate * jnp.minimum((updates + 1) / self.warmup, 1.0)
         return make_named_optimiser(self.optimiser, rate, self.max_gradient_norm)
 
-    def hidden(self, spec: Spec) -> Context:
+    def init_hidden(self, spec: Spec) -> Context:
         """Return an empty context."""
 
         def many(x: Array) -> Array:
             return jnp.zeros((self.context, *x.shape), x.dtype)
 
-        outputs = Actions.of(spec.action_space).outputs
+        outputs = Actions.from_space(spec.action_space).outputs
         nothing = jnp.zeros((self.context, outputs)), jnp.zeros(self.context), jnp.zeros(()), jnp.int32(0)
         return Context(jax.tree.map(many, example(spec.observation_space)), *nothing)
 
@@ -233,7 +233,7 @@ class DecisionTransformer(OfflineAgent):
             hidden.total,
             hidden.time + 1,
         )
-        outputs = state.network(self.told(state, now))[-1]
+        outputs = state.network(self.context_inputs(state, now))[-1]
         actions = state.network.actions
         if not actions.discrete:
             return actions.to_box(jnp.tanh(outputs)), now, ()
@@ -243,17 +243,17 @@ class DecisionTransformer(OfflineAgent):
     def probabilities(self, state: Any, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         raise ForageError("A decision transformer's actions depend on what came before, so they have no probabilities.")
 
-    def told(self, state: DecisionTransformerState, now: Context) -> Sequence:
+    def context_inputs(self, state: DecisionTransformerState, now: Context) -> Sequence:
         """Return the network's input for a context: the target return, less the rewards earned before each step."""
         target = state.best if self.target_return is None else self.target_return
         time = now.time - self.context + jnp.arange(self.context)
         observation = jax.vmap(lambda observation: apply_norm(state.norm, observation))(now.observation)
         return Sequence((target - now.earned) / state.scale, observation, now.action, time, time >= 0)
 
-    def acted(self, state: DecisionTransformerState, hidden: Context, action: PyTree[Array]) -> Context:
-        return hidden._replace(action=hidden.action.at[-1].set(state.network.actions.heard(action)))
+    def observe_action(self, state: DecisionTransformerState, hidden: Context, action: PyTree[Array]) -> Context:
+        return hidden._replace(action=hidden.action.at[-1].set(state.network.actions.action_features(action)))
 
-    def paid(self, state: DecisionTransformerState, hidden: Context, reward: Float[Array, ""]) -> Context:
+    def observe_reward(self, state: DecisionTransformerState, hidden: Context, reward: Float[Array, ""]) -> Context:
         return hidden._replace(total=hidden.total + reward)
 
     def learn(
@@ -265,7 +265,7 @@ class DecisionTransformer(OfflineAgent):
         told = Sequence(
             experience.return_to_go / state.scale,
             jax.vmap(jax.vmap(lambda observation: apply_norm(state.norm, observation)))(experience.observation),
-            jax.vmap(jax.vmap(actions.heard))(experience.action),
+            jax.vmap(jax.vmap(actions.action_features))(experience.action),
             experience.time,
             alive(experience.ended),
         )

@@ -87,7 +87,7 @@ class IQL(OfflineAgent):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> IQLState:
         policy_key, value_key, critic_key = jax.random.split(key, 3)
-        style, sizes = NetworkConfig.of(self), self.value_sizes or self.hidden_sizes
+        style, sizes = NetworkConfig.from_agent(self), self.value_sizes or self.hidden_sizes
         policy, value = self.make_policy(policy_key, spec), Value(value_key, spec, sizes, style)
         dimensions = policy.actions.outputs
         critics = stack_modules(lambda k: ActionValue(k, spec.observation_space, dimensions, sizes, style), critic_key)
@@ -96,7 +96,7 @@ class IQL(OfflineAgent):
 
     def make_policy(self, key: Key[Array, ""], spec: Spec) -> Any:
         """Return the policy: a module with `actions` and `log_probability`, as `Policy` has them."""
-        return Policy(key, spec, self.hidden_sizes, NetworkConfig.of(self))
+        return Policy(key, spec, self.hidden_sizes, NetworkConfig.from_agent(self))
 
     def descent(self) -> Optimiser:
         return make_named_optimiser(self.optimiser, self.learning_rate)
@@ -110,7 +110,7 @@ class IQL(OfflineAgent):
         self, state: IQLState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[IQLState, Metrics, Float[Array, " batch"]]:
         now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
-        action = jax.vmap(state.policy.actions.heard)(now.action)
+        action = jax.vmap(state.policy.actions.action_features)(now.action)
         recorded = each_value(state.target_critics, now.observation, action).min(0)
 
         # Value
@@ -132,7 +132,7 @@ class IQL(OfflineAgent):
 
         # Critics
         target = self.target(now, value(now.next_observation))
-        heard = state.policy.actions.heard
+        heard = state.policy.actions.action_features
         gradient, report = jax.grad(self.critic_loss, has_aux=True)(
             state.critics, now.observation, action, target, batch.weight, heard, key
         )

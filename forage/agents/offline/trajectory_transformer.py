@@ -33,7 +33,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.offline.base import OfflineAgent
-from forage.agents.offline.beam import Found, Layout, Search, plan
+from forage.agents.offline.beam import BestPlan, Layout, Search, search_beam
 from forage.core.ports import ActInputs, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -45,7 +45,7 @@ from forage.ops.optimiser import Optimiser, make_named_optimiser
 
 def layout_of(spec: Spec) -> Layout:
     """Return the numbers of tokens for the parts of a transition."""
-    actions, shape = Actions.of(spec.action_space), spec.observation_space.shape
+    actions, shape = Actions.from_space(spec.action_space), spec.observation_space.shape
     assert shape is not None
     return Layout(shape[0], len(actions.sizes) or actions.outputs)
 
@@ -62,7 +62,7 @@ class TokenModel(equinox.Module):
     actions: Actions = equinox.field(static=True)
 
     def __init__(self, key: Key[Array, ""], shape: Shape, spec: Spec, context: int, bins: int):
-        self.actions = Actions.of(spec.action_space)
+        self.actions = Actions.from_space(spec.action_space)
         self.layout = layout_of(spec)
         size = self.layout.size
         keys = jax.random.split(key, 3)
@@ -84,16 +84,18 @@ class TokenModel(equinox.Module):
         word = jnp.where(tokens == self.bins, self.size * self.bins, place * self.bins + tokens)
         return self.words[word] + self.places[jnp.minimum(index, len(self.places) - 1)]
 
-    def read(self, tokens: Int[Array, " tokens"], there: Any, key: Any = None, length: int = 0) -> tuple[Array, Cache]:
+    def encode(
+        self, tokens: Int[Array, " tokens"], there: Any, key: Any = None, length: int = 0
+    ) -> tuple[Array, Cache]:
         """Return the embedding of each token that is `there`, and a cache with room for `length` tokens."""
         index = jnp.arange(len(tokens))
         place = index % self.size
         x = self.embed(tokens, place, index)
-        return self.transformer.read(x, there & (place < self.size - 1), key, length)
+        return self.transformer.encode(x, there & (place < self.size - 1), key, length)
 
     def __call__(self, tokens: Int[Array, " tokens"], key: Any = None) -> Float[Array, "tokens words"]:
         """Return the logits of the next token after each of these, which are whole transitions."""
-        y = self.read(tokens, jnp.ones(len(tokens), bool), key)[0]
+        y = self.encode(tokens, jnp.ones(len(tokens), bool), key)[0]
         return jnp.einsum("tpw,pwn->tpn", y.reshape(-1, *self.heads.shape[:2]), self.heads).reshape(len(tokens), -1)
 
     def extend(self, cache: Cache, token: Int[Array, " beam"], place: int) -> tuple[Cache, Float[Array, "beam words"]]:
@@ -122,7 +124,7 @@ class TrajectoryTransformerState(NamedTuple):
 class TrajectoryTransformer(OfflineAgent):
     """Planning by beam search in a transformer (Janner et al., 2021, arXiv 2106.02039), from a data set.
 
-    `Policy.paid(reward)` tells it after each step what the step paid; evaluation does so by itself.
+    `Policy.observe_reward(reward)` tells it after each step what the step paid; evaluation does so by itself.
     """
 
     example: ClassVar[str] = "forage train trajectory-transformer CartPole-v1 --data mixed.npz"
@@ -189,7 +191,7 @@ class TrajectoryTransformer(OfflineAgent):
                 f"A trajectory transformer makes a token of each number of a vector, and {spec.name} shows something "
                 f"else; decision-transformer reads it."
             )
-        most = max(Actions.of(spec.action_space).sizes, default=0)
+        most = max(Actions.from_space(spec.action_space).sizes, default=0)
         if most > self.bins:
             raise ForageError(
                 f"{spec.name} has {most} choices, more than {self.bins} bins have tokens; take more bins."
@@ -242,7 +244,7 @@ class TrajectoryTransformer(OfflineAgent):
     def number(self, state: TrajectoryTransformerState, action: Array) -> Float[Array, " action"]:
         """Return an action as numbers: the index of a discrete one, else its place in the unit box."""
         actions = state.network.actions
-        return action.reshape(-1).astype(jnp.float32) if actions.discrete else actions.heard(action)
+        return action.reshape(-1).astype(jnp.float32) if actions.discrete else actions.action_features(action)
 
     def tokens(
         self, state: TrajectoryTransformerState, numbers: Float[Array, "*rows part"], first: int = 0
@@ -280,21 +282,21 @@ class TrajectoryTransformer(OfflineAgent):
         state = state._replace(network=network, optimiser=optimiser, updates=state.updates + 1)
         return state, {"model_loss": value}, error
 
-    def hidden(self, spec: Spec) -> Past:
+    def init_hidden(self, spec: Spec) -> Past:
         """Return an empty past."""
         part = layout_of(spec).size - 2
         return Past(jnp.zeros((self.past, part + 2), jnp.int32), jnp.zeros(part, jnp.int32), jnp.int32(0))
 
     def act(self, state: TrajectoryTransformerState, inputs: ActInputs) -> tuple[PyTree[Array], Past, PyTree[Array]]:
         hidden, observation = inputs.hidden, inputs.observation
-        found = self.planned(state, hidden, observation, inputs.key)
+        found = self.search_plan(state, hidden, observation, inputs.key)
         now = self.tokens(state, observation.astype(jnp.float32))
         hidden = hidden._replace(now=hidden.now.at[: state.network.layout.observation].set(now))
         return self.action(state, found.action), hidden, ()
 
-    def planned(
+    def search_plan(
         self, state: TrajectoryTransformerState, hidden: Past, observation: PyTree[Array], key: Key[Array, ""]
-    ) -> Found:
+    ) -> BestPlan:
         """Search for the best plan from an observation and the memory of its episode."""
         network, layout = state.network, state.network.layout
         size, behind = layout.size, self.past * layout.size
@@ -304,7 +306,7 @@ class TrajectoryTransformer(OfflineAgent):
         prompt = jnp.roll(jnp.concatenate([hidden.tokens.reshape(-1), now]), known - behind)
         number = known + layout.observation
         length = (self.past + self.horizon + 1) * size
-        y, cache = network.read(prompt, jnp.arange(len(prompt)) < number, length=length)
+        y, cache = network.encode(prompt, jnp.arange(len(prompt)) < number, length=length)
         logits = y[number - 1] @ network.heads[layout.observation - 1]
         beams = jax.tree.map(
             lambda x: jnp.broadcast_to(x, (self.beams, *x.shape)), (cache._replace(count=number), logits)
@@ -312,7 +314,7 @@ class TrajectoryTransformer(OfflineAgent):
         search = Search(self.horizon, self.beams, self.expand, self.discount, self.cut)
         # Nothing comes behind an episode's end.
         reward, value = (jnp.append(state.centres[place], 0.0) for place in (-2, -1))
-        return plan(network.extend, beams[0], beams[1], layout, search, reward, value, key)
+        return search_beam(network.extend, beams[0], beams[1], layout, search, reward, value, key)
 
     def action(self, state: TrajectoryTransformerState, tokens: Int[Array, " action"]) -> Array:
         """Return the action of some tokens; the token for padding counts as the last valid action."""
@@ -323,11 +325,11 @@ class TrajectoryTransformer(OfflineAgent):
         unit = jnp.take_along_axis(centres, jnp.minimum(tokens, self.bins - 1)[:, None], axis=1)[:, 0]
         return actions.to_box(unit)
 
-    def acted(self, state: TrajectoryTransformerState, hidden: Past, action: PyTree[Array]) -> Past:
+    def observe_action(self, state: TrajectoryTransformerState, hidden: Past, action: PyTree[Array]) -> Past:
         first = state.network.layout.observation
         return hidden._replace(now=hidden.now.at[first:].set(self.tokens(state, self.number(state, action), first)))
 
-    def paid(self, state: TrajectoryTransformerState, hidden: Past, reward: Float[Array, ""]) -> Past:
+    def observe_reward(self, state: TrajectoryTransformerState, hidden: Past, reward: Float[Array, ""]) -> Past:
         first = len(hidden.now)
         told = self.tokens(state, jnp.asarray(reward, jnp.float32)[None], first)
         row = jnp.concatenate([hidden.now, told, jnp.zeros(1, told.dtype)])  # no token looks at that of a value

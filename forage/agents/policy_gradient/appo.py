@@ -26,7 +26,7 @@ import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.agents.policy_gradient.impala import Noted, check_clips, estimate
+from forage.agents.policy_gradient.impala import PolicyInfo, check_clips, estimate
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.rollouts import Reading, cut_short
 from forage.core.ports import Metrics
@@ -71,12 +71,12 @@ class APPO(PPO):
     def version(self, state: Any) -> Int[Array, ""]:
         return state.updates
 
-    def noted(self, hidden: PyTree[Array], policy: Distribution, action: PyTree[Array]) -> Noted:
-        return Noted(hidden, policy.log_probability(action))  # type: ignore[arg-type]
+    def policy_info(self, hidden: PyTree[Array], policy: Distribution, action: PyTree[Array]) -> PolicyInfo:
+        return PolicyInfo(hidden, policy.log_probability(action))  # type: ignore[arg-type]
 
-    def read(self, network: ActorCritic, norm: Norms, experience: Experience) -> Reading:
+    def apply_to_rollout(self, network: ActorCritic, norm: Norms, experience: Experience) -> Reading:
         """Read a rollout as PPO does, by the network that its update begins with."""
-        return super().read(network, norm, experience._replace(aux=experience.aux.hidden))
+        return super().apply_to_rollout(network, norm, experience._replace(aux=experience.aux.hidden))
 
     def estimates(
         self, experience: Experience, read: Reading

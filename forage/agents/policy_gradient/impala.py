@@ -46,14 +46,14 @@ class ImpalaState(NamedTuple):
     updates: Int[Array, ""]  # made so far
 
 
-class Noted(NamedTuple):
+class PolicyInfo(NamedTuple):
     """Policy information stored at each step."""
 
     hidden: PyTree[Array]  # before the step; `()` without memory
     log_probability: Float[Array, ""]  # of its action, by the policy that acted
 
 
-class Read(NamedTuple):
+class RolloutOutputs(NamedTuple):
     """A rollout as a network reads it; leaves `time env`."""
 
     log_probability: Float[Array, "time env"]
@@ -95,7 +95,7 @@ class IMPALA(Agent):
 
     def check(self, spec: Spec) -> None:
         check_clips(self.clip_rho, self.clip_c)
-        Actions.of(spec.action_space)
+        Actions.from_space(spec.action_space)
         input_size(observation_part(spec.observation_space))
         norms_for(spec, self.normalise_observation)
 
@@ -105,8 +105,8 @@ class IMPALA(Agent):
         network = ActorCritic(key, input_space(spec.observation_space, norm), spec.action_space, sizes)
         return ImpalaState(network, self.optimiser(1.0).init(network), norm, jnp.int32(0))
 
-    def hidden(self, spec: Spec) -> PyTree[Array]:
-        return GRUState.nothing(self.gru_size, Actions.of(spec.action_space).outputs) if self.gru_size else ()
+    def init_hidden(self, spec: Spec) -> PyTree[Array]:
+        return GRUState.nothing(self.gru_size, Actions.from_space(spec.action_space).outputs) if self.gru_size else ()
 
     def optimiser(self, learning_rate: Any) -> Optimiser:
         return rmsprop(learning_rate, self.rms_decay, self.rms_epsilon, self.max_gradient_norm)
@@ -134,8 +134,8 @@ class IMPALA(Agent):
         network = jax.eval_shape(lambda: self.init(prng.key(0), spec)).network
         return None if network.log_std is None else network.log_std.shape
 
-    def acted(self, state: ImpalaState, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
-        return hidden._replace(action=state.network.actions.heard(action)) if self.gru_size else hidden
+    def observe_action(self, state: ImpalaState, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
+        return hidden._replace(action=state.network.actions.action_features(action)) if self.gru_size else hidden
 
     def probabilities(self, state: ImpalaState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         if self.gru_size:
@@ -165,7 +165,7 @@ class IMPALA(Agent):
         self, network: ActorCritic, norm: Norms, experience: Experience
     ) -> tuple[Float[Array, ""], tuple[Metrics, Float[Array, " env"]]]:
         """Return the loss, a sum over the rollout as in the paper; and metrics, means, with each segment's error."""
-        read = self.read(network, norm, experience)
+        read = self.apply_to_rollout(network, norm, experience)
         target, advantage = jax.lax.stop_gradient(self.targets(read, experience))
         own = (experience.source == AGENT).astype(jnp.float32)
         counts = experience.counts.astype(jnp.float32)
@@ -181,14 +181,16 @@ class IMPALA(Agent):
         }
         return total.sum(), (metrics, jnp.abs(advantage * counts).mean(0))
 
-    def targets(self, read: Read, experience: Experience) -> tuple[Float[Array, "time env"], Float[Array, "time env"]]:
+    def targets(
+        self, read: RolloutOutputs, experience: Experience
+    ) -> tuple[Float[Array, "time env"], Float[Array, "time env"]]:
         """Compute V-trace's value targets and the advantages of actions, weighted by their ratios."""
         log_ratio = read.log_ratio if self.correct else jnp.zeros_like(read.log_ratio)
         clips = self.discount, 1.0, self.clip_rho, self.clip_c, self.clip_rho
         ends = experience.terminated, cut_short(experience)
         return estimate(log_ratio, experience.reward, read.value, read.next_value, *ends, *clips)
 
-    def read(self, network: ActorCritic, norm: Norms, experience: Experience) -> Read:
+    def apply_to_rollout(self, network: ActorCritic, norm: Norms, experience: Experience) -> RolloutOutputs:
         """Apply a network to the whole rollout at once."""
         noted, raw = experience.aux, experience.action
         observation, next_observation = (
@@ -204,8 +206,8 @@ class IMPALA(Agent):
             next_value = network.values(rows[1])
             outputs, value, next_value = (x.reshape(*experience.reward.shape, -1) for x in (outputs, value, next_value))
         else:
-            features = remembered(network, noted.hidden, observation, experience)
-            after = GRUState(features, over_rollout(network.actions.heard)(raw))
+            features = replay_hidden(network, noted.hidden, observation, experience)
+            after = GRUState(features, over_rollout(network.actions.action_features)(raw))
             next_features = over_rollout(network.remember)(after, next_observation)
             outputs, value = over_rollout(network.outputs)(features), over_rollout(network.value)(observation, features)
             next_value = over_rollout(network.value)(next_observation, next_features)
@@ -217,19 +219,19 @@ class IMPALA(Agent):
         log_probability, entropy = over_rollout(judge)(outputs, observation, action)
         own = experience.source == AGENT
         log_ratio = jnp.where(own, log_probability - noted.log_probability, 0.0)
-        return Read(log_probability, entropy, value[..., 0], next_value[..., 0], log_ratio)
+        return RolloutOutputs(log_probability, entropy, value[..., 0], next_value[..., 0], log_ratio)
 
     def judge(self, state: ImpalaState, rollout: Experience) -> ValueEstimates:
         """Judge a rollout by V-trace."""
         later = update_norms(state.norm, split_mask(rollout.observation)[0], rollout.counts)
-        read = self.read(state.network, first_statistics(state.norm, later), rollout)
+        read = self.apply_to_rollout(state.network, first_statistics(state.norm, later), rollout)
         ahead = jnp.where(rollout.terminated, 0.0, read.next_value)
         td_error = rollout.reward + self.discount * ahead - read.value
         advantage = self.targets(read, rollout)[1]
         return ValueEstimates(read.value, advantage * rollout.counts, td_error * rollout.counts, read.log_probability)
 
 
-def remembered(
+def replay_hidden(
     network: ActorCritic, hidden: GRUState, observation: PyTree[Array], experience: Experience
 ) -> Float[Array, "time env memory"]:
     """Return the GRU's state after each observation, from the one stored with the first, by today's network."""

@@ -114,7 +114,7 @@ class PPO(Agent):
         return (BONUS,) if self.bonus_head else ()
 
     def check(self, spec: Spec) -> None:
-        if Actions.of(spec.action_space).discrete and self.state_dependent_noise:
+        if Actions.from_space(spec.action_space).discrete and self.state_dependent_noise:
             raise ForageError(
                 f"Only continuous actions have noise that depends on the state, and {spec.name} has none."
             )
@@ -147,14 +147,14 @@ class PPO(Agent):
     def init(self, key: Key[Array, ""], spec: Spec) -> PPOState:
         streams = 1 + len(self.streams)  # each has a value of its own
         noise = self.state_dependent_noise, self.initial_log_std
-        layers, sees = (self.hidden_sizes, NetworkConfig.of(self)), (self.gru_size, self.central_critic)
+        layers, sees = (self.hidden_sizes, NetworkConfig.from_agent(self)), (self.gru_size, self.central_critic)
         sizes = Shape(*layers, *sees, streams, *noise, self.value_sizes, self.bang_bang)
         norm = norms_for(spec, self.normalise_observation)
         network = ActorCritic(key, input_space(spec.observation_space, norm), spec.action_space, sizes)
         return PPOState(network, self.descent(1.0).init(network), norm)
 
-    def hidden(self, spec: Spec) -> PyTree[Array]:
-        return GRUState.nothing(self.gru_size, Actions.of(spec.action_space).outputs) if self.gru_size else ()
+    def init_hidden(self, spec: Spec) -> PyTree[Array]:
+        return GRUState.nothing(self.gru_size, Actions.from_space(spec.action_space).outputs) if self.gru_size else ()
 
     def descent(self, learning_rate: Any) -> Optimiser:
         return make_named_optimiser(self.optimiser, learning_rate, self.max_gradient_norm, epsilon=1e-5, flat=True)
@@ -169,13 +169,13 @@ class PPO(Agent):
             features = network.torso(0)(observation)
         policy = network.policy(features, observation)
         if inputs.explore and inputs.noise is not None and isinstance(policy, Gaussian):
-            action = policy.from_noise(network.standardised(features, inputs.noise))
+            action = policy.from_noise(network.standard_noise(features, inputs.noise))
         else:
             action = policy.sample(inputs.key) if inputs.explore else policy.mode()
-        noted = self.noted(inputs.hidden, policy, action)
+        noted = self.policy_info(inputs.hidden, policy, action)
         return action if network.actions.discrete else network.actions.to_box(action), hidden, noted
 
-    def noted(self, hidden: PyTree[Array], policy: Distribution, action: PyTree[Array]) -> PyTree[Array]:
+    def policy_info(self, hidden: PyTree[Array], policy: Distribution, action: PyTree[Array]) -> PyTree[Array]:
         """Return the policy information that a rollout stores of a step: the memory before it."""
         return hidden
 
@@ -200,8 +200,8 @@ class PPO(Agent):
         action = action if network.actions.discrete else jax.vmap(network.actions.to_unit)(action)
         return score_actions(network, observation, action, None)[0]
 
-    def acted(self, state: PPOState, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
-        return hidden._replace(action=state.network.actions.heard(action)) if self.gru_size else hidden
+    def observe_action(self, state: PPOState, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
+        return hidden._replace(action=state.network.actions.action_features(action)) if self.gru_size else hidden
 
     def learn(
         self, state: PPOState, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -209,12 +209,12 @@ class PPO(Agent):
         # The rollout. The statistics that acted also learn, except in the first rollout, which starts without any.
         experience = batch.experience
         later = update_norms(state.norm, split_mask(experience.observation)[0], experience.counts)
-        read = self.read(state.network, first_statistics(state.norm, later), experience)
+        read = self.apply_to_rollout(state.network, first_statistics(state.norm, later), experience)
 
         # Advantages and value targets
         by_agent, counts = (x.astype(jnp.float32) for x in (experience.source == AGENT, experience.counts))
         advantages, value_target = self.estimates(experience, read)
-        advantage = self.joined(state, advantages)
+        advantage = self.combine_advantages(state, advantages)
         outputs = rollouts.rollout_outputs(state.network, read.observation, read.sequence) if self.proximal else None
         value = read.value if self.clip_value else None
         targets = Targets(read.action, read.log_probability, advantage, by_agent, value_target, value, counts, outputs)
@@ -281,21 +281,25 @@ class PPO(Agent):
         advantages = advantages * experience.counts.astype(jnp.float32)[..., None]
         return advantages, advantages + read.value
 
-    def joined(self, state: PPOState, advantages: Float[Array, "time env streams"]) -> Float[Array, "time env"]:
+    def combine_advantages(
+        self, state: PPOState, advantages: Float[Array, "time env streams"]
+    ) -> Float[Array, "time env"]:
         """Make one advantage of those of all streams."""
         return advantages.sum(-1)
 
-    def read(self, network: ActorCritic, norm: Norms, experience: Experience) -> Reading:
+    def apply_to_rollout(self, network: ActorCritic, norm: Norms, experience: Experience) -> Reading:
         """Apply the network that acted to the whole rollout at once, including the values of next observations."""
         return rollouts.read_rollout(network, norm, experience)
 
     def judge(self, state: PPOState, rollout: Experience) -> ValueEstimates:
-        """Judge a rollout by the network that acted in it. Values and advantages of several streams are `joined`."""
+        """Estimate values by the network that acted; those of several streams are combined by `combine_advantages`."""
         later = update_norms(state.norm, split_mask(rollout.observation)[0], rollout.counts)
-        read = self.read(state.network, first_statistics(state.norm, later), rollout)
-        advantage = self.joined(state, self.estimates(rollout, read)[0])
-        td_error = self.joined(state, self.advantages(rollout, read.value, read.next_value, 0.0)) * rollout.counts
-        return ValueEstimates(self.joined(state, read.value), advantage, td_error, read.log_probability)
+        read = self.apply_to_rollout(state.network, first_statistics(state.norm, later), rollout)
+        advantage = self.combine_advantages(state, self.estimates(rollout, read)[0])
+        td_error = (
+            self.combine_advantages(state, self.advantages(rollout, read.value, read.next_value, 0.0)) * rollout.counts
+        )
+        return ValueEstimates(self.combine_advantages(state, read.value), advantage, td_error, read.log_probability)
 
     def advantages(
         self,

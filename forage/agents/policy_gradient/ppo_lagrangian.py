@@ -96,7 +96,9 @@ class PPOLagrangian(PPO):
         costs = estimate(cost, value[..., -1], next_value[..., -1], *ends, self.cost_discount, gae_lambda)
         return jnp.concatenate([rewarded, costs[..., None]], -1)
 
-    def joined(self, state: LagrangianState, advantages: Float[Array, "time env streams"]) -> Float[Array, "time env"]:
+    def combine_advantages(
+        self, state: LagrangianState, advantages: Float[Array, "time env streams"]
+    ) -> Float[Array, "time env"]:
         rewarded, cost = advantages[..., :-1].sum(-1), advantages[..., -1]
         return (rewarded - state.multiplier * cost) / (1 + state.multiplier)
 

@@ -40,7 +40,7 @@ from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
 from forage.nn.networks import input_size
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
-from forage.ops.episodes import finished, group_relative, groups, leave_one_out, spread, whole_returns
+from forage.ops.episodes import finished, group_relative, groups, leave_one_out, spread_ends, whole_returns
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, adam
 
@@ -94,7 +94,7 @@ class Reinforce(Agent):
                 f"REINFORCE learns from whole episodes, and those of {spec.name} last up to {spec.horizon} steps; give "
                 f"it a rollout_length of {spec.horizon} or more, not {self.rollout_length}."
             )
-        Actions.of(spec.action_space)
+        Actions.from_space(spec.action_space)
         input_size(observation_part(spec.observation_space))
         norms_for(spec, self.normalise_observation)
 
@@ -148,7 +148,7 @@ class Reinforce(Agent):
         ended = experience.ended
         last = ended & experience.counts  # an agent that left before the others has no episode until all begin anew
         returns = over_envs(functools.partial(whole_returns, discount=self.discount))(experience.reward, ended)
-        advantage = over_envs(spread)(self.advantages(returns, last, experience.mark), ended)
+        advantage = over_envs(spread_ends)(self.advantages(returns, last, experience.mark), ended)
         whole = over_envs(finished)(ended) & experience.counts
         own = (whole & (experience.source == AGENT)).astype(jnp.float32)
 

@@ -114,7 +114,7 @@ def rollout_outputs(
     if sequence is not None:
         return policy_outputs(network, observation, sequence)[0]
     time, envs = jax.tree.leaves(observation)[0].shape[:2]
-    rows = mesh.split(jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), observation))
+    rows = mesh.split_leaves(jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), observation))
     return policy_outputs(network, rows, None)[0].reshape(time, envs, -1)
 
 
@@ -146,7 +146,7 @@ def read_rollout(network: ActorCritic, norm: Norms, experience: Experience) -> R
         log_probability, _, value = score_actions(network, observation, action, sequence)
     else:
         sequence = None
-        rows = mesh.split(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, action)))
+        rows = mesh.split_leaves(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, action)))
         log_probability, _, value = score_actions(network, rows[0], rows[1], sequence)
         log_probability = log_probability.reshape(experience.reward.shape)
         value = value.reshape(*experience.reward.shape, -1)
@@ -160,13 +160,13 @@ def next_values(
     """Compute the values of next observations, also at the ends of episodes; with memory, as if they continued."""
 
     def remembering(hidden: GRUState, observation: PyTree[Array], action: Array, next_observation: PyTree[Array]):
-        after = GRUState(network.remember(hidden, observation), network.actions.heard(action))
+        after = GRUState(network.remember(hidden, observation), network.actions.action_features(action))
         return network.value(next_observation, network.remember(after, next_observation))
 
     if network.gru is not None:
         return over_rollout(remembering)(experience.aux, observation, experience.action, next_observation)
     time, envs = jax.tree.leaves(next_observation)[0].shape[:2]
-    rows = mesh.split(jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), next_observation))
+    rows = mesh.split_leaves(jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), next_observation))
     return network.values(rows).reshape(time, envs, -1)
 
 
@@ -203,7 +203,7 @@ def cut_minibatches(
         return *jax.tree.map(lambda x: x.reshape(minibatches, -1, *x.shape[1:]), rows), None
 
     def segments(x: Array) -> Array:
-        return mesh.split(x[:, order], 1).reshape(x.shape[0], minibatches, -1, *x.shape[2:]).swapaxes(0, 1)
+        return mesh.split_leaves(x[:, order], 1).reshape(x.shape[0], minibatches, -1, *x.shape[2:]).swapaxes(0, 1)
 
     start = segments(sequence.start[None])[:, 0]
     first, before = segments(sequence.first), segments(sequence.action)

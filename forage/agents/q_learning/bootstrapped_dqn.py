@@ -31,7 +31,7 @@ from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.networks import MLP, Torso, input_size
 from forage.ops import returns
-from forage.ops.action_values import best, take_values, update_target
+from forage.ops.action_values import best_action, take_values, update_target
 from forage.ops.optimiser import Optimiser, adam
 
 
@@ -51,7 +51,7 @@ class Heads(equinox.Module):
 
         self.shared = agent.shared_torso
         self.torso = torso(torso_key) if self.shared else jax.vmap(torso)(jax.random.split(torso_key, agent.heads))
-        size, actions = torso(torso_key).size, Actions.of(spec.action_space).outputs
+        size, actions = torso(torso_key).size, Actions.from_space(spec.action_space).outputs
         make = lambda key: MLP(key, (size, size, actions), agent.activation, gain, 1.0)  # noqa: E731
         self.tops = jax.vmap(make)(jax.random.split(top_key, agent.heads))
 
@@ -66,7 +66,7 @@ class Heads(equinox.Module):
         return jax.vmap(lambda top: top(features), out_axes=1)(self.tops)
 
 
-class Followed(NamedTuple):
+class ActiveHead(NamedTuple):
     """The head that an episode follows."""
 
     drawn: Bool[Array, ""]
@@ -130,7 +130,7 @@ class BootstrappedDQN(Agent):
 
     def check(self, spec: Spec) -> None:
         check_discrete("Bootstrapped DQN", spec)
-        Actions.of(spec.action_space)
+        Actions.from_space(spec.action_space)
         input_size(observation_part(spec.observation_space))
         if self.heads < 1:
             raise ForageError(f"Bootstrapped DQN's heads are at least 1, not {self.heads}.")
@@ -155,8 +155,8 @@ class BootstrappedDQN(Agent):
     def optimiser(self) -> Optimiser:
         return adam(self.learning_rate, max_gradient_norm=self.max_gradient_norm, flat=True)
 
-    def hidden(self, spec: Spec) -> Followed:
-        return Followed(jnp.bool_(False), jnp.int32(0))
+    def init_hidden(self, spec: Spec) -> ActiveHead:
+        return ActiveHead(jnp.bool_(False), jnp.int32(0))
 
     def values(self, network: Heads, prior: Heads, observations: PyTree[Array]) -> Float[Array, "rows head actions"]:
         """f_k + prior_scale p_k, of every head."""
@@ -166,18 +166,18 @@ class BootstrappedDQN(Agent):
         """Return the same of one observation."""
         return self.values(state.network, state.prior, jax.tree.map(lambda x: jnp.asarray(x)[None], observation))[0]
 
-    def act(self, state: BootstrappedDQNState, inputs: ActInputs) -> tuple[PyTree[Array], Followed, PyTree[Array]]:
+    def act(self, state: BootstrappedDQNState, inputs: ActInputs) -> tuple[PyTree[Array], ActiveHead, PyTree[Array]]:
         head_key, mask_key = jax.random.split(inputs.key)
         mask = split_mask(inputs.observation)[1]
         q = self.values_here(state, inputs.observation)
         learners = jax.random.uniform(mask_key, (self.heads,)) < self.mask_probability
         if not inputs.explore:
-            return best(votes(q, mask), mask), inputs.hidden, learners
+            return best_action(votes(q, mask), mask), inputs.hidden, learners
         head = jnp.where(inputs.hidden.drawn, inputs.hidden.head, jax.random.randint(head_key, (), 0, self.heads))
-        return best(q[head], mask), Followed(jnp.bool_(True), head), learners
+        return best_action(q[head], mask), ActiveHead(jnp.bool_(True), head), learners
 
     def action_values(
-        self, state: BootstrappedDQNState, hidden: Followed, observation: PyTree[Array]
+        self, state: BootstrappedDQNState, hidden: ActiveHead, observation: PyTree[Array]
     ) -> Float[Array, " actions"]:
         """Those of the head that is followed; before one is drawn, the mean of all."""
         q = self.values_here(state, observation)
@@ -209,7 +209,7 @@ class BootstrappedDQN(Agent):
         mask = split_mask(after)[1]
         mask = None if mask is None else mask[:, None]
         later = self.values(target, prior, after)
-        value = take_values(later, best(self.values(network, prior, after) if self.double else later, mask))
+        value = take_values(later, best_action(self.values(network, prior, after) if self.double else later, mask))
         goal = jax.lax.stop_gradient(total[:, None] + bootstrap[:, None] * value)
         action = jnp.broadcast_to(experience.action[0][:, None], goal.shape)
         error = goal - take_values(self.values(network, prior, now), action)
@@ -221,5 +221,5 @@ class BootstrappedDQN(Agent):
 
 def votes(q: Float[Array, "head actions"], mask: Bool[Array, " actions"] | None) -> Float[Array, " actions"]:
     """Count the heads that hold each action for the best; equal counts are decided by the mean, as less than a half."""
-    count = jax.nn.one_hot(best(q, mask), q.shape[1]).sum(0)
+    count = jax.nn.one_hot(best_action(q, mask), q.shape[1]).sum(0)
     return count + 0.49 * jax.nn.softmax(q.mean(0))

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 from jax.scipy.special import xlogy
 from jaxtyping import Array, Float, Key
 
-from forage.agents.q_learning.distributional import ReturnNetwork, both, check_distributional
+from forage.agents.q_learning.distributional import ReturnNetwork, check_distributional, values_and_targets
 from forage.agents.q_learning.dqn import DQN
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
@@ -79,9 +79,9 @@ class C51(DQN):
         self, network: CategoricalNetwork, target: CategoricalNetwork, batch: Batch
     ) -> tuple[Float[Array, ""], tuple[Float[Array, "1 batch"], Metrics]]:
         """Compute the weighted loss; also return the divergence of each prediction from its target."""
-        logits, total, bootstrap, after = both(self, network, target, batch.experience)
+        logits, total, bootstrap, after = values_and_targets(self, network, target, batch.experience)
         moved = total[:, None] + bootstrap[:, None] * network.places
-        goal = projected(jax.nn.softmax(after), moved, network.places)
+        goal = project_atoms(jax.nn.softmax(after), moved, network.places)
         entropy = -xlogy(goal, goal).sum(1)
         each = -jnp.sum(goal * jax.nn.log_softmax(logits), axis=1)
         loss = jnp.mean(batch.weight * self.valid(batch.experience)[0] * each)
@@ -90,7 +90,7 @@ class C51(DQN):
         return loss, ((each - entropy)[None], {"loss": loss, "q": q.mean(), "error": error.mean()})
 
 
-def projected(
+def project_atoms(
     probability: Float[Array, "batch atoms"], moved: Float[Array, "batch atoms"], places: Float[Array, " atoms"]
 ) -> Float[Array, "batch atoms"]:
     """Share the probability of each moved atom between its two neighbours in `places` (equation 7)."""

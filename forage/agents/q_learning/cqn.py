@@ -37,7 +37,7 @@ import optax
 from jax.scipy.special import xlogy
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.agents.q_learning.c51 import projected
+from forage.agents.q_learning.c51 import project_atoms
 from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_bounded, observation_part
@@ -76,7 +76,7 @@ class CoarseToFine(equinox.Module):
 
     def __init__(self, key: Key[Array, ""], spec: Spec, agent: CQN):
         torso_key, advantage_key, value_key = jax.random.split(key, 3)
-        self.actions = Actions.of(spec.action_space)
+        self.actions = Actions.from_space(spec.action_space)
         self.dimensions, self.levels, self.intervals = self.actions.outputs, agent.levels, agent.intervals
         self.atoms, self.low, self.high = agent.atoms, agent.low, agent.high
         self.torso = Torso(
@@ -101,14 +101,14 @@ class CoarseToFine(equinox.Module):
         self, features: Float[Array, "batch features"], middle: Float[Array, "batch dimensions"], level: int
     ) -> Float[Array, "batch dimensions intervals atoms"]:
         """Return the logits of all intervals of a level, within the intervals of these middles."""
-        return self.joined(self.inputs(features, middle, level), self.dimensions)
+        return self.combine_streams(self.inputs(features, middle, level), self.dimensions)
 
     def inputs(self, features: Array, middle: Array, level: int) -> Float[Array, "*batch inputs"]:
         """Return the inputs of the streams."""
         which = jnp.broadcast_to(jax.nn.one_hot(level, self.levels), (*features.shape[:-1], self.levels))
         return jnp.concatenate([features, middle, which], axis=-1)
 
-    def joined(self, inputs: Float[Array, "*batch inputs"], dimensions: int) -> Any:
+    def combine_streams(self, inputs: Float[Array, "*batch inputs"], dimensions: int) -> Any:
         """Return V + A - mean A of the streams, over the intervals of each dimension."""
         shape = *inputs.shape[:-1], dimensions, -1, self.atoms
         advantage, value = self.advantage(inputs).reshape(shape), self.state_value(inputs).reshape(shape)
@@ -122,7 +122,7 @@ class CoarseToFine(equinox.Module):
         """Return the width of the intervals before a level, in the unit box."""
         return 2.0 / self.intervals**level
 
-    def zoomed(self, middle: Any, index: Any, level: int) -> Any:
+    def zoom_in(self, middle: Any, index: Any, level: int) -> Any:
         """Return the middles of the intervals with these numbers at a level."""
         return middle - self.width(level) / 2 + (index + 0.5) * self.width(level + 1)
 
@@ -132,7 +132,7 @@ class CoarseToFine(equinox.Module):
         for level in range(self.levels):
             index = choose(level, middle)
             found.append((index, middle))
-            middle = self.zoomed(middle, index, level)
+            middle = self.zoom_in(middle, index, level)
         index, before = (jnp.stack(each, axis=1) for each in zip(*found, strict=True))
         return Zooming(index, before, middle)
 
@@ -229,7 +229,7 @@ class CQN(Agent):
     def check(self, spec: Spec) -> None:
         name = type(self).__name__
         check_bounded(name, spec)
-        Actions.of(spec.action_space)
+        Actions.from_space(spec.action_space)
         input_size(observation_part(spec.observation_space))
         if self.low >= self.high:
             raise ForageError(
@@ -259,26 +259,28 @@ class CQN(Agent):
         tie_key, noise_key = jax.random.split(inputs.key)
         network = state.target
         features = network.torso.rows(jax.tree.map(lambda x: jnp.asarray(x)[None], inputs.observation))
-        action, hidden = self.played(network.greedy(features, tie_key).action[0], inputs.hidden)
+        action, hidden = self.executed_action(network.greedy(features, tie_key).action[0], inputs.hidden)
         if inputs.explore:
             noise = jax.random.normal(noise_key, action.shape) if noise is None else noise
-            action = self.moved(network, jnp.clip(action + self.exploration_noise * noise, -1.0, 1.0))
+            action = self.snap_action(network, jnp.clip(action + self.exploration_noise * noise, -1.0, 1.0))
         return network.actions.to_box(action), hidden, ()
 
-    def played(self, action: Float[Array, " dimensions"], hidden: Any) -> tuple[Float[Array, " dimensions"], Any]:
+    def executed_action(
+        self, action: Float[Array, " dimensions"], hidden: Any
+    ) -> tuple[Float[Array, " dimensions"], Any]:
         """Return the action to take for the network's action, and the memory to keep."""
         return action, hidden
 
-    def moved(self, network: CoarseToFine, action: Float[Array, " dimensions"]) -> Float[Array, " dimensions"]:
+    def snap_action(self, network: CoarseToFine, action: Float[Array, " dimensions"]) -> Float[Array, " dimensions"]:
         """Return the middle of the finest interval around an action."""
         return network.lying(action[None]).action[0]
 
     def noise(self, spec: Spec) -> tuple[int, ...]:
-        return (Actions.of(spec.action_space).outputs,)
+        return (Actions.from_space(spec.action_space).outputs,)
 
-    def done(self, network: CoarseToFine, experience: Experience) -> Float[Array, "batch dimensions"]:
+    def batch_actions(self, network: CoarseToFine, experience: Experience) -> Float[Array, "batch dimensions"]:
         """Return the actions that values are learned of, in the unit box (leaves of `experience`: `time batch ...`)."""
-        return jax.vmap(network.actions.heard)(experience.action[0])
+        return jax.vmap(network.actions.action_features)(experience.action[0])
 
     def learn(
         self, state: CQNState, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -308,12 +310,12 @@ class CQN(Agent):
         following = network.greedy(network.torso.rows(after), key)
         later = of_path(jax.nn.softmax(target.all_logits(target.torso.rows(after), following)), following)
         moved = total[:, None] + bootstrap[:, None] * places
-        project = jax.vmap(lambda p: projected(p, moved, places), 1, 1)  # of all levels and dimensions
+        project = jax.vmap(lambda p: project_atoms(p, moved, places), 1, 1)  # of all levels and dimensions
         goal = project(later.reshape(len(rows), -1, network.atoms)).reshape(later.shape)
         goal = jax.lax.stop_gradient(goal)
 
         # Cross-entropy of what was done
-        path = network.lying(self.done(network, experience))
+        path = network.lying(self.batch_actions(network, experience))
         now = jax.tree.map(lambda x: x[0], experience.observation)
         logits = network.all_logits(network.torso.rows(now), path)
         own = of_path(logits, path)
@@ -325,12 +327,12 @@ class CQN(Agent):
 
         # Imitation of demonstrations
         shown = weight * (experience.source[0] == DATASET)
-        behind = self.behind(network, logits, path)
+        behind = self.shortfall(network, logits, path)
         imitated = jnp.sum(shown * behind) / jnp.maximum(shown.sum(), 1e-8)
         loss = loss + self.imitation * imitated
         return loss, (divergence, metrics | {"loss": loss})
 
-    def behind(
+    def shortfall(
         self, network: CoarseToFine, logits: Float[Array, "batch level dimensions intervals atoms"], path: Zooming
     ) -> Float[Array, " batch"]:
         """Compute each path's shortfall from being better than all other intervals: the last formula above."""

@@ -33,7 +33,7 @@ from forage.core.spaces import split_mask
 from forage.core.types import Batch, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.networks import MLP, NetworkConfig, Torso
-from forage.ops.action_values import best, take_values
+from forage.ops.action_values import best_action, take_values
 
 LOGIT_PRICE = 0.01  # of squared logits, as in the authors' program
 
@@ -48,8 +48,10 @@ class BCQNetwork(equinox.Module):
     def __init__(self, key: Key[Array, ""], spec: Spec, agent: DQN):
         q_key, torso_key, head_key = jax.random.split(key, 3)
         self.q = QNetwork(q_key, spec, agent)
-        self.torso = Torso(torso_key, spec.observation_space, agent.hidden_sizes, NetworkConfig.of(agent), gain=2**0.5)
-        actions = Actions.of(spec.action_space).outputs
+        self.torso = Torso(
+            torso_key, spec.observation_space, agent.hidden_sizes, NetworkConfig.from_agent(agent), gain=2**0.5
+        )
+        actions = Actions.from_space(spec.action_space).outputs
         self.head = MLP(head_key, (self.torso.size, actions), agent.activation, 2**0.5, 1.0)
 
     def logits(self, observation: PyTree[Array]) -> Float[Array, " actions"]:
@@ -94,7 +96,7 @@ class DiscreteBCQ(DQN):
 
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         q, considered = state.network.q(inputs.observation), self.considered(state.network, inputs.observation)
-        return best(q, considered), inputs.hidden, ()
+        return best_action(q, considered), inputs.hidden, ()
 
     def action_values(
         self, state: State, hidden: PyTree[Array], observation: PyTree[Array]
@@ -104,7 +106,7 @@ class DiscreteBCQ(DQN):
 
     def probabilities(self, state: State, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         q = state.network.q(observation)
-        return jax.nn.one_hot(best(q, self.considered(state.network, observation)), q.shape[-1])
+        return jax.nn.one_hot(best_action(q, self.considered(state.network, observation)), q.shape[-1])
 
     def loss(
         self, network: BCQNetwork, target: BCQNetwork, batch: Batch

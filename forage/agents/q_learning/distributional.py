@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int
 from forage.agents.q_learning.dqn import DQN, ReturnNetwork
 from forage.core.spaces import split_mask
 from forage.core.types import Experience, ForageError
-from forage.ops.action_values import best
+from forage.ops.action_values import best_action
 
 
 def check_distributional(agent: DQN) -> None:
@@ -30,7 +30,7 @@ def of_action(
     return jnp.sum(jnp.where(is_it[..., None], spread, 0.0), axis=1)
 
 
-def both(
+def values_and_targets(
     agent: DQN, network: ReturnNetwork, target: ReturnNetwork, experience: Experience
 ) -> tuple[
     Float[Array, "batch numbers"], Float[Array, " batch"], Float[Array, " batch"], Float[Array, "batch numbers"]
@@ -45,7 +45,7 @@ def both(
     after = jax.tree.map(lambda x: x[last, rows], experience.next_observation)
     later = target.spreads(after)
     online = network.spreads(after) if agent.double else later
-    action = best(network.value(online), split_mask(after)[1])
+    action = best_action(network.value(online), split_mask(after)[1])
     now = network.spreads(jax.tree.map(lambda x: x[0], experience.observation))
     goal = jax.lax.stop_gradient((total, bootstrap, of_action(later, action)))
     return of_action(now, experience.action[0]), *goal

@@ -38,7 +38,7 @@ from forage.nn.distributions import Actions
 from forage.nn.dormant import NextLayer, Units, check_recycling, recycle_units, share_dormant, units_of
 from forage.nn.networks import GRU, MLP, GRUState, NetworkConfig, Torso, input_size
 from forage.ops import returns
-from forage.ops.action_values import best, take_values, update_target
+from forage.ops.action_values import best_action, take_values, update_target
 from forage.ops.every import run_every
 from forage.ops.optimiser import Optimiser, make_named_optimiser, reset_entries
 
@@ -58,9 +58,11 @@ class QNetwork(equinox.Module):
     def __init__(self, key: Key[Array, ""], spec: Spec, agent: Any, numbers: int = 1):
         """`agent`: DQN, or another with its options; `numbers`: outputs for each action."""
         keys = jax.random.split(key, 4)
-        self.torso = Torso(keys[0], spec.observation_space, agent.hidden_sizes, NetworkConfig.of(agent), gain=2**0.5)
+        self.torso = Torso(
+            keys[0], spec.observation_space, agent.hidden_sizes, NetworkConfig.from_agent(agent), gain=2**0.5
+        )
         size = self.torso.size
-        self.actions = Actions.of(spec.action_space)
+        self.actions = Actions.from_space(spec.action_space)
         actions = self.actions.outputs
         self.gru = GRU(keys[1], size, actions, agent.gru_size) if agent.gru_size else None
         size = agent.gru_size or size
@@ -112,7 +114,7 @@ class QNetwork(equinox.Module):
             hidden, _ = jax.lax.scan(forward, hidden, (inputs(before.observation, before.aux.action), before.ended))
         heard = inputs(after.observation, after.aux.action)
         _, features = jax.lax.scan(forward, jax.lax.stop_gradient(hidden), (heard, after.ended))
-        taken = jax.vmap(jax.vmap(self.actions.heard))(after.action)
+        taken = jax.vmap(jax.vmap(self.actions.action_features))(after.action)
         next_features = jax.vmap(step)(features, inputs(after.next_observation, taken))
         q = jax.vmap(jax.vmap(self.q))
         return q(features), q(next_features)
@@ -247,7 +249,7 @@ class DQN(Agent):
     def check(self, spec: Spec) -> None:
         name = type(self).__name__
         check_discrete(name, spec, self.offline)
-        Actions.of(spec.action_space)
+        Actions.from_space(spec.action_space)
         input_size(observation_part(spec.observation_space))
         if (self.recycle_interval or self.count_dormant) and (self.gru_size or self.joint):
             raise ForageError(
@@ -271,10 +273,10 @@ class DQN(Agent):
             return HistogramNetwork(key, spec, self, Bins(self.bins, self.lowest_value, self.highest_value))
         return QNetwork(key, spec, self)
 
-    def hidden(self, spec: Spec) -> PyTree[Array]:
+    def init_hidden(self, spec: Spec) -> PyTree[Array]:
         if not self.gru_size:
             return ()
-        return GRUState.nothing(self.gru_size, Actions.of(spec.action_space).outputs)
+        return GRUState.nothing(self.gru_size, Actions.from_space(spec.action_space).outputs)
 
     def descent(self, learning_rate: Any) -> Optimiser:
         return make_named_optimiser(self.optimiser, learning_rate, self.max_gradient_norm, flat=True)
@@ -285,7 +287,7 @@ class DQN(Agent):
         if network.gru is not None:
             features = network.gru(hidden, features)
             hidden = hidden._replace(features=features)
-        return best(network.q(features), split_mask(inputs.observation)[1]), hidden, inputs.hidden
+        return best_action(network.q(features), split_mask(inputs.observation)[1]), hidden, inputs.hidden
 
     def action_values(
         self, state: State, hidden: PyTree[Array], observation: PyTree[Array]
@@ -297,10 +299,10 @@ class DQN(Agent):
         if self.gru_size:
             raise ForageError(f"{type(self).__name__} with memory has no probabilities for an observation by itself.")
         q = state.network(observation)
-        return jax.nn.one_hot(best(q, split_mask(observation)[1]), q.shape[-1])
+        return jax.nn.one_hot(best_action(q, split_mask(observation)[1]), q.shape[-1])
 
-    def acted(self, state: State, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
-        return hidden._replace(action=state.network.actions.heard(action)) if self.gru_size else hidden
+    def observe_action(self, state: State, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
+        return hidden._replace(action=state.network.actions.action_features(action)) if self.gru_size else hidden
 
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -414,4 +416,4 @@ class DQN(Agent):
         mask: Bool[Array, "*batch actions"] | None,
     ) -> Float[Array, "*batch"]:
         """Return the target network's value of its own best action, or with `double` of the online network's."""
-        return take_values(target, best(online if self.double else target, mask))
+        return take_values(target, best_action(online if self.double else target, mask))

@@ -105,7 +105,7 @@ class IQLearn(DQN):
 
     def policy(self, state: DQNState, observation: PyTree[Array]) -> Categorical:
         """Return the distribution of actions for one observation."""
-        return Categorical.of(state.network(observation) / self.temperature, split_mask(observation)[1])
+        return Categorical.from_logits(state.network(observation) / self.temperature, split_mask(observation)[1])
 
     def probabilities(self, state: DQNState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         return self.policy(state, observation).probabilities(explore)
@@ -113,7 +113,9 @@ class IQLearn(DQN):
     def soft_value(self, q: Float[Array, "row actions"], observation: PyTree[Array]) -> Float[Array, " row"]:
         """Compute alpha log sum_a exp(Q(s, a) / alpha) over the actions allowed."""
         mask = split_mask(observation)[1]
-        logits = jax.vmap(Categorical.of, in_axes=(0, None if mask is None else 0))(q / self.temperature, mask).logits
+        logits = jax.vmap(Categorical.from_logits, in_axes=(0, None if mask is None else 0))(
+            q / self.temperature, mask
+        ).logits
         return self.temperature * jax.nn.logsumexp(logits, axis=-1)
 
     def learn(

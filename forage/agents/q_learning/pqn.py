@@ -28,7 +28,7 @@ from forage.core.spaces import check_discrete, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.networks import input_size
-from forage.ops.action_values import best, take_values
+from forage.ops.action_values import best_action, take_values
 from forage.ops.minibatches import fit, weighted_mean
 from forage.ops.optimiser import Optimiser, make_named_optimiser
 from forage.ops.returns import lambda_returns
@@ -74,7 +74,7 @@ class PQN(Agent):
 
     def check(self, spec: Spec) -> None:
         check_discrete("PQN", spec)
-        Actions.of(spec.action_space)
+        Actions.from_space(spec.action_space)
         input_size(observation_part(spec.observation_space))
         if (self.num_envs * self.rollout_length * spec.num_agents) % self.minibatches:
             raise ForageError(
@@ -90,7 +90,7 @@ class PQN(Agent):
         return make_named_optimiser(self.optimiser, learning_rate, self.max_gradient_norm, flat=True)
 
     def act(self, state: PQNState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        return best(state.network(inputs.observation), split_mask(inputs.observation)[1]), inputs.hidden, ()
+        return best_action(state.network(inputs.observation), split_mask(inputs.observation)[1]), inputs.hidden, ()
 
     def action_values(
         self, state: PQNState, hidden: PyTree[Array], observation: PyTree[Array]
@@ -99,7 +99,7 @@ class PQN(Agent):
 
     def probabilities(self, state: PQNState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         q = state.network(observation)
-        return jax.nn.one_hot(best(q, split_mask(observation)[1]), q.shape[-1])
+        return jax.nn.one_hot(best_action(q, split_mask(observation)[1]), q.shape[-1])
 
     def learn(
         self, state: PQNState, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -113,10 +113,10 @@ class PQN(Agent):
         began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)
         rate = self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
         size = target.size // self.minibatches
-        fitted = fit(loss, self.descent(rate), state.network, state.optimiser, rows, key, self.epochs, size)
+        fitted = fit(squared_error, self.descent(rate), state.network, state.optimiser, rows, key, self.epochs, size)
         network, optimiser, mean_loss = fitted
 
-        error = jnp.abs(target - take_values(values(state.network, experience.observation), experience.action))
+        error = jnp.abs(target - take_values(rollout_values(state.network, experience.observation), experience.action))
         error = error * experience.counts
         metrics: Metrics = {"loss": mean_loss, "q": target.mean(), "error": error.mean()}
         return PQNState(network, optimiser), metrics, error.mean(0)
@@ -124,21 +124,21 @@ class PQN(Agent):
     def targets(self, network: QNetwork, experience: Experience) -> Float[Array, "time env"]:
         """Compute the Q(lambda) return of every step."""
         after = experience.next_observation
-        q = values(network, after)
-        value = take_values(q, best(q, split_mask(after)[1]))  # finite also where nothing is allowed, at an end
+        q = rollout_values(network, after)
+        value = take_values(q, best_action(q, split_mask(after)[1]))  # finite also where nothing is allowed, at an end
         folded = jax.vmap(lambda_returns, in_axes=(1, 1, 1, 1, None, None), out_axes=1)
         ends = experience.terminated, experience.truncated
         return folded(experience.reward, value, *ends, self.discount, self.trace_lambda)
 
 
-def values(network: QNetwork, observations: PyTree[Array]) -> Float[Array, "time env actions"]:
+def rollout_values(network: QNetwork, observations: PyTree[Array]) -> Float[Array, "time env actions"]:
     """Return Q of a rollout's observations."""
     time, envs = jax.tree.leaves(observations)[0].shape[:2]
     rows = jax.tree.map(lambda x: x.reshape(time * envs, *x.shape[2:]), observations)
     return network.rows(rows).reshape(time, envs, -1)
 
 
-def loss(network: QNetwork, rows: tuple[PyTree[Array], Array, Array, Array]) -> Float[Array, ""]:
+def squared_error(network: QNetwork, rows: tuple[PyTree[Array], Array, Array, Array]) -> Float[Array, ""]:
     """Compute half the mean squared error of Q over the rows that count."""
     observation, action, target, counts = rows
     return weighted_mean(0.5 * (take_values(network.rows(observation), action) - target) ** 2, counts)

@@ -18,7 +18,7 @@ import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from forage.agents.q_learning.distributional import ReturnNetwork, both, check_distributional
+from forage.agents.q_learning.distributional import ReturnNetwork, check_distributional, values_and_targets
 from forage.agents.q_learning.dqn import DQN
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
@@ -60,7 +60,7 @@ class QRDQN(DQN):
         self, network: QuantileNetwork, target: QuantileNetwork, batch: Batch
     ) -> tuple[Float[Array, ""], tuple[Float[Array, "1 batch"], Metrics]]:
         """Compute the weighted loss; also return the errors of the mean returns, target minus estimate."""
-        quantiles, total, bootstrap, after = both(self, network, target, batch.experience)
+        quantiles, total, bootstrap, after = values_and_targets(self, network, target, batch.experience)
         goal = total[:, None] + bootstrap[:, None] * after
         each = quantile_error(quantiles, goal)
         loss = jnp.mean(batch.weight * self.valid(batch.experience)[0] * each)

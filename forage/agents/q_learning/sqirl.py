@@ -30,7 +30,7 @@ from forage.core.spaces import check_discrete, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.networks import MLP, Torso, input_size
-from forage.ops.action_values import best, take_values
+from forage.ops.action_values import best_action, take_values
 from forage.ops.optimiser import adam
 
 
@@ -43,7 +43,7 @@ class Values(equinox.Module):
     def __init__(self, key: Key[Array, ""], spec: Spec, agent: SQIRL):
         torso_key, head_key = jax.random.split(key)
         self.torso = Torso(torso_key, spec.observation_space, agent.hidden_sizes, agent.activation, 2**0.5)
-        sizes = (self.torso.size, Actions.of(spec.action_space).outputs)
+        sizes = (self.torso.size, Actions.from_space(spec.action_space).outputs)
         self.head = MLP(head_key, sizes, agent.activation, last_gain=0.01)
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, " actions"]:
@@ -93,7 +93,7 @@ class SQIRL(Agent):
 
     def check(self, spec: Spec) -> None:
         check_discrete("SQIRL", spec)
-        Actions.of(spec.action_space)
+        Actions.from_space(spec.action_space)
         input_size(observation_part(spec.observation_space))
         if spec.horizon is None:
             raise ForageError(
@@ -114,7 +114,7 @@ class SQIRL(Agent):
         decided = jax.tree.map(lambda x: jnp.broadcast_to(x, (spec.horizon, *x.shape)), fresh)
         return SQIRLState(decided, fresh, jnp.int32(0))
 
-    def hidden(self, spec: Spec) -> Place:
+    def init_hidden(self, spec: Spec) -> Place:
         return Place(jnp.int32(0), jnp.int32(-1))
 
     def act(self, state: SQIRLState, inputs: ActInputs) -> tuple[PyTree[Array], Place, PyTree[Array]]:
@@ -122,7 +122,7 @@ class SQIRL(Agent):
         q = self.action_values(state, hidden, inputs.observation)
         logits = jnp.zeros_like(q) if mask is None else jnp.where(mask, 0.0, -jnp.inf)
         uniform = jax.random.categorical(inputs.key, logits)
-        action = jnp.where(hidden.time < state.stage, best(q, mask), uniform).astype(jnp.int32)
+        action = jnp.where(hidden.time < state.stage, best_action(q, mask), uniform).astype(jnp.int32)
         now = Place(hidden.time, jnp.where(hidden.time == 0, state.stage, hidden.stage))
         return action, Place(hidden.time + 1, now.stage), now
 
@@ -143,13 +143,13 @@ class SQIRL(Agent):
             usable &= begun == jnp.argmax(usable & (experience.aux.time == 0), 0)
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (experience, returns, usable))
 
-        def back(later: Values, step: tuple[Int[Array, ""], Key[Array, ""]]) -> tuple[Values, Array]:
+        def fit_step(later: Values, step: tuple[Int[Array, ""], Key[Array, ""]]) -> tuple[Values, Array]:
             ahead, key = step
             fitted, loss = self.regress(state.fresh, later, flat, state.stage + ahead, ahead + 1, key)
             return fitted, loss
 
         depths = jnp.arange(self.planning_depth)[::-1]
-        network, losses = jax.lax.scan(back, state.fresh, (depths, jax.random.split(key, self.planning_depth)))
+        network, losses = jax.lax.scan(fit_step, state.fresh, (depths, jax.random.split(key, self.planning_depth)))
         now = jnp.minimum(state.stage, times - 1)
         fill = lambda decided, new: decided.at[now].set(jnp.where(state.stage < times, new, decided[now]))  # noqa: E731
         decided = jax.tree.map(fill, state.decided, network)
@@ -184,7 +184,7 @@ class SQIRL(Agent):
             some = jax.tree.map(lambda x: x[index], experience)
             value = jax.vmap(later)(some.next_observation)
             mask = split_mask(some.next_observation)[1]
-            hoped = take_values(value, best(value, mask))
+            hoped = take_values(value, best_action(value, mask))
             planned = some.reward + self.discount * jnp.where(some.ended, 0.0, hoped)
             target = jnp.where(ahead == self.planning_depth, returns[index], planned)
             error = take_values(jax.vmap(network)(some.observation), some.action) - jax.lax.stop_gradient(target)
@@ -206,14 +206,14 @@ def returns_to_go(
 ) -> tuple[Float[Array, "time env"], Bool[Array, "time env"]]:
     """Return the discounted rewards from each step to its episode's end, and whether the rollout contains that end."""
 
-    def back(carry: tuple[Array, Array], step: tuple[Array, Array]):
+    def add_reward(carry: tuple[Array, Array], step: tuple[Array, Array]):
         total, whole = carry
         reward, ended = step
         total, whole = reward + discount * jnp.where(ended, 0.0, total), ended | whole
         return (total, whole), (total, whole)
 
     start = jnp.zeros(reward.shape[1:]), jnp.zeros(ended.shape[1:], bool)
-    return jax.lax.scan(back, start, (reward, ended), reverse=True)[1]
+    return jax.lax.scan(add_reward, start, (reward, ended), reverse=True)[1]
 
 
 def usable_starts(usable: Bool[Array, "time env"], experience: Experience) -> Float[Array, ""]:

@@ -72,13 +72,13 @@ class VDN(DQN):
             spec = dataclasses.replace(spec, observation_space=gymnasium.spaces.Dict(seen))
         return super().init(key, spec)
 
-    def hidden(self, spec: Spec) -> Member:
-        return Member(jnp.zeros(spec.num_agents), super().hidden(spec))
+    def init_hidden(self, spec: Spec) -> Member:
+        return Member(jnp.zeros(spec.num_agents), super().init_hidden(spec))
 
     def member(self, hidden: Member, number: Int[Array, ""]) -> Member:
         return hidden._replace(number=jax.nn.one_hot(number, hidden.number.size))
 
-    def told(self, observation: PyTree[Array], number: Float[Array, "*batch agent"]) -> PyTree[Array]:
+    def with_number(self, observation: PyTree[Array], number: Float[Array, "*batch agent"]) -> PyTree[Array]:
         """Add a member's number to its observation; its action mask stays at the top level."""
         if not self.identity:
             return observation
@@ -87,18 +87,18 @@ class VDN(DQN):
         return both if mask is None else {"observation": both, spaces.MASK: mask}
 
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], Member, PyTree[Array]]:
-        told = self.told(inputs.observation, inputs.hidden.number)
+        told = self.with_number(inputs.observation, inputs.hidden.number)
         action, memory, before = super().act(state, inputs.replace(hidden=inputs.hidden.memory, observation=told))
         return action, inputs.hidden._replace(memory=memory), before
 
     def action_values(self, state: State, hidden: Member, observation: PyTree[Array]) -> Float[Array, " actions"]:
-        return super().action_values(state, hidden.memory, self.told(observation, hidden.number))
+        return super().action_values(state, hidden.memory, self.with_number(observation, hidden.number))
 
     def probabilities(self, state: State, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         raise ForageError("VDN acts for a team, and has no probabilities for what one agent sees; dqn does.")
 
-    def acted(self, state: State, hidden: Member, action: PyTree[Array]) -> Member:
-        return hidden._replace(memory=super().acted(state, hidden.memory, action))
+    def observe_action(self, state: State, hidden: Member, action: PyTree[Array]) -> Member:
+        return hidden._replace(memory=super().observe_action(state, hidden.memory, action))
 
     def valid(self, experience: Experience) -> Bool[Array, "time batch"]:
         return experience.counts.any(-1)
@@ -119,8 +119,8 @@ class VDN(DQN):
         shape, (start, length) = experience.terminated.shape, self.window
         number = jnp.broadcast_to(jnp.eye(shape[-1]), (*shape, shape[-1]))
         told = experience._replace(
-            observation=self.told(experience.observation, number),
-            next_observation=self.told(experience.next_observation, number),
+            observation=self.with_number(experience.observation, number),
+            next_observation=self.with_number(experience.next_observation, number),
         )
         each = super().values(network, target, team.as_streams(told, shape[-1]), jnp.repeat(last, shape[-1], 1))
         q, value = (x.reshape(length, *shape[1:]) for x in each)

@@ -38,7 +38,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import ActInputs, Agent, Metrics, World
-from forage.core.spaces import describe, observation_part, split_mask
+from forage.core.spaces import describe_space, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Categorical
@@ -55,7 +55,7 @@ class SearchState(NamedTuple):
     norm: Norms  # of observations
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """Results of a search from one state."""
 
     weights: Float[Array, " actions"]  # the improved policy
@@ -103,7 +103,8 @@ class GumbelSearch(Agent):
     def check(self, spec: Spec) -> None:
         if not isinstance(spec.action_space, gymnasium.spaces.Discrete):
             raise ForageError(
-                f"gumbel-search tries numbered actions one by one, and {spec.name} has {describe(spec.action_space)}; "
+                f"gumbel-search tries numbered actions one by one, and {spec.name} has "
+                f"{describe_space(spec.action_space)}; "
                 f"sac and ppo learn there."
             )
         if importlib.util.find_spec("mctx") is None:
@@ -120,14 +121,14 @@ class GumbelSearch(Agent):
     def optimiser(self, learning_rate: Any) -> Optimiser:
         return adam(learning_rate, epsilon=1e-5, max_gradient_norm=self.max_gradient_norm, flat=True)
 
-    def act(self, state: SearchState, inputs: ActInputs) -> tuple[Int[Array, ""], PyTree[Array], Found]:
+    def act(self, state: SearchState, inputs: ActInputs) -> tuple[Int[Array, ""], PyTree[Array], SearchResult]:
         world = self.seen_world(inputs.world)
         action, found = self.search(state, inputs.observation, world, inputs.key, inputs.explore)
         return action, inputs.hidden, found
 
     def search(
         self, state: SearchState, observation: PyTree[Array], world: World, key: Key[Array, ""], explore: bool
-    ) -> tuple[Int[Array, ""], Found]:
+    ) -> tuple[Int[Array, ""], SearchResult]:
         """Search from the state of the world. Return the action to take, and the search's estimates of the state."""
         import mctx
 
@@ -137,7 +138,7 @@ class GumbelSearch(Agent):
             """Take one step from a node. Return mctx's output for it, and the node after the step."""
             node = jax.tree.map(lambda x: x[0], nodes)
             env_state, step = environment.step(node.env_state, action[0], rng_key)
-            logits, value = self.read(state, step.observation)
+            logits, value = self.predict(state, step.observation)
             value = jnp.where(step.terminated, 0.0, value)
             discount = jnp.where(step.terminated, 0.0, self.discount)
             # What is over stays as it is: no reward, and the value that it ended with.
@@ -146,12 +147,12 @@ class GumbelSearch(Agent):
             reward = jnp.where(node.over, 0.0, step.reward).astype(jnp.float32)
             discount = jnp.where(node.over, 1.0, discount)
             told = {"reward": reward, "discount": discount, "prior_logits": logits, "value": following.value}
-            return mctx.RecurrentFnOutput(**batched(told)), batched(following)
+            return mctx.RecurrentFnOutput(**add_batch_axis(told)), add_batch_axis(following)
 
-        logits, value = self.read(state, observation)
+        logits, value = self.predict(state, observation)
         mask = split_mask(observation)[1]
         node = Node(world.state, jnp.bool_(False), value)
-        root = batched({"prior_logits": logits, "value": value, "embedding": node})
+        root = add_batch_axis({"prior_logits": logits, "value": value, "embedding": node})
         found = mctx.gumbel_muzero_policy(
             (),
             key,
@@ -167,9 +168,11 @@ class GumbelSearch(Agent):
             lambda x: x[0], (found.action, found.action_weights, found.search_tree.summary())
         )
         share = jax.nn.softmax(jnp.log(weights), where=summary.visit_counts > 0)
-        return action.astype(jnp.int32), Found(weights, share @ summary.qvalues)
+        return action.astype(jnp.int32), SearchResult(weights, share @ summary.qvalues)
 
-    def read(self, state: SearchState, observation: PyTree[Array]) -> tuple[Float[Array, " actions"], Float[Array, ""]]:
+    def predict(
+        self, state: SearchState, observation: PyTree[Array]
+    ) -> tuple[Float[Array, " actions"], Float[Array, ""]]:
         """Return the logits and the value of an observation."""
         observation, network = apply_norm(state.norm, observation), state.network
         policy = network.policy(network.torso(0)(observation), observation)
@@ -229,10 +232,12 @@ class GumbelSearch(Agent):
         observation, weights, targets = rows
         outputs, value = network.rows(observation)
         masks = split_mask(observation)[1]
-        log_policy = jax.vmap(lambda logits, mask: Categorical.of(logits, mask).log_probabilities)(outputs, masks)
+        log_policy = jax.vmap(lambda logits, mask: Categorical.from_logits(logits, mask).log_probabilities)(
+            outputs, masks
+        )
         return -(weights * log_policy).sum(-1).mean(), 0.5 * jnp.square(value[:, 0] - targets).mean()
 
 
-def batched(tree: PyTree[Array]) -> PyTree[Array]:
+def add_batch_axis(tree: PyTree[Array]) -> PyTree[Array]:
     """Put an axis of one in front of all leaves, as mctx has batches."""
     return jax.tree.map(lambda x: jnp.asarray(x)[None], tree)

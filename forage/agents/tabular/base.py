@@ -10,9 +10,9 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, Int, PyTree
 
-from forage.core.spaces import MASK, OneHot, check_discrete, describe, observation_part, split_mask
+from forage.core.spaces import MASK, OneHot, check_discrete, describe_space, observation_part, split_mask
 from forage.core.types import Experience, ForageError, Spec
-from forage.ops.action_values import best
+from forage.ops.action_values import best_action
 
 Plan = Float[Array, "time state action"]
 """Action values at each step of an episode."""
@@ -45,7 +45,7 @@ class Counts(NamedTuple):
         )
 
     @property
-    def ended(self) -> Float[Array, "state action"]:
+    def num_ends(self) -> Float[Array, "state action"]:
         """Times that s, a ended an episode."""
         return self.taken - self.next.sum(-1)
 
@@ -60,7 +60,7 @@ def check_numbered(who: str, spec: Spec) -> None:
     space = observation_part(spec.observation_space)
     if not isinstance(space, spaces.Discrete | OneHot):
         raise ForageError(
-            f"{who} needs numbered states, as numbers or one-hot; {spec.name} gives {describe(space)}. "
+            f"{who} needs numbered states, as numbers or one-hot; {spec.name} gives {describe_space(space)}. "
             f"Try tabular:RiverSwim-6."
         )
     check_discrete(who, spec)
@@ -86,7 +86,7 @@ def pairs(spec: Spec) -> tuple[int, int]:
     return states, int(spec.action_space.n)
 
 
-def sizes(spec: Spec) -> tuple[int, int, int]:
+def table_sizes(spec: Spec) -> tuple[int, int, int]:
     """Return the numbers of states, actions and steps in an episode."""
     assert spec.horizon is not None
     return *pairs(spec), int(spec.horizon)
@@ -113,6 +113,6 @@ def backward(
     return jax.lax.scan(step, jnp.zeros(transition.shape[0]), reward, reverse=True)[1]
 
 
-def chosen(plan: Plan, time: Int[Array, ""], observation: PyTree[Array]) -> Int[Array, ""]:
+def plan_action(plan: Plan, time: Int[Array, ""], observation: PyTree[Array]) -> Int[Array, ""]:
     """Return the best action at this step of the episode; of equally good ones the first."""
-    return best(plan[jnp.minimum(time, plan.shape[0] - 1), index(observation)], None)
+    return best_action(plan[jnp.minimum(time, plan.shape[0] - 1), index(observation)], None)

@@ -23,7 +23,7 @@ from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, Spec
-from forage.ops.action_values import best
+from forage.ops.action_values import best_action
 
 
 class QLearningState(NamedTuple):
@@ -60,7 +60,7 @@ class QLearning(Agent):
 
     def act(self, state: QLearningState, inputs: ActInputs) -> tuple[Int[Array, ""], PyTree[Array], tuple[()]]:
         ties = self.probabilities(state, inputs.observation, inputs.explore) > 0
-        return best(jax.random.uniform(inputs.key, ties.shape), ties), inputs.hidden, ()
+        return best_action(jax.random.uniform(inputs.key, ties.shape), ties), inputs.hidden, ()
 
     def action_values(
         self, state: QLearningState, hidden: PyTree[Array], observation: PyTree[Array]

@@ -17,9 +17,9 @@ class Recurrent(Part):
     """An agent with a memory within an episode; by default it has none."""
 
     return_conditioned: ClassVar[bool] = False
-    """It conditions on rewards: `paid` follows every step that it acts in. It learns from a data set alone."""
+    """It conditions on rewards: `observe_reward` follows each of its steps. It learns from a data set alone."""
 
-    def hidden(self, spec: Spec) -> PyTree[Array]:
+    def init_hidden(self, spec: Spec) -> PyTree[Array]:
         """Return the agent's memory at the start of an episode; `()` if it has none."""
         return ()
 
@@ -27,11 +27,11 @@ class Recurrent(Part):
         """Return the memory of member `number` of a team at the start of an episode, for an agent that is `joint`."""
         return hidden
 
-    def acted(self, state: State, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
+    def observe_action(self, state: State, hidden: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
         """Return the agent's memory updated with the action that was taken, its own or the behaviour's."""
         return hidden
 
-    def paid(self, state: State, hidden: PyTree[Array], reward: Float[Array, ""]) -> PyTree[Array]:
+    def observe_reward(self, state: State, hidden: PyTree[Array], reward: Float[Array, ""]) -> PyTree[Array]:
         """Return the agent's memory updated with the reward of its step, for an agent that `return_conditioned`."""
         return hidden
 

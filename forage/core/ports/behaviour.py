@@ -23,7 +23,7 @@ class ActContext(NamedTuple):
     spec: Spec
     clock: Clock
     key: Key[Array, ""]
-    who: Int[Array, ""] = np.int32(0)  # type: ignore[assignment]  # the stream: environment * num_agents + agent
+    stream_index: Int[Array, ""] = np.int32(0)  # type: ignore[assignment]  # the stream: environment * num_agents + agent
     world: World | None = None  # for an agent that `looks_ahead`, where it acts
     upcoming: Key[Array, ""] | None = None  # the next sample's key, where a run from a data set knows it
 
@@ -46,7 +46,7 @@ class Decision(NamedTuple):
     """An action with its source, its information for the agent and the new memory."""
 
     action: PyTree[Array]
-    hidden: HiddenState  # after `Agent.act`; the loop calls `Agent.acted`
+    hidden: HiddenState  # after `Agent.act`; the loop calls `Agent.observe_action`
     aux: PyTree[Array]  # what the agent wants back in `learn`
     source: Int[Array, ""] = np.int32(AGENT)  # type: ignore[assignment]  # who chose the action
     memo: PyTree[Array] = ()  # what the behaviour wants back in `report`
@@ -70,7 +70,7 @@ class Behaviour(OnHost):
     def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> State:
         return ()
 
-    def hidden(self, agent: Agent, spec: Spec) -> PyTree[Array]:
+    def init_hidden(self, agent: Agent, spec: Spec) -> PyTree[Array]:
         """Return the behaviour's own memory at the start of an episode; `()` when it has none."""
         return ()
 
@@ -101,7 +101,7 @@ class Behaviour(OnHost):
 class Opponent(Part):
     """The player of all seats except the agent's own in an evaluation of a competitive environment."""
 
-    def hidden(self, spec: Spec) -> PyTree[Array]:
+    def init_hidden(self, spec: Spec) -> PyTree[Array]:
         """Return the opponent's memory at the start of an episode; `()` if it has none."""
         return ()
 

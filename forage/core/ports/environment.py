@@ -84,7 +84,7 @@ class Environment(Part):
         """Return the mask of the reachable cells of the map, `bool[places]` in NumPy; `None` if it is unknown."""
         return None
 
-    def kept(self, observation: PyTree[Array]) -> PyTree[Array]:
+    def stored_observation(self, observation: PyTree[Array]) -> PyTree[Array]:
         """Return the part of an observation that a start stores with the state: all of it, unless the state can
         restore some.
         """

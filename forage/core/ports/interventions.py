@@ -49,12 +49,12 @@ class OnHost(Part):
         """Take over actions that `act` chose, before the environments take them.
 
         It is called in Python with NumPy, never traced, and may take its time, as people do. `Experience.source` is
-        `PERSON` where an action was taken over, unless the intervention says who chose it, and `Agent.acted` gets the
-        action that was taken.
+        `PERSON` where an action was taken over, unless the intervention says who chose it, and `Agent.observe_action`
+        gets the action that was taken.
         """
         raise NotImplementedError
 
-    def measured(self, state: PyTree[np.ndarray]) -> dict[str, float]:
+    def intervention_metrics(self, state: PyTree[np.ndarray]) -> dict[str, float]:
         """Return metrics of the state of `intervene`; if there are none, a run reports the number of steps taken
         over.
         """

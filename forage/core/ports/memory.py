@@ -84,11 +84,11 @@ class Memory(Part):
         """Return the memory with the hash of every file that it reads, so that a resumed run can recognise them."""
         return self
 
-    def moved(self, path: Any) -> Memory:
+    def relocate(self, path: Any) -> Memory:
         """Return the memory with the file that it reads at another path."""
         raise ForageError("This run does not learn from a data set; leave out --data.")
 
-    def opened(self, spec: Spec) -> Memory:
+    def load(self, spec: Spec) -> Memory:
         """Return the memory with its files loaded. Their content is part of the loop, not of checkpoints."""
         return self
 

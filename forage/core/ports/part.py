@@ -18,7 +18,7 @@ class Part(equinox.Module):
     """A command that uses the part, or an explanation of its use if there is no such command."""
 
     @classmethod
-    def stored(cls, options: dict[str, Any]) -> dict[str, Any]:
+    def translate_options(cls, options: dict[str, Any]) -> dict[str, Any]:
         """Translate the options of a stored run to those of today, such as an option that was renamed."""
         return options
 

@@ -19,7 +19,9 @@ class Branching(NamedTuple):
     """The rule by which answers of a rollout start from the first tokens of earlier answers."""
 
     prefixes: int  # of an answer: so many steps of a rollout follow the one in which it was written
-    each: bool  # every answer goes on from its own prefixes; otherwise a whole group from those of its first answer
+    per_answer: (
+        bool  # every answer goes on from its own prefixes; otherwise a whole group from those of its first answer
+    )
     late: bool = False  # answers go on one rollout later, beside new ones, and only some of them
 
 
@@ -60,11 +62,11 @@ class Starts(Part):
         return state
 
     joins: ClassVar[bool] = False
-    """Whether an episode may continue from another's state: `joined` is called after every step. On the
+    """Whether an episode may continue from another's state: `source_environments` is called after every step. On the
     host.
     """
 
-    def joined(self, reward: Float[Array, " env"]) -> Int[Array, " env"]:
+    def source_environments(self, reward: Float[Array, " env"]) -> Int[Array, " env"]:
         """Return the environment that each continues from after a step with this reward; -inf marks an ended
         episode.
         """

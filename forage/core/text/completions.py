@@ -54,7 +54,7 @@ class Answer(NamedTuple):
     log_probability: list[float]
 
 
-class Reader(NamedTuple):
+class TokenReader(NamedTuple):
     """The policy's knowledge of tokens."""
 
     tokenizer: Tokenizer
@@ -68,7 +68,7 @@ class Reader(NamedTuple):
         return (self.end, *self.others)
 
 
-def complete(server: Server, asked: AnswerRequest, reader: Reader) -> Answer:
+def complete(server: Server, asked: AnswerRequest, reader: TokenReader) -> Answer:
     """Return an answer. Raise `Lost` if none came that can be learned from, `ForageError` where none will."""
     prompt: Any = list(asked.prompt)
     if reader.in_text:
@@ -87,7 +87,7 @@ def complete(server: Server, asked: AnswerRequest, reader: Reader) -> Answer:
     return read_answer(said, asked, reader)
 
 
-def read_answer(said: Any, asked: AnswerRequest, reader: Reader) -> Answer:
+def read_answer(said: Any, asked: AnswerRequest, reader: TokenReader) -> Answer:
     """Return the answer in a server's JSON. Raise `Lost` for an answer that cannot be learned from."""
     choices = said.get("choices") if isinstance(said, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
@@ -95,7 +95,7 @@ def read_answer(said: Any, asked: AnswerRequest, reader: Reader) -> Answer:
         raise LostAnswer("answered without a choice")
     if isinstance(given := choice.get("prompt_token_ids"), list) and tuple(given) != asked.prompt:
         raise LostAnswer("read a prompt as other tokens than the policy")
-    tokens, scores = parts(choice, reader)
+    tokens, scores = split_choice(choice, reader)
     if not tokens:
         raise LostAnswer("wrote nothing, or does not say which tokens")
     if not scores:
@@ -117,7 +117,7 @@ def read_answer(said: Any, asked: AnswerRequest, reader: Reader) -> Answer:
     return Answer(tokens, [min(float(one), 0.0) for one in scores[: len(tokens)]])
 
 
-def parts(choice: dict[str, Any], reader: Reader) -> tuple[list[Any], list[Any]]:
+def split_choice(choice: dict[str, Any], reader: TokenReader) -> tuple[list[Any], list[Any]]:
     """Return the tokens of a choice and their log-probabilities in the server's form; an empty list for either if
     missing.
     """
@@ -156,7 +156,7 @@ def token_ids(words: Any, tokenizer: Tokenizer) -> list[int]:
     return found
 
 
-def check_text(text: Any, tokens: Sequence[int], reader: Reader) -> None:
+def check_text(text: Any, tokens: Sequence[int], reader: TokenReader) -> None:
     """Raise `Lost` if a server's text is not that of its tokens: then its tokenizer is another one."""
     inner = [token for token in tokens if token not in reader.stop]
     meant = [(tokens, True), (inner, True), (inner, False)]

@@ -43,13 +43,13 @@ class HuggingFace(Tokenizer):
         self.vocabulary = self._tokenizer.get_vocab_size()
         added = self._tokenizer.get_added_tokens_decoder()
         self.special = {token.content: number for number, token in added.items() if token.special}
-        self.pad, self.end, self.begin = (self._named(names, name) for name in ("pad", "eos", "bos"))
+        self.pad, self.end, self.begin = (self._special_token(names, name) for name in ("pad", "eos", "bos"))
         self.template = read_template(directory, config)
         first = self.encode("a", around=True)[:1]
         if self.begin is not None and (first == [self.begin] or config.get("add_bos_token") is True):
             self.opens = (self.begin,)
 
-    def _named(self, names: dict[str, Any], name: str) -> int | None:
+    def _special_token(self, names: dict[str, Any], name: str) -> int | None:
         """Return the number of a token that the configuration names, which counts as special."""
         found = names.get(f"{name}_token")
         text = found["content"] if isinstance(found, dict) else found

@@ -69,12 +69,12 @@ class Server:
         """Return the JSON of an answer, asked for up to `retries` times more where the reason may pass."""
         for number in range(self.retries):
             try:
-                return self.once(method, path, body)
+                return self.request_once(method, path, body)
             except ServerAway:
                 time.sleep(min(PAUSE * 2**number, LONGEST_PAUSE))
-        return self.once(method, path, body)
+        return self.request_once(method, path, body)
 
-    def once(self, method: str, path: str, body: Any) -> Any:
+    def request_once(self, method: str, path: str, body: Any) -> Any:
         """Return the JSON that one request is answered with, in `timeout` seconds at most."""
         until = time.monotonic() + self.timeout
         kind = http.client.HTTPSConnection if self.parts.scheme == "https" else http.client.HTTPConnection
@@ -103,9 +103,9 @@ class Server:
             raise ServerAway(f"does not answer ({words})") from None
         finally:
             connection.close()
-        return self.heard(response.status, b"".join(pieces), key)
+        return self.parse_reply(response.status, b"".join(pieces), key)
 
-    def heard(self, status: int, body: bytes, key: str) -> Any:
+    def parse_reply(self, status: int, body: bytes, key: str) -> Any:
         """Return the JSON of a body. Raise for a status that reports an error."""
         if 200 <= status < 300:
             try:

@@ -58,14 +58,16 @@ def kind_of(path: Path) -> str:
         raise ForageError(f"There is no data set {path}; forage data record RUN --output FILE writes one.")
     kind = SUFFIXES.get(path.suffix.lower(), "forage")
     if kind == "forage":
-        # What cannot be opened `files.read` refuses, and says why.
+        # What cannot be opened `files.read_data` refuses, and says why.
         with contextlib.suppress(Exception), checkpoint.open_archive(path) as archive:
             if "header" not in archive.files and "terminals" in archive.files:
                 return "ogbench"
     return kind
 
 
-def read(path: Path, spec: Spec | None = None, reading: Reading | None = None) -> tuple[Transitions, dict[str, Any]]:
+def read_data(
+    path: Path, spec: Spec | None = None, reading: Reading | None = None
+) -> tuple[Transitions, dict[str, Any]]:
     """Read a data set of any format, and its header.
 
     `spec`: the environment that it is of, for formats that do not say. `reading`: words about it, over those of the
@@ -73,17 +75,17 @@ def read(path: Path, spec: Spec | None = None, reading: Reading | None = None) -
     """
     kind = kind_of(path)
     if kind == "forage":
-        return files.read(path)
+        return files.read_data(path)
     if kind == "folder":
         from forage.data.formats import folder
 
-        return folder.read(path)
-    words = (reading or Reading()).over(read_description(path))
+        return folder.read_folder(path)
+    words = (reading or Reading()).fill_unset(read_description(path))
     if spec is not None:
         files.check_recordable(spec)
     elif kind in ("d4rl", "ogbench", "csv"):
         raise ForageError(f"{path} does not say what its numbers are of; name the environment with --env.")
-    module, name = ("table", f"read_{kind}") if kind in ("csv", "parquet") else (kind, "read")
+    module, name = ("table", f"read_{kind}") if kind in ("csv", "parquet") else (kind, "read_data")
     found, header = getattr(importlib.import_module(f"forage.data.formats.{module}"), name)(path, spec, words)
     if "left_out" in header and "source" not in header:  # of others
         header = about(found, header.get("spec") or spec, path, kind) | {"left_out": header["left_out"]}
@@ -125,21 +127,21 @@ def target_kind(path: Path, named: str | None = None) -> str:
     return kind
 
 
-def write(path: Path, data: Transitions, header: Mapping[str, Any], kind: str) -> None:
+def write_data(path: Path, data: Transitions, header: Mapping[str, Any], kind: str) -> None:
     """Write a data set in a format that is `WRITTEN`: whole or not at all."""
     if kind == "forage":
-        files.write(path, data, header)
+        files.write_data(path, data, header)
     elif kind == "folder":
         from forage.data.formats import folder
 
         with folder.Writer(path, header) as writer:
             writer.add(data)
     else:
-        module, name = ("table", "write_parquet") if kind == "parquet" else (kind, "write")
+        module, name = ("table", "write_parquet") if kind == "parquet" else (kind, "write_data")
         getattr(importlib.import_module(f"forage.data.formats.{module}"), name)(path, data, header)
 
 
-def fingerprint(path: Path) -> str:
+def data_hash(path: Path) -> str:
     """Return the SHA-256 of a data set: of its file, or of all files of its folder, and of the TOML file next to it.
 
     A folder of arrays is identified by its header, which has the hash of each array: no large file is read.
@@ -151,15 +153,13 @@ def fingerprint(path: Path) -> str:
             and description_path(path) != path
             and kind_of(path) != "forage"
         ):
-            return hash_lines([files.fingerprint(path), files.fingerprint(description_path(path))])
-        return files.fingerprint(path)
+            return hash_lines([files.file_hash(path), files.file_hash(description_path(path))])
+        return files.file_hash(path)
     if kind_of(path) == "folder":
-        return files.fingerprint(path / "header.json")
+        return files.file_hash(path / "header.json")
     inside = sorted(at for at in path.rglob("*") if at.is_file())
-    hashes = [line for at in inside for line in (at.relative_to(path).as_posix(), files.fingerprint(at))]
-    return hash_lines(
-        hashes + ([files.fingerprint(description_path(path))] if description_path(path).is_file() else [])
-    )
+    hashes = [line for at in inside for line in (at.relative_to(path).as_posix(), files.file_hash(at))]
+    return hash_lines(hashes + ([files.file_hash(description_path(path))] if description_path(path).is_file() else []))
 
 
 def hash_lines(lines: Sequence[str]) -> str:

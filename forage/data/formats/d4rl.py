@@ -28,7 +28,7 @@ MAYBE = ("terminals", "timeouts", "next_observations")
 OWN = OPTIONAL_FIELDS  # arrays that Forage adds
 
 
-def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
+def read_data(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
     """Read a file. Raise `ForageError` if it is damaged or of another kind."""
     h5py = package("h5py", "HDF5 files")
     try:
@@ -48,7 +48,7 @@ def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[st
         raise
     except Exception as error:  # what damaged bytes make h5py raise has no common type
         raise ForageError(f"{path} is not a whole HDF5 file ({error}).") from None
-    rows = flat.Rows(
+    rows = flat.FlatRows(
         found["observations"],
         found["actions"],
         found["rewards"],
@@ -59,12 +59,12 @@ def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[st
         unfollowed=True,
     )
     episode, time = [found[name] for name in reading.episode], found.get(reading.time)
-    rows, label = flat.arrange_rows(path, rows, spec, files.row, episode, time)
+    rows, label = flat.arrange_rows(path, rows, spec, files.row_name, episode, time)
     data, dropped = flat.transitions(path, rows, reading, spec, label)
     return data, {"left_out": dropped}
 
 
-def write(path: Path, data: Transitions, header: Mapping[str, Any]) -> None:
+def write_data(path: Path, data: Transitions, header: Mapping[str, Any]) -> None:
     """Write a file, with next observations."""
     h5py = package("h5py", "HDF5 files")
     if isinstance(data.observation, Mapping):

@@ -23,7 +23,7 @@ from forage.core.errors import nearest
 from forage.core.plain import dumps
 from forage.core.types import ForageError, Spec
 from forage.data.episodes import are_whole
-from forage.data.files import Label, check_bounds, fault_mask, row
+from forage.data.files import Label, check_bounds, fault_mask, row_name
 from forage.data.formats.order import RowLabels, order_rows
 from forage.data.formats.reading import TERMINATED, TRUNCATED, Reading
 from forage.data.logged import Transitions
@@ -31,7 +31,7 @@ from forage.data.logged import Transitions
 MOST_LOST = 0.01  # share of the rows that may be left out without a word
 
 
-class Rows(NamedTuple):
+class FlatRows(NamedTuple):
     """The contents of a file, row by row. `None`: the file lacks it."""
 
     observation: np.ndarray
@@ -46,7 +46,7 @@ class Rows(NamedTuple):
     unfollowed: bool = False  # the layout itself has no next observation where time ran out
     counted: bool = False  # observations and actions are columns of a table, which have no shape but a number
 
-    def at(self, rows: np.ndarray) -> Rows:
+    def at(self, rows: np.ndarray) -> FlatRows:
         """Return the rows with these numbers."""
         taken: dict[str, Any] = {name: array[rows] for name, array in self.arrays().items()}
         return self._replace(**taken)
@@ -56,17 +56,17 @@ class Rows(NamedTuple):
         return {name: array for name, array in self._asdict().items() if name not in PLAIN and array is not None}
 
 
-PLAIN = ("unfollowed", "counted")  # what `Rows` holds beside arrays
+PLAIN = ("unfollowed", "counted")  # what `FlatRows` holds beside arrays
 
 
 def arrange_rows(
     path: Path,
-    rows: Rows,
+    rows: FlatRows,
     spec: Spec,
     label: Label,
     episode: Sequence[np.ndarray] = (),
     time: np.ndarray | None = None,
-) -> tuple[Rows, Label]:
+) -> tuple[FlatRows, Label]:
     """Return the rows by episode and time, and their names in messages, if columns identify either of these."""
     if not episode and time is None:
         return rows, label
@@ -89,7 +89,9 @@ def arrange_rows(
     return rows.at(places)._replace(ended=order.ended), lambda number: label(int(places[number]))
 
 
-def transitions(path: Path, rows: Rows, reading: Reading, spec: Spec, label: Label = row) -> tuple[Transitions, int]:
+def transitions(
+    path: Path, rows: FlatRows, reading: Reading, spec: Spec, label: Label = row_name
+) -> tuple[Transitions, int]:
     """Return the whole episodes of rows, and the number of rows left out. Raise `ForageError` at the first bad row."""
     count = count_rows(path, rows.action, rows.arrays())
 
@@ -101,7 +103,7 @@ def transitions(path: Path, rows: Rows, reading: Reading, spec: Spec, label: Lab
     if following is not None:
         following = fit("next_observation", following, spec.observation_space)
     action = fit("action", rows.action, spec.action_space)
-    reward = numbers(path, "reward", rows.reward).astype(np.float64).reshape(count, -1)
+    reward = check_numbers(path, "reward", rows.reward).astype(np.float64).reshape(count, -1)
     if reward.shape[1] != 1:
         raise ForageError(f"{path} has {reward.shape[1]} rewards in each row, and a data set has one.")
     check_finite(path, "reward", reward, label)
@@ -125,7 +127,7 @@ def transitions(path: Path, rows: Rows, reading: Reading, spec: Spec, label: Lab
     terminated = terminated[keep]
     probability = rows.behaviour_probability
     if probability is not None:
-        probability = numbers(path, "behaviour_probability", probability)[keep]
+        probability = check_numbers(path, "behaviour_probability", probability)[keep]
     try:
         found = Transitions(
             observation[keep],
@@ -145,7 +147,7 @@ def transitions(path: Path, rows: Rows, reading: Reading, spec: Spec, label: Lab
 
 
 def episodes_cut(
-    rows: Rows,
+    rows: FlatRows,
     terminated: Bool[np.ndarray, " row"],
     ended: Bool[np.ndarray, " row"],
     marked: Bool[np.ndarray, " row"],
@@ -164,7 +166,7 @@ def episodes_cut(
 
 
 def check_loss(
-    path: Path, rows: Rows, number: Int[np.ndarray, " row"], keep: Bool[np.ndarray, " row"], lossy: bool
+    path: Path, rows: FlatRows, number: Int[np.ndarray, " row"], keep: Bool[np.ndarray, " row"], lossy: bool
 ) -> None:
     """Raise `ForageError` if too many rows are left out, unless that was allowed.
 
@@ -215,7 +217,9 @@ def expand(flags: Bool[np.ndarray, " row"], like: np.ndarray) -> np.ndarray:
     return flags.reshape(-1, *(1,) * (like.ndim - 1))
 
 
-def ends(path: Path, rows: Rows, reading: Reading, count: int, label: Label = row) -> tuple[np.ndarray, np.ndarray]:
+def ends(
+    path: Path, rows: FlatRows, reading: Reading, count: int, label: Label = row_name
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the masks of terminated rows and of time limits. Raise `ForageError` if they cannot be determined."""
     said = reading.ends
     terminated = None if rows.terminated is None else flags(path, "terminated", rows.terminated, label)
@@ -270,9 +274,9 @@ def time_limit_mask(terminated: np.ndarray, steps: int) -> np.ndarray:
     return result
 
 
-def flags(path: Path, name: str, array: Any, label: Label = row) -> np.ndarray:
+def flags(path: Path, name: str, array: Any, label: Label = row_name) -> np.ndarray:
     """Return an array of truth values. Raise `ForageError` for any value but 0 and 1."""
-    array = numbers(path, name, array).reshape(len(array), -1)
+    array = check_numbers(path, name, array).reshape(len(array), -1)
     if array.shape[1] != 1 or not np.isin(array, (0, 1)).all():
         bad = int((~np.isin(array, (0, 1)).all(1)).argmax())
         raise ForageError(f"{path}: {name} is 0 or 1 in each row, and {label(bad)} has {array[bad].tolist()}.")
@@ -292,7 +296,7 @@ def fit_to_space(
             f"{path} holds one array of {name}s, and {spec.name} has a dictionary of them; use a Minari data set or "
             f"one that forage data record wrote."
         )
-    array, like = numbers(path, name, array), np.asarray(spaces.example(space))
+    array, like = check_numbers(path, name, array), np.asarray(spaces.example(space))
     shape = array.shape[1:]
     if counted and len(shape) == 1:
         fits = shape[0] == like.size
@@ -330,7 +334,7 @@ def match_channels(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return array
 
 
-def numbers(path: Path, name: str, array: Any) -> np.ndarray:
+def check_numbers(path: Path, name: str, array: Any) -> np.ndarray:
     """Return an array. Raise `ForageError` if it does not hold numbers."""
     array = np.asarray(array)
     if array.dtype.kind not in "fiub":

@@ -62,7 +62,7 @@ def map_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     return arrays, header
 
 
-def read(path: Path) -> tuple[Transitions, dict[str, Any]]:
+def read_folder(path: Path) -> tuple[Transitions, dict[str, Any]]:
     """Read a folder into memory and check all of it, also its hashes."""
     arrays, header = map_arrays(path)
     for name, said in header["arrays"].items():

@@ -38,7 +38,7 @@ def folder_of(path: Path) -> Path | None:
     return next((at for at in (path, path / "data") if (at / "metadata.json").is_file()), None)
 
 
-def read(path: Path, spec: Spec | None, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
+def read_data(path: Path, spec: Spec | None, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
     """Read a data set. Its spaces are its own; a given `spec` must have the same."""
     storage = package("minari.dataset.minari_storage", "Minari data sets", "minari").MinariStorage
     at = folder_of(path)
@@ -54,7 +54,7 @@ def read(path: Path, spec: Spec | None, reading: Reading) -> tuple[Transitions, 
     own = json.loads(metadata["forage"]) if "forage" in metadata else {}
     name = str(metadata.get("dataset_id", path.name))
     if own:
-        shown, acted, take = found.observation_space, found.action_space, plain
+        shown, acted, take = found.observation_space, found.action_space, episode_arrays
     else:
         shown = array_space(name, drop_parts(path, found.observation_space, reading.without), option="--without")
         acted, take = (
@@ -112,7 +112,7 @@ def fields(path: Path, number: int, first: int, episode: Mapping[str, Any]) -> d
     }
 
 
-def plain(episode: Any) -> dict[str, Any]:
+def episode_arrays(episode: Any) -> dict[str, Any]:
     """Return an episode's arrays as they are, by name."""
     names = ("observations", "actions", "rewards", "terminations", "truncations", "infos")
     return {name: getattr(episode, name) for name in names} if not isinstance(episode, Mapping) else dict(episode)
@@ -120,7 +120,7 @@ def plain(episode: Any) -> dict[str, Any]:
 
 def convert_episode(path: Path, found: Any, without: Sequence[str], episode: Any) -> dict[str, Any]:
     """Return an episode's arrays as environments of such spaces show them: texts as tokens, a tuple as a dictionary."""
-    arrays = plain(episode)
+    arrays = episode_arrays(episode)
     seen, space = arrays["observations"], drop_parts(path, found.observation_space, without)
     try:
         return arrays | {
@@ -157,7 +157,8 @@ def check_spaces(path: Path, observation_space: Any, action_space: Any, spec: Sp
         if kinds[0] != kinds[1]:
             kind = what.partition("_")[0]
             raise ForageError(
-                f"{path} has {kind}s that are {spaces.describe(theirs)}, and {spec.name} has {spaces.describe(ours)}; "
+                f"{path} has {kind}s that are {spaces.describe_space(theirs)}, and {spec.name} has "
+                f"{spaces.describe_space(ours)}; "
                 f"use a data set of {spec.name}."
             )
 
@@ -170,7 +171,7 @@ def shape_of(space: Any) -> Any:
         raise ForageError(spaces.unknown_space(space)) from error
 
 
-def write(path: Path, data: Transitions, header: Mapping[str, Any]) -> None:
+def write_data(path: Path, data: Transitions, header: Mapping[str, Any]) -> None:
     """Write a new folder, whole or not at all. Arrays are written as they are, without JPEG."""
     storage = package("minari.dataset.minari_storage", "Minari data sets", "minari").MinariStorage
     package("h5py", "Minari data sets")
@@ -182,7 +183,7 @@ def write(path: Path, data: Transitions, header: Mapping[str, Any]) -> None:
     def episode(number: int) -> Any:
         rows = slice(starts[number], starts[number + 1])
 
-        def seen(now: np.ndarray, after: np.ndarray) -> np.ndarray:
+        def append_last(now: np.ndarray, after: np.ndarray) -> np.ndarray:
             now, after = now[rows], after[rows]
             if not np.array_equal(now[1:], after[:-1]):
                 bad = starts[number] + int(flat.fault_mask(now[1:] != after[:-1]).argmax())
@@ -194,7 +195,7 @@ def write(path: Path, data: Transitions, header: Mapping[str, Any]) -> None:
 
         infos = {name: array[rows] for name in OPTIONAL_FIELDS if (array := getattr(data, name)) is not None}
         return buffer(
-            observations=jax.tree.map(seen, data.observation, data.next_observation),
+            observations=jax.tree.map(append_last, data.observation, data.next_observation),
             actions=data.action[rows],  # pyrefly: ignore[bad-argument-type]
             rewards=data.reward[rows],  # pyrefly: ignore[bad-argument-type]
             terminations=data.terminated[rows],  # pyrefly: ignore[bad-argument-type]

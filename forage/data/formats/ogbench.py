@@ -30,7 +30,7 @@ OWN = OPTIONAL_FIELDS  # arrays that Forage adds
 MAYBE = ("masks", "next_observations", *OWN)
 
 
-def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
+def read_data(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[str, Any]]:
     """Read a file. Raise `ForageError` if it is damaged or has no rewards."""
     try:
         with checkpoint.open_archive(path) as archive:
@@ -46,7 +46,7 @@ def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[st
             raise ForageError(f"{path} has no {name}{more}.")
     count = flat.count_rows(path, found["actions"], found)
     masks = None if "masks" not in found else ~flat.flags(path, "masks", found["masks"])
-    rows = flat.Rows(
+    rows = flat.FlatRows(
         found["observations"],
         found["actions"],
         found["rewards"],
@@ -57,7 +57,7 @@ def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[st
         **{name: found[name] for name in OWN if name in found},
     )
     episode, time = [found[name] for name in reading.episode], found.get(reading.time)
-    rows, label = flat.arrange_rows(path, rows, spec, files.row, episode, time)
+    rows, label = flat.arrange_rows(path, rows, spec, files.row_name, episode, time)
     keep = np.ones(count, bool)
     if rows.next_observation is None:
         assert rows.ended is not None
@@ -71,7 +71,7 @@ def read(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dict[st
     return data, {"left_out": dropped + int(count - keep.sum())}
 
 
-def write(path: Path, data: Transitions, header: Mapping[str, Any]) -> None:
+def write_data(path: Path, data: Transitions, header: Mapping[str, Any]) -> None:
     """Write a file with next observations, rewards and masks."""
     if isinstance(data.observation, Mapping):
         raise ForageError("OGBench's files hold one array of observations, not a dictionary of them; use Minari.")

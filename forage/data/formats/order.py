@@ -82,7 +82,7 @@ def returns(path: Path, named: RowLabels, codes: np.ndarray, rows: np.ndarray, l
             return new
     at = int(rows[1:][open_].min())
     where = int(np.flatnonzero(open_ & (rows[1:] == at))[0])
-    called = name_of(named, at)
+    called = episode_name(named, at)
     runs = np.diff(np.flatnonzero(np.append(np.append(True, codes[1:] != codes[:-1]), True)))
     told = f"{path}: {called} comes back in {label(at)} after others, and {label(int(rows[where]))} is no end of it"
     ask = (
@@ -91,7 +91,8 @@ def returns(path: Path, named: RowLabels, codes: np.ndarray, rows: np.ndarray, l
     if (back & marked).any() and np.median(runs) > 1:
         again = int(rows[1:][back & marked].min())
         raise ForageError(
-            f"{told}; {name_of(named, again)} begins anew in {label(again)} after its end, so the same name may be "
+            f"{told}; {episode_name(named, again)} begins anew in {label(again)} after its end, so the same name may "
+            f"be "
             f"another episode: {ask}."
         )
     joined = np.diff(np.flatnonzero(np.concatenate([[True], ~same | marked, [True]])))
@@ -124,7 +125,7 @@ def by_time(
         if (begins & ~restarts & ~after_end).any() or (~begins & (now[1:] == now[:-1])).any():
             bad = int(edges[code] + np.flatnonzero(twice[edges[code] :])[0])
             one, other = sorted((int(ordered[bad]), int(ordered[bad + 1])))
-            called = name_of(named, one) if named.episode else "the recording"
+            called = episode_name(named, one) if named.episode else "the recording"
             raise ForageError(
                 f"{path}: {called} has two rows of one time, {label(one)} and {label(other)}, so nobody knows which "
                 f"comes first; name a finer time, or more columns that tell episodes apart (--episode A,B)."
@@ -134,12 +135,12 @@ def by_time(
     return ordered, new
 
 
-def name_of(named: RowLabels, row: int) -> str:
+def episode_name(named: RowLabels, row: int) -> str:
     """Return the name of a row's episode in messages."""
-    return f"episode {', '.join(plain(column[row]) for column in named.episode)}"
+    return f"episode {', '.join(cell_text(column[row]) for column in named.episode)}"
 
 
-def plain(value: Any) -> str:
+def cell_text(value: Any) -> str:
     """Return a cell's text."""
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
@@ -149,7 +150,7 @@ def number_episodes(path: Path, columns: Sequence[np.ndarray], label: Label) -> 
     codes = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         check_named(path, "episode", column, label)
-        values = np.array([plain(value).strip() for value in column]) if column.dtype.kind == "O" else column
+        values = np.array([cell_text(value).strip() for value in column]) if column.dtype.kind == "O" else column
         _, inverse = np.unique(values, return_inverse=True)
         _, codes = np.unique(codes * (int(inverse.max()) + 1) + inverse.reshape(-1), return_inverse=True)
     _, first = np.unique(codes, return_index=True)
@@ -165,7 +166,7 @@ def check_named(path: Path, what: str, column: np.ndarray, label: Label) -> None
     elif column.dtype.kind in "mM":
         missing = np.isnat(column)
     elif column.dtype.kind in "OUS":
-        missing = np.array([value is None or plain(value).strip().lower() in MISSING for value in column])
+        missing = np.array([value is None or cell_text(value).strip().lower() in MISSING for value in column])
     else:
         return
     if missing.any():
@@ -180,7 +181,7 @@ def moments(path: Path, column: np.ndarray, label: Label) -> np.ndarray:
         return column
     if column.dtype.kind in "mM":
         return column.astype(np.int64)
-    texts = [plain(value).strip() for value in column]
+    texts = [cell_text(value).strip() for value in column]
     try:
         return np.array([float(text) for text in texts])
     except ValueError:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from forage.core.errors import nearest
-from forage.core.plain import numbers
+from forage.core.plain import python_numbers
 from forage.core.types import ForageError
 
 TERMINATED, TRUNCATED = "terminated", "truncated"
@@ -33,7 +33,7 @@ class Reading:
     without: tuple[str, ...] = ()  # parts of a dictionary of observations that are left out
     lossy: bool = False  # more than one row in a hundred may be left out
 
-    def over(self, other: Reading) -> Reading:
+    def fill_unset(self, other: Reading) -> Reading:
         """Return these settings, with the other's for those that are unset here."""
         said = {name: value for name in NAMES if (value := getattr(self, name)) not in ((), "", None, False)}
         return dataclasses.replace(other, **said)
@@ -58,13 +58,13 @@ def read_description(path: Path) -> Reading:
         raise ForageError(f"{words} is not TOML: {error}.") from None
     except OSError as error:
         raise ForageError(f"{words} cannot be read: {error.strerror or error}.") from error
-    return parse(found, str(words))
+    return parse_reading(found, str(words))
 
 
-def parse(found: Mapping[str, Any], where: str) -> Reading:
+def parse_reading(found: Mapping[str, Any], where: str) -> Reading:
     """Return the words that stand in a mapping. `where` they stand is for messages."""
     given: dict[str, Any] = {}
-    for name, value in numbers(found).items():
+    for name, value in python_numbers(found).items():
         if name not in NAMES:
             raise ForageError(f"{where} knows no {name!r}{nearest(name, NAMES)}")
         if name == "ends":

@@ -49,7 +49,7 @@ def read_csv(path: Path, spec: Spec, reading: Reading) -> tuple[Transitions, dic
                     )
                 line = lines.line_num
                 values.append(
-                    [cells[i].strip() if i in labels else number(path, line, names[i], cells[i]) for i in wanted]
+                    [cells[i].strip() if i in labels else cell_number(path, line, names[i], cells[i]) for i in wanted]
                 )
                 at.append(lines.line_num)
     except (UnicodeDecodeError, csv.Error) as error:
@@ -72,7 +72,7 @@ def transitions(
     return data, {"left_out": dropped}
 
 
-def number(path: Path, line: int, name: str, cell: str) -> float:
+def cell_number(path: Path, line: int, name: str, cell: str) -> float:
     """Return a cell's number; true and false are 1 and 0."""
     text = cell.strip()
     try:
@@ -103,10 +103,10 @@ def check_columns(path: Path, reading: Reading, names: list[str]) -> None:
         raise ForageError(f"{path} has two columns of one name; its columns are {', '.join(names)}.")
 
 
-def rows_of(columns: Mapping[str, np.ndarray], reading: Reading) -> flat.Rows:
+def rows_of(columns: Mapping[str, np.ndarray], reading: Reading) -> flat.FlatRows:
     """Return the rows of a table's columns."""
 
-    def joined(names: tuple[str, ...]) -> np.ndarray:
+    def join_columns(names: tuple[str, ...]) -> np.ndarray:
         if len(names) == 1:
             return columns[names[0]]
         return np.concatenate([columns[name].reshape(len(columns[name]), -1) for name in names], 1)
@@ -115,14 +115,14 @@ def rows_of(columns: Mapping[str, np.ndarray], reading: Reading) -> flat.Rows:
         return columns[name] if name else None
 
     lists = any(columns[name].ndim > 1 for name in (*reading.observation, *reading.next_observation, *reading.action))
-    return flat.Rows(
-        joined(reading.observation),
-        joined(reading.action),
+    return flat.FlatRows(
+        join_columns(reading.observation),
+        join_columns(reading.action),
         columns[reading.reward],
         one(reading.terminated),
         one(reading.truncated),
         None,
-        joined(reading.next_observation) if reading.next_observation else None,
+        join_columns(reading.next_observation) if reading.next_observation else None,
         one(reading.behaviour_probability),
         counted=not lists,
     )
@@ -155,7 +155,7 @@ def read_parquet(path: Path, spec: Spec | None, reading: Reading) -> tuple[Trans
         raise ForageError(f"{path} does not say what its numbers are of; name the environment with --env.")
     check_columns(path, reading, names)
     columns = {name: array_of(path, table, name) for name in columns_of(reading)}
-    return transitions(path, columns, reading, spec, files.row)
+    return transitions(path, columns, reading, spec, files.row_name)
 
 
 def array_of(path: Path, table: Any, name: str) -> np.ndarray:

@@ -14,7 +14,7 @@ from jaxtyping import PyTree, UInt8
 
 from forage.core.errors import did_you_mean
 from forage.core.host import HostEnvironment, HostStep, array_dtype, seeds
-from forage.core.spaces import StackedBox, Tokens, leaves
+from forage.core.spaces import StackedBox, Tokens, spaces_by_path
 from forage.core.types import ForageError, Step
 from forage.environments.adapters.gymnasium.spaces import apart_space, has_loose_mask, mask_fits, split_mask_part
 
@@ -60,7 +60,7 @@ class EnvPoolEnvironment(HostEnvironment):
                 raise ForageError(f"{name} has no option {option!r}" + (hint or f"; it has {', '.join(known)}."))
         self._pool, self._made = self._make(0, num_envs), (0, 0)
         space = self._pool.single_observation_space
-        boxes = all(isinstance(leaf, spaces.Box) for leaf in leaves(space).values())
+        boxes = all(isinstance(leaf, spaces.Box) for leaf in spaces_by_path(space).values())
         self._pool_space, self._flatten = space, boxes if flatten is None else flatten
         self._mask: bool | None = None  # whether a mask among other things fits the actions; none is there
         self._mission = load_envpool().registration.registry.specs[target][0] == "envpool.minigrid"

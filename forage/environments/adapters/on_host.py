@@ -104,35 +104,35 @@ class OnHost(HostEnvironment):
         return True
 
     def _take(self, index: int) -> bytes:
-        return _pack(jax.tree.map(lambda leaf: leaf[index], self._begun[:2]))
+        return _pack(jax.tree.map(lambda leaf: leaf[index], self._first_carry[:2]))
 
     def _put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
-        states, observations, key = self._begun
+        states, observations, key = self._first_carry
         if state is None:
             key, start = jax.random.split(key)
             place = self._jit_start(start)
         else:
-            place = self._unpacked(state, jax.tree.map(lambda leaf: leaf[index], (states, observations)))
+            place = self._unpack(state, jax.tree.map(lambda leaf: leaf[index], (states, observations)))
         batch = jax.tree.map(lambda leaf, one: leaf.at[index].set(one), (states, observations), place)
         self._carry = (*batch, key)
         return jax.tree.map(np.asarray, place[1])
 
     @property
-    def _begun(self) -> Any:
+    def _first_carry(self) -> Any:
         if self._carry is None:
             raise ForageError(f"{self.name} has no state to save before its first reset; call reset(seed) first.")
         return self._carry
 
     def _snapshot(self) -> bytes:
-        return _pack(self._begun)
+        return _pack(self._first_carry)
 
     def _restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
         if self._carry is None:
             self._reset(0)  # for the shapes
-        self._carry = self._unpacked(snapshot, self._carry)
+        self._carry = self._unpack(snapshot, self._carry)
         return jax.tree.map(np.asarray, self._carry[1])
 
-    def _unpacked(self, packed: bytes, like: Any) -> Any:
+    def _unpack(self, packed: bytes, like: Any) -> Any:
         leaves, structure = jax.tree.flatten(like)
         with np.load(io.BytesIO(packed), allow_pickle=False) as saved:
             arrays = [saved[f"arr_{index}"] for index in range(len(saved.files))]

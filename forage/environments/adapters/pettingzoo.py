@@ -21,9 +21,9 @@ from jaxtyping import Bool, PyTree, UInt8
 from forage.core.errors import did_you_mean
 from forage.core.host import HostEnvironment, HostStep, Misfit
 from forage.core.loading import load_module, look_in
-from forage.core.spaces import MASK, PRESENCE, PRESENT, STATE, describe
+from forage.core.spaces import MASK, PRESENCE, PRESENT, STATE, describe_space
 from forage.core.types import ForageError, Step
-from forage.environments.adapters.gymnasium.calls import begin, describe_value, is_reward
+from forage.environments.adapters.gymnasium.calls import describe_value, is_reward, reset_environment
 from forage.environments.adapters.gymnasium.make import frames_per_second
 from forage.environments.adapters.jax import common as foreign
 from forage.environments.adapters.team_spaces import SharedActions, SharedView
@@ -162,7 +162,7 @@ def check_paid(agent: str, rewards: Mapping[str, float], before: Mapping[str, fl
             )
 
 
-class Seen(NamedTuple):
+class TeamObservation(NamedTuple):
     """The observations of all agents, before they are put together; leaves `env agent ...`."""
 
     observation: np.ndarray
@@ -206,7 +206,8 @@ class PettingZooEnvironment(HostEnvironment):
         self.masked = any(map(has_mask, self.shown)) or self.says_masks(name, target, first)
         if self.masked and self.actions.counts is None:
             raise ForageError(
-                f"{name} has an {MASK} beside its observation, and actions in {describe(self.actions.space)}; a mask "
+                f"{name} has an {MASK} beside its observation, and actions in {describe_space(self.actions.space)}; "
+                f"a mask "
                 f"says which of finitely many choices are allowed, so leave it out or make the actions choices."
             )
         # Where agents have different numbers of actions, a mask tells them.
@@ -219,7 +220,7 @@ class PettingZooEnvironment(HostEnvironment):
         self.broken: dict[str, str] = {}
         """Promises of PettingZoo that the environments have broken, in words, the first of each kind."""
         limit = horizon(first, self.turns)
-        super().__init__(name, self.observed(), self.actions.space, num_envs, limit, (), len(self.agents))
+        super().__init__(name, self.team_space(), self.actions.space, num_envs, limit, (), len(self.agents))
 
     @classmethod
     def options_of(cls, target: str) -> set[str]:
@@ -236,18 +237,18 @@ class PettingZooEnvironment(HostEnvironment):
         try:
             infos = self.start(env, 0)[1]
         except Misfit as error:
-            raise ForageError(f"{name} {error.what} at the reset; {error.should}.") from error
+            raise ForageError(f"{name} {error.message} at the reset; {error.should}.") from error
         except Exception as error:
             raise making_error(target, error) from error
         return any(MASK in (info or {}) for info in infos.values())
 
-    def observed(self) -> spaces.Space[Any]:
+    def team_space(self) -> spaces.Space[Any]:
         number, seen = len(self.agents), self.view.box
         parts: dict[str, spaces.Space[Any]] = {"observation": seen}
         if number > 1:
             parts = {
-                "observation": self.view.beside(1, number) if self.identity else seen,
-                STATE: self.view.beside(number, number),
+                "observation": self.view.with_agent_number(1, number) if self.identity else seen,
+                STATE: self.view.with_agent_number(number, number),
                 PRESENT: PRESENCE,
             }
         if self.masked:
@@ -258,10 +259,10 @@ class PettingZooEnvironment(HostEnvironment):
         seen = self.nothing()
         for index, number in enumerate(self.seeds(seed)):
             self.begin(seen, index, number)
-        self.following = self.together(seen)
+        self.following = self.joint_observation(seen)
         return self.following
 
-    def begin(self, into: Seen, index: int, seed: int | None = None) -> None:
+    def begin(self, into: TeamObservation, index: int, seed: int | None = None) -> None:
         """Start an episode of one environment, and write its agents' observations."""
         self._at = index
         seen, infos = self.start(self.envs[index], seed)
@@ -271,7 +272,7 @@ class PettingZooEnvironment(HostEnvironment):
     def start(self, env: Any, seed: int | None) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         """Reset an environment. Return its agents' observations (`None` in turns) and their infos."""
         if not self.turns:
-            return begin(env, seed)
+            return reset_environment(env, seed)
         env.reset(seed=seed)
         return None, env.infos
 
@@ -306,12 +307,12 @@ class PettingZooEnvironment(HostEnvironment):
         for index in range(self.num_envs):
             self._at = index
             self.write(seen, index, *said[index])
-        observation = self.following = self.together(seen)
+        observation = self.following = self.joint_observation(seen)
         if len(ended := np.flatnonzero((terminated | truncated).all(1))):
-            fresh = Seen(*(array.copy() for array in seen))
+            fresh = TeamObservation(*(array.copy() for array in seen))
             for index in ended.tolist():
                 self.begin(fresh, index)
-            self.following = self.together(fresh)
+            self.following = self.joint_observation(fresh)
         if self.num_agents == 1:
             reward, terminated, truncated = reward[:, 0], terminated[:, 0], truncated[:, 0]
         result: Any = Step(observation, reward, terminated, truncated, {})  # pyrefly: ignore[bad-argument-type]
@@ -383,13 +384,13 @@ class PettingZooEnvironment(HostEnvironment):
         there = {name: env.observe(name) for name in env.agents if name not in done}
         return last | there, rewards, over, clock, {**env.infos, **infos}
 
-    def nothing(self) -> Seen:
+    def nothing(self) -> TeamObservation:
         """Arrays to write to."""
         shape, box, allowed = self.gone.shape, self.view.box, self.actions.allowed
         mask = np.broadcast_to(allowed, (self.num_envs, *allowed.shape)).copy()
-        return Seen(np.zeros((*shape, *box.shape), box.dtype), mask, np.zeros(shape, np.int8))
+        return TeamObservation(np.zeros((*shape, *box.shape), box.dtype), mask, np.zeros(shape, np.int8))
 
-    def write(self, into: Seen, index: int, seen: dict[str, Any] | None, infos: dict[str, Any]) -> None:
+    def write(self, into: TeamObservation, index: int, seen: dict[str, Any] | None, infos: dict[str, Any]) -> None:
         """Write the observations of one environment's agents; `seen` holds them, or else the environment is asked."""
         env = self.envs[index]
         left = (self.gone[index] | self.out_of_time[index]).tolist()
@@ -415,12 +416,13 @@ class PettingZooEnvironment(HostEnvironment):
         if not self.masked:
             raise ForageError(
                 f"{self.name} gives agent {self.agents[agent]} an {MASK} in its infos that cannot be obeyed; its "
-                f"actions, in {describe(self.action_space)}, should be choices, and the mask in the infos of each "
+                f"actions, in {describe_space(self.action_space)}, should be choices, and the mask in the infos of "
+                f"each "
                 f"reset too, the first as well."
             )
         return self.actions.mask(agent, mask)
 
-    def together(self, seen: Seen) -> PyTree[np.ndarray]:
+    def joint_observation(self, seen: TeamObservation) -> PyTree[np.ndarray]:
         """Return the observation of a batch: agent identities, the critic's state, presence and action masks."""
         observation, number = seen.observation, len(self.agents)
         masks = {MASK: seen.mask.astype(np.int8)} if self.masked else {}

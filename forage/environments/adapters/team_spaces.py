@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Shaped
 
 from forage.core.arrays import CHOICES, array_space, choices, float_box, travelling, vector_size
 from forage.core.host import Misfit
-from forage.core.spaces import Whole, describe, fit_dtype, is_bounded, leaves, picture, scale_of
+from forage.core.spaces import Whole, describe_space, fit_dtype, is_bounded, picture, scale_of, spaces_by_path
 from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.actions import Door
 from forage.environments.adapters.gymnasium.calls import describe_value
@@ -36,7 +36,7 @@ class Own(NamedTuple):
         return self.offset + self.factor * shared[..., : len(self.offset)]
 
 
-def share(boxes: Sequence[spaces.Box]) -> tuple[spaces.Box, list[Own]]:
+def shared_box(boxes: Sequence[spaces.Box]) -> tuple[spaces.Box, list[Own]]:
     """Return the box shared by agents with flat boxes of actions, and each agent's map from it to its own action.
 
     An entry with the same bounds for all keeps them; one with different, finite bounds becomes [-1, 1]; any other is
@@ -74,7 +74,7 @@ class SharedActions:
         self.allowed = self.mine = np.zeros((len(inner), 0), bool)
         if all(isinstance(space, CHOICES) for space in outer):
             self.counts = [choices(space) for space in outer]
-            self.allowed, self.mine = self._allowed(self.counts)
+            self.allowed, self.mine = self._option_masks(self.counts)
             ends = np.cumsum(padded_counts(self.counts).max(0)).tolist()
             self.options = [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
         if self.same:
@@ -85,15 +85,18 @@ class SharedActions:
             self.space = spaces.Discrete(int(most[0])) if single else spaces.MultiDiscrete(most)
         elif all(isinstance(space, spaces.Box) and np.dtype(space.dtype).kind == "f" for space in outer):
             flat = [spaces.Box(box.low.ravel(), box.high.ravel(), dtype=np.float32) for box in outer]
-            self.space, self.own = share(flat)
+            self.space, self.own = shared_box(flat)
         else:
             raise ForageError(
-                f"{name} has agents with actions in {' and in '.join(sorted({describe(space) for space in outer}))}, "
+                f"{name} has agents with actions in "
+                f"{' and in '.join(sorted({describe_space(space) for space in outer}))}, "
                 f"which cannot share one policy; choices for all, or boxes of floats for all, work."
             )
 
     @staticmethod
-    def _allowed(counts: list[np.ndarray]) -> tuple[Bool[np.ndarray, "agent option"], Bool[np.ndarray, "agent option"]]:
+    def _option_masks(
+        counts: list[np.ndarray],
+    ) -> tuple[Bool[np.ndarray, "agent option"], Bool[np.ndarray, "agent option"]]:
         """Return the masks of the options that each agent has, and of those that are its own.
 
         A choice that an agent lacks has a single option, which is not its own.
@@ -158,7 +161,7 @@ class SharedView:
             )
         self.picture = pictures[0]
         self.kept = self.same and isinstance(self.inner[0], spaces.Box)
-        self.box = self._kept(self.inner[0]) if self.kept else self._padded(name)  # pyrefly: ignore[bad-argument-type]
+        self.box = self._stored_box(self.inner[0]) if self.kept else self._pad_box(name)  # pyrefly: ignore[bad-argument-type]
         scale = scale_of(self.box)
         dtype = np.dtype(self.box.dtype)
         if isinstance(scale, np.ndarray):  # each entry has a bound of its own, and so has this one
@@ -167,14 +170,14 @@ class SharedView:
             self.one = min(round(1 / scale), np.iinfo(dtype.name).max) if dtype.kind in "iu" else 1 / scale
         """What a network reads as 1."""
 
-    def _kept(self, space: spaces.Box) -> spaces.Box:
+    def _stored_box(self, space: spaces.Box) -> spaces.Box:
         box: Any = travelling(space)
         shape = self.picture.shape if self.picture else (int(np.prod(box.shape)),)
         low, high = (self.picture(bound) if self.picture else bound.reshape(shape) for bound in (box.low, box.high))
         # Zeros stand for what agents see that are not there.
         return of_kind(box, np.minimum(low, 0), np.maximum(high, 0))
 
-    def _padded(self, name: str) -> spaces.Box:
+    def _pad_box(self, name: str) -> spaces.Box:
         flat = [flat_space(name, space) for space in self.inner]
         low, high = np.zeros((2, max(box.shape[0] for box in flat)), np.float32)
         for box in flat:
@@ -202,7 +205,7 @@ class SharedView:
         else:
             row[: value.size] = value.ravel()
 
-    def beside(self, repeats: int, number: int) -> spaces.Box:
+    def with_agent_number(self, repeats: int, number: int) -> spaces.Box:
         """Return the box of `repeats` of these observations, with an agent's number, one-hot, behind them."""
         low, high = (np.concatenate([bound] * repeats, -1) for bound in (self.box.low, self.box.high))
         ends = (*low.shape[:-1], number)
@@ -224,7 +227,7 @@ def check_size(name: str, agent: str, space: spaces.Space[Any]) -> None:
             f"spaces made of Box, Discrete, MultiDiscrete, MultiBinary, Text, Dict and Tuple work."
         )
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        for path, leaf in leaves(array_space(name, space)).items():
+        for path, leaf in spaces_by_path(array_space(name, space)).items():
             if picture(leaf) is not None:
                 raise ForageError(
                     f"{name} shows agent {agent} a picture, {'.'.join(path)}, among other things, and what many agents "

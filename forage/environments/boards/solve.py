@@ -24,21 +24,21 @@ def play_move(board: Board, cell: int) -> Board:
     return tuple(1 if i == 2 else 2 if i == 1 else 0 for i in (*board[:cell], 1, *board[cell + 1 :]))
 
 
-def lost(board: Board) -> bool:
+def is_lost(board: Board) -> bool:
     """Return whether the player before the mover has three in a row."""
     return any(all(board[i] == 2 for i in line) for line in LINES)
 
 
-def free(board: Board) -> list[int]:
+def free_cells(board: Board) -> list[int]:
     return [cell for cell in range(CELLS) if not board[cell]]
 
 
 @functools.cache
 def value(board: Board) -> int:
     """Return the value of the position for the mover under perfect play: 1, 0 or -1."""
-    if lost(board):
+    if is_lost(board):
         return -1
-    return max((-value(play_move(board, cell)) for cell in free(board)), default=0)
+    return max((-value(play_move(board, cell)) for cell in free_cells(board)), default=0)
 
 
 @functools.cache
@@ -49,9 +49,9 @@ def best_moves() -> Bool[np.ndarray, "board cell"]:
     seen = set(waiting)
     while waiting:
         board = waiting.pop()
-        if lost(board):
+        if is_lost(board):
             continue
-        for cell in free(board):
+        for cell in free_cells(board):
             after = play_move(board, cell)
             table[np.dot(board, POWERS), cell] = -value(after) == value(board)
             if after not in seen:

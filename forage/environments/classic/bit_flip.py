@@ -71,7 +71,7 @@ class BitFlip(Environment):
         state = BitFlipState(bits, state.time + 1)
         return state, Step(bits, jnp.float32(0), jnp.bool_(False), state.time >= self.size, {})
 
-    def achieved(self, state: BitFlipState) -> Float[Array, " bit"]:
+    def achieved_goal(self, state: BitFlipState) -> Float[Array, " bit"]:
         """Return the bits."""
         return state.bits
 

@@ -54,7 +54,7 @@ def to_space_dtype(space: gymnasium.Space[Any], observation: PyTree[Array]) -> P
     return np.array(observation, space.dtype)[()]
 
 
-def inside(name: str, space: gymnasium.Space[Any], action: Any, batch: tuple[int, ...] = ()) -> np.ndarray:
+def convert_action(name: str, space: gymnasium.Space[Any], action: Any, batch: tuple[int, ...] = ()) -> np.ndarray:
     """Return an action, or a batch of them, as the environment takes it. Raise `ForageError` if it is none."""
     try:
         values = np.asarray(action)
@@ -94,6 +94,6 @@ def check_render_mode(name: str, environment: Environment, render_mode: str | No
         raise ForageError(f"{name} has no render mode {render_mode}; {can}.")
 
 
-def draw(environment: Environment, state: Any) -> UInt8[np.ndarray, "height width 3"]:
+def draw_state(environment: Environment, state: Any) -> UInt8[np.ndarray, "height width 3"]:
     """Return one state as an image."""
     return np.asarray(environment.render(state), np.uint8)

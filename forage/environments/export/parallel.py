@@ -15,8 +15,8 @@ from forage.core.types import ForageError
 from forage.environments.export.common import (
     Motion,
     check_render_mode,
-    draw,
-    inside,
+    convert_action,
+    draw_state,
     key_of,
     outside,
     render_modes,
@@ -75,7 +75,7 @@ class ParallelExport(ParallelEnv):
             self._key = key_of(int(np.random.SeedSequence().generate_state(1)[0]))
         self._key, self._state, observation = self._begin(self._key)
         self.agents = list(self.possible_agents)
-        return self._each(to_space_dtype(self.environment.observation_space, observation)), {
+        return self._present_agents(to_space_dtype(self.environment.observation_space, observation)), {
             agent: {} for agent in self.agents
         }
 
@@ -90,13 +90,13 @@ class ParallelExport(ParallelEnv):
         chosen = [self._action(agent, actions.get(agent)) for agent in self.possible_agents]
         action = np.stack(chosen) if self.count > 1 else chosen[0]
         self._key, self._state, step = self._move(self._key, self._state, action)
-        observations = self._each(to_space_dtype(self.environment.observation_space, step.observation))
+        observations = self._present_agents(to_space_dtype(self.environment.observation_space, step.observation))
         rewards = {
             agent: value if self.reward_names else float(value)
-            for agent, value in self._each(np.array(step.reward)).items()
+            for agent, value in self._present_agents(np.array(step.reward)).items()
         }
         terminated, truncated = (
-            {agent: bool(value) for agent, value in self._each(self._flag(flag)).items()}
+            {agent: bool(value) for agent, value in self._present_agents(self._flag(flag)).items()}
             for flag in (step.terminated, step.truncated)
         )
         infos = {agent: outside(step.info) for agent in self.agents}
@@ -109,12 +109,12 @@ class ParallelExport(ParallelEnv):
             return None
         if self._state is None:
             raise ForageError(f"{self.name} has nothing to draw before its first reset; call reset() first.")
-        return draw(self.environment, self._state)
+        return draw_state(self.environment, self._state)
 
     def close(self) -> None:
         """Close the environment, without effect: it holds no resources."""
 
-    def _each(self, tree: PyTree[np.ndarray]) -> dict[str, Any]:
+    def _present_agents(self, tree: PyTree[np.ndarray]) -> dict[str, Any]:
         """Return the part of each agent that is present."""
         if self.count == 1:
             return dict.fromkeys(self.agents, tree)
@@ -128,7 +128,7 @@ class ParallelExport(ParallelEnv):
         space = self.action_spaces[agent]
         if agent not in self.agents:
             return np.zeros(space.shape or (), np.int32 if space.dtype is None else space.dtype)
-        return inside(f"{self.name}'s {agent}", space, action)
+        return convert_action(f"{self.name}'s {agent}", space, action)
 
     def _check_axis(self) -> None:
         """Raise `ForageError` if many agents' observations have no agent axis."""

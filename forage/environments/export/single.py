@@ -14,8 +14,8 @@ from forage.core.types import ForageError
 from forage.environments.export.common import (
     Motion,
     check_render_mode,
-    draw,
-    inside,
+    convert_action,
+    draw_state,
     key_of,
     outside,
     render_modes,
@@ -65,7 +65,7 @@ class GymnasiumExport(gymnasium.Env[Any, Any]):
         """Take one action. Raise `ForageError` for an invalid action, and outside a running episode."""
         if self._over:
             raise ForageError(f"{self.name} has no episode running; call reset() first.")
-        action = inside(self.name, self.action_space, action)
+        action = convert_action(self.name, self.action_space, action)
         self._key, self._state, step = self._move(self._key, self._state, action)
         reward = np.array(step.reward) if self.reward_names else float(step.reward)
         terminated, truncated = bool(step.terminated), bool(step.truncated)
@@ -84,7 +84,7 @@ class GymnasiumExport(gymnasium.Env[Any, Any]):
             return None
         if self._state is None:
             raise ForageError(f"{self.name} has nothing to draw before its first reset; call reset() first.")
-        return draw(self.environment, self._state)
+        return draw_state(self.environment, self._state)
 
 
 def check_alone(name: str, environment: Environment) -> None:

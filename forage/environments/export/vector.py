@@ -18,8 +18,8 @@ from forage.core.types import ForageError, Step
 from forage.environments.export.common import (
     Motion,
     check_render_mode,
-    draw,
-    inside,
+    convert_action,
+    draw_state,
     key_of,
     render_modes,
     reward_space,
@@ -75,30 +75,34 @@ class GymnasiumVectorExport(gymnasium.vector.VectorEnv[Any, Any, Any]):
         begin, move = jax.vmap(motion.begin), jax.vmap(motion.move)
 
         def restart(keys: Any, states: Any, observation: Any, mask: Any) -> Any:
-            return select(mask, begin(keys), (keys, states, observation))
+            return select_leaves(mask, begin(keys), (keys, states, observation))
 
         def next_step(keys: Any, states: Any, ended: Any, action: Any) -> tuple[Any, Any, Step, Any]:
             _, fresh, first = begin(keys)
             keys, states, step = move(keys, states, action)
             step = step._replace(
-                observation=select(ended, first, step.observation),
-                reward=select(ended, jnp.zeros_like(step.reward), step.reward),
+                observation=select_leaves(ended, first, step.observation),
+                reward=select_leaves(ended, jnp.zeros_like(step.reward), step.reward),
                 terminated=step.terminated & ~ended,
                 truncated=step.truncated & ~ended,
             )
-            return keys, select(ended, fresh, states), step, step.observation
+            return keys, select_leaves(ended, fresh, states), step, step.observation
 
         def same_step(keys: Any, states: Any, ended: Any, action: Any) -> tuple[Any, Any, Step, Any]:
             keys, states, step = move(keys, states, action)
             over = step.terminated | step.truncated
-            keys, states, observation = select(over, begin(keys), (keys, states, step.observation))
+            keys, states, observation = select_leaves(over, begin(keys), (keys, states, step.observation))
             return keys, states, step, observation
 
-        def only(keys: Any, states: Any, ended: Any, action: Any) -> tuple[Any, Any, Step, Any]:
+        def step_without_reset(keys: Any, states: Any, ended: Any, action: Any) -> tuple[Any, Any, Step, Any]:
             keys, states, step = move(keys, states, action)
             return keys, states, step, step.observation
 
-        steps = {AutoresetMode.NEXT_STEP: next_step, AutoresetMode.SAME_STEP: same_step, AutoresetMode.DISABLED: only}
+        steps = {
+            AutoresetMode.NEXT_STEP: next_step,
+            AutoresetMode.SAME_STEP: same_step,
+            AutoresetMode.DISABLED: step_without_reset,
+        }
         self._begin, self._restart, self._step = jax.jit(begin), jax.jit(restart), jax.jit(steps[self.autoreset_mode])
 
     def reset(
@@ -151,7 +155,7 @@ class GymnasiumVectorExport(gymnasium.vector.VectorEnv[Any, Any, Any]):
                 f"{self.name}'s episode in environment {np.flatnonzero(self._ended)[0]} has ended and autoreset is "
                 f"disabled; call reset(options={{'reset_mask': ...}}) first."
             )
-        action = inside(self.name, self.single_action_space, actions, (self.num_envs,))
+        action = convert_action(self.name, self.single_action_space, actions, (self.num_envs,))
         began = self._ended if self.autoreset_mode == AutoresetMode.NEXT_STEP else np.zeros_like(self._ended)
         self._keys, self._states, step, self._observation = self._step(self._keys, self._states, self._ended, action)
         terminated, truncated = np.array(step.terminated), np.array(step.truncated)
@@ -189,10 +193,10 @@ class GymnasiumVectorExport(gymnasium.vector.VectorEnv[Any, Any, Any]):
         if self._states is None:
             raise ForageError(f"{self.name} has nothing to draw before its first reset; call reset() first.")
         states = [jax.tree.map(lambda x, index=index: x[index], self._states) for index in range(self.num_envs)]
-        return tuple(draw(self.environment, state) for state in states)
+        return tuple(draw_state(self.environment, state) for state in states)
 
 
-def select(mask: Bool[Array, " env"], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:
+def select_leaves(mask: Bool[Array, " env"], yes: PyTree[Array], no: PyTree[Array]) -> PyTree[Array]:
     """`where`, leaf by leaf, over the leading axis."""
     return jax.tree.map(lambda a, b: jnp.where(mask.reshape(-1, *(1,) * (jnp.ndim(b) - 1)), a, b), yes, no)
 

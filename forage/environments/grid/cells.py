@@ -80,7 +80,7 @@ def look_up(table: np.ndarray, cells: Shaped[Array, "*shape"]) -> Shaped[Array, 
     return jnp.asarray(table).at[cells].get(mode="promise_in_bounds")
 
 
-def encode(cells: UInt8[Array, "*shape"]) -> UInt8[Array, "*shape 3"]:
+def encode_cells(cells: UInt8[Array, "*shape"]) -> UInt8[Array, "*shape 3"]:
     """MiniGrid's triples of cells."""
     return look_up(TRIPLES, cells)
 

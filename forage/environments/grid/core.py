@@ -31,7 +31,7 @@ from forage.environments.grid.cells import (
     LOCKED_DOOR,
     TOGGLED,
     WALL_CELL,
-    encode,
+    encode_cells,
     look_up,
 )
 
@@ -195,7 +195,7 @@ class GridWorld(Environment):
         return inside
 
     def reset(self, key: Key[Array, ""]) -> tuple[GridState, PyTree[Array]]:
-        state = begin(self.generate(key) if self.level is None else self.level)
+        state = initial_state(self.generate(key) if self.level is None else self.level)
         return state, self.observation(state)
 
     def step(self, state: GridState, action: Number, key: Key[Array, ""]) -> tuple[GridState, Step]:
@@ -235,10 +235,10 @@ class GridWorld(Environment):
 
     def _image(self, state: GridState) -> UInt8[Array, "7 7 3"]:
         place = state.x, state.y, state.direction
-        return encode(view.visible_cells(state.grid, *place, state.carrying, self.see_through_walls))
+        return encode_cells(view.visible_cells(state.grid, *place, state.carrying, self.see_through_walls))
 
     def _full(self, state: GridState) -> UInt8[Array, "width height 3"]:
-        return view.whole(state.grid, state.x, state.y, state.direction)
+        return view.full_view(state.grid, state.x, state.y, state.direction)
 
     def _direction(self, state: GridState) -> Number:
         return state.direction
@@ -256,12 +256,12 @@ class GridWorld(Environment):
 
     def render(self, state: GridState) -> UInt8[np.ndarray, "height width 3"]:
         """Draw the grid, lighter in the agent's view, with the carried object in the agent's hand."""
-        from forage.environments.grid.picture import draw
+        from forage.environments.grid.picture import draw_grid
 
-        return draw(state, self.see_through_walls)
+        return draw_grid(state, self.see_through_walls)
 
 
-def begin(level: Level) -> GridState:
+def initial_state(level: Level) -> GridState:
     """Return the state at the start of a level."""
     grid, x, y, direction, target, places = (jnp.asarray(leaf) for leaf in level)
     return GridState(grid, x, y, direction, jnp.uint8(EMPTY), target, places, jnp.int32(0))

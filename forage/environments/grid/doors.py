@@ -40,7 +40,17 @@ from forage.environments.grid.core import (
     places_of,
 )
 from forage.environments.grid.empty import Square
-from forage.environments.grid.layout import axes, free, level, pick, put, rectangle, uniforms, walled_grid, whole
+from forage.environments.grid.layout import (
+    axes,
+    empty_cells,
+    level,
+    pick,
+    put,
+    rectangle,
+    uniform_integer,
+    uniforms,
+    walled_grid,
+)
 from forage.environments.grid.missions import COLOUR
 
 
@@ -58,13 +68,13 @@ class DoorKey(Square):
         fixed = walled_grid(size, size)
         fixed[-2, -2] = GOAL_CELL
         wall, door, where, turn, lies = uniforms(key, 5)
-        split = whole(wall, 2, size - 2)
+        split = uniform_integer(wall, 2, size - 2)
         columns, _ = axes(fixed)  # pyrefly: ignore[bad-argument-type]
         grid = jnp.where(columns == split, jnp.uint8(WALL_CELL), jnp.asarray(fixed))
-        x, y = pick(free(grid) & (columns < split), where)
-        grid = put(grid, split, whole(door, 1, size - 2), cell(LOCKED_DOOR, YELLOW))
-        grid = put(grid, *pick(free(grid, x, y) & (columns < split), lies), cell(KEY, YELLOW))
-        return level(grid, x, y, whole(turn, 0, 4))
+        x, y = pick(empty_cells(grid) & (columns < split), where)
+        grid = put(grid, split, uniform_integer(door, 1, size - 2), cell(LOCKED_DOOR, YELLOW))
+        grid = put(grid, *pick(empty_cells(grid, x, y) & (columns < split), lies), cell(KEY, YELLOW))
+        return level(grid, x, y, uniform_integer(turn, 0, 4))
 
 
 class GoToDoor(Square):
@@ -88,9 +98,9 @@ class GoToDoor(Square):
     def generate(self, key: Key[Array, ""]) -> Level:
         size = self.size
         numbers = uniforms(key, 15)
-        width, height = whole(numbers[:2], 5, size + 1)
-        top, bottom = whole(numbers[2:4], 2, width - 2)
-        left, right = whole(numbers[4:6], 2, height - 2)
+        width, height = uniform_integer(numbers[:2], 5, size + 1)
+        top, bottom = uniform_integer(numbers[2:4], 2, width - 2)
+        left, right = uniform_integer(numbers[4:6], 2, height - 2)
         grid = jnp.full((size, size), EMPTY, jnp.uint8)
         inner = rectangle(grid, 1, 1, width - 2, height - 2)
         grid = jnp.where(rectangle(grid, 0, 0, width, height) & ~inner, jnp.uint8(WALL_CELL), grid)
@@ -99,9 +109,9 @@ class GoToDoor(Square):
         for number, (x, y) in enumerate(doors):
             grid = put(grid, x, y, cell(CLOSED_DOOR, ranks[number]))
         x, y = pick((grid == EMPTY) & inner, numbers[12])
-        chosen = whole(numbers[14], 0, 4)
+        chosen = uniform_integer(numbers[14], 0, 4)
         place = jnp.stack([jnp.asarray(y * size + x, jnp.int32) for x, y in doors])[chosen]
-        return level(grid, x, y, whole(numbers[13], 0, 4), cell(CLOSED_DOOR, ranks[chosen]), (place,))
+        return level(grid, x, y, uniform_integer(numbers[13], 0, 4), cell(CLOSED_DOOR, ranks[chosen]), (place,))
 
     def judge(
         self, before: GridState, after: GridState, action: Number, cell: Cell
@@ -153,13 +163,13 @@ class RedBlueDoors(GridWorld):
         fixed = walled_grid(size, 2 * size)
         fixed[:, [left, right]] = WALL_CELL
         red, blue, where, turn = uniforms(key, 4)
-        red, blue = whole(red, 1, size - 1), whole(blue, 1, size - 1)
+        red, blue = uniform_integer(red, 1, size - 1), uniform_integer(blue, 1, size - 1)
         grid = jnp.asarray(fixed)
-        x, y = pick(free(grid) & rectangle(grid, left, 0, size, size), where)
+        x, y = pick(empty_cells(grid) & rectangle(grid, left, 0, size, size), where)
         grid = put(grid, left, red, cell(CLOSED_DOOR, RED))
         grid = put(grid, right, blue, cell(CLOSED_DOOR, BLUE))
         places = (red * 2 * size + left, blue * 2 * size + right)
-        return level(grid, x, y, whole(turn, 0, 4), places=places)
+        return level(grid, x, y, uniform_integer(turn, 0, 4), places=places)
 
     def judge(
         self, before: GridState, after: GridState, action: Number, cell: Cell

@@ -18,8 +18,8 @@ from forage.core.types import ForageError, Step
 from forage.environments.grid.cells import BALL, BLUE, EMPTY, GOAL, GOAL_CELL, cell
 from forage.environments.grid.core import FORWARD, LEFT, Aim, GridState, Level, Number, act
 from forage.environments.grid.empty import Square
-from forage.environments.grid.layout import free, level, pick, put, uniforms, walled_grid, whole
-from forage.environments.grid.view import at, heading
+from forage.environments.grid.layout import empty_cells, level, pick, put, uniform_integer, uniforms, walled_grid
+from forage.environments.grid.view import cells_at, heading
 
 
 class DynamicObstacles(Square):
@@ -72,10 +72,10 @@ class DynamicObstacles(Square):
         where, turn, *lies = uniforms(key, 2 + self.obstacles)
         x, y, direction = jnp.int32(1), jnp.int32(1), jnp.int32(0)
         if self.random_start:
-            (x, y), direction = pick(free(grid), where), whole(turn, 0, 4)
+            (x, y), direction = pick(empty_cells(grid), where), uniform_integer(turn, 0, 4)
         places = []
         for lie in lies:
-            column, row = pick(free(grid, x, y), lie)
+            column, row = pick(empty_cells(grid, x, y), lie)
             grid = put(grid, column, row, cell(BALL, BLUE))
             places.append(row * self.size + column)
         return level(grid, x, y, direction, places=places)
@@ -87,12 +87,12 @@ class DynamicObstacles(Square):
     def advance(self, state: GridState, action: Number, draws: Float[Array, " obstacles"]) -> tuple[GridState, Step]:
         action = jnp.where(action > FORWARD, LEFT, action)
         step_x, step_y = heading(state.direction)
-        front = at(state.grid, state.x + step_x, state.y + step_y)
+        front = cells_at(state.grid, state.x + step_x, state.y + step_y)
         hit = (action == FORWARD) & (front != EMPTY) & (front & 0x8F != GOAL)
 
         grid, places = state.grid, []
         for number in range(self.obstacles):
-            place = self._moved(grid, state, state.places[number], draws[number])
+            place = self._move_ball(grid, state, state.places[number], draws[number])
             y, x = jnp.divmod(state.places[number], self.size)
             new_y, new_x = jnp.divmod(place, self.size)
             grid = put(put(grid, x, y, EMPTY), new_x, new_y, cell(BALL, BLUE))
@@ -102,14 +102,14 @@ class DynamicObstacles(Square):
         step = self.outcome(after, success & ~hit, over | hit)
         return after, step._replace(reward=jnp.where(hit, jnp.float32(-1), step.reward))
 
-    def _moved(self, grid: Array, state: GridState, place: Number, uniform: Array) -> Number:
+    def _move_ball(self, grid: Array, state: GridState, place: Number, uniform: Array) -> Number:
         """Return the next place of the ball at `place`."""
         steps = np.array([(dy * self.size + dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)], np.int32)
         around = place + steps
         agent = state.y * self.size + state.x
         empty = (grid.reshape(-1).at[around].get(mode="clip") == EMPTY) & (around != agent)
         ranks = jnp.cumsum(empty.astype(jnp.int32))
-        chosen = jnp.argmax(ranks > whole(uniform, 0, ranks[-1]))
+        chosen = jnp.argmax(ranks > uniform_integer(uniform, 0, ranks[-1]))
         return jnp.where(ranks[-1] > 0, around[chosen], place)
 
     def aim(self, state: GridState) -> Aim:

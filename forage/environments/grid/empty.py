@@ -17,7 +17,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
 from forage.environments.grid.cells import EMPTY, GOAL_CELL, LAVA_CELL, WALL_CELL
 from forage.environments.grid.core import GridWorld, Level
-from forage.environments.grid.layout import free, level, pick, put, uniforms, walled_grid, whole
+from forage.environments.grid.layout import empty_cells, level, pick, put, uniform_integer, uniforms, walled_grid
 
 
 class Square(GridWorld):
@@ -58,7 +58,7 @@ class Empty(Square):
         if not self.random_start:
             return level(grid, 1, 1, 0)
         where, turn = uniforms(key, 2)
-        return level(grid, *pick(jnp.asarray(grid == EMPTY), where), whole(turn, 0, 4))
+        return level(grid, *pick(jnp.asarray(grid == EMPTY), where), uniform_integer(turn, 0, 4))
 
 
 class FourRooms(Square):
@@ -80,13 +80,13 @@ class FourRooms(Square):
         fixed[: 2 * half, half] = fixed[half, : 2 * half] = WALL_CELL
         up, down, left, right, where, turn, goal = uniforms(key, 7)
         grid = jnp.asarray(fixed)
-        for row in (whole(up, 1, half), whole(down, half + 1, min(2 * half, last))):
+        for row in (uniform_integer(up, 1, half), uniform_integer(down, half + 1, min(2 * half, last))):
             grid = put(grid, half, row, EMPTY)
-        for column in (whole(left, 1, half), whole(right, half + 1, min(2 * half, last))):
+        for column in (uniform_integer(left, 1, half), uniform_integer(right, half + 1, min(2 * half, last))):
             grid = put(grid, column, half, EMPTY)
-        x, y = pick(free(grid), where)
-        grid = put(grid, *pick(free(grid, x, y), goal), GOAL_CELL)
-        return level(grid, x, y, whole(turn, 0, 4))
+        x, y = pick(empty_cells(grid), where)
+        grid = put(grid, *pick(empty_cells(grid, x, y), goal), GOAL_CELL)
+        return level(grid, x, y, uniform_integer(turn, 0, 4))
 
 
 class LavaGap(Square):
@@ -107,7 +107,7 @@ class LavaGap(Square):
         fixed[-2, -2] = GOAL_CELL
         grid = jnp.asarray(fixed)
         column, gap = uniforms(key, 2)
-        column, gap = whole(column, 2, self.size - 2), whole(gap, 1, self.size - 1)
+        column, gap = uniform_integer(column, 2, self.size - 2), uniform_integer(gap, 1, self.size - 1)
         rows = jnp.arange(self.size)[:, None]
         strip = (jnp.arange(self.size) == column) & (rows >= 1) & (rows < self.size - 1) & (rows != gap)
         return level(jnp.where(strip, jnp.uint8(LAVA_CELL), grid), 1, 1, 0)

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Key
 from forage.core.ranges import Range, Ranges
 from forage.environments.grid.cells import BALL, CLOSED_DOOR, EMPTY, KEY, LOCKED_DOOR, cell
 from forage.environments.grid.core import Level
-from forage.environments.grid.layout import level, put, uniforms, whole
+from forage.environments.grid.layout import level, put, uniform_integer, uniforms
 from forage.environments.grid.missions import COLOUR
 from forage.environments.grid.rooms import SIDES, Fetch
 
@@ -47,8 +47,8 @@ class KeyCorridor(Fetch):
         door_key, colour_key, order_key, key = jax.random.split(key, 4)
         doors = self.doors(uniforms(door_key, self.num_doors))
         locked, key_row, lock, ball, ball_place, key_place, agent = uniforms(key, 7)
-        locked, key_row = whole(locked, 0, rows), whole(key_row, 0, rows)
-        lock, ball = whole(lock, 0, 6), cell(BALL, whole(ball, 0, 6))
+        locked, key_row = uniform_integer(locked, 0, rows), uniform_integer(key_row, 0, rows)
+        lock, ball = uniform_integer(lock, 0, 6), cell(BALL, uniform_integer(ball, 0, 6))
 
         fixed = self.walls()
         fixed[step : step * rows : step, step + 1 : 2 * step] = EMPTY  # the corridor
@@ -59,7 +59,7 @@ class KeyCorridor(Fetch):
 
         edges = self.edges()
         order = uniforms(order_key, len(edges))
-        colours = whole(uniforms(colour_key, len(edges)), 0, 6)
+        colours = uniform_integer(uniforms(colour_key, len(edges)), 0, 6)
         added = self.added(locked, order)
         for number, (column, row, side) in enumerate(edges):
             x, y = self.door_place(doors, column, row, side)

@@ -17,7 +17,7 @@ from forage.core.types import Step
 from forage.environments.grid.cells import GOAL, GOAL_CELL, LAVA, LAVA_CELL
 from forage.environments.grid.core import FORWARD, Cell, GridState, Level, Number
 from forage.environments.grid.empty import Square
-from forage.environments.grid.layout import level, uniforms, walled_grid, whole
+from forage.environments.grid.layout import level, uniform_integer, uniforms, walled_grid
 
 
 class LavaToll(Square):
@@ -47,7 +47,7 @@ class LavaToll(Square):
     def generate(self, key: Key[Array, ""]) -> Level:
         fixed = walled_grid(self.size, self.size)
         fixed[1, -2] = GOAL_CELL
-        gap = whole(uniforms(key, 1)[0], 1, self.size - 1)
+        gap = uniform_integer(uniforms(key, 1)[0], 1, self.size - 1)
         rows, columns = jnp.arange(self.size)[:, None], jnp.arange(self.size)
         strip = (columns == self.size // 2) & (rows >= 1) & (rows < self.size - 1) & (rows != gap)
         return level(jnp.where(strip, jnp.uint8(LAVA_CELL), jnp.asarray(fixed)), 1, 1, 0)

@@ -31,7 +31,7 @@ def uniforms(key: Key[Array, ""], count: int) -> Float[Array, " count"]:
     return jax.lax.rem(bits, jnp.uint32((1 << 23) + 1)).astype(jnp.float32) * jnp.float32(2**-23)
 
 
-def whole(uniform: Uniform, low: Any, high: Any) -> Int[Array, "*shape"]:
+def uniform_integer(uniform: Uniform, low: Any, high: Any) -> Int[Array, "*shape"]:
     """Turn a uniform number in [0, 1) into a whole one in `low ... high - 1`, evenly."""
     return (low + jnp.floor(uniform * (jnp.asarray(high) - low))).astype(jnp.int32)
 
@@ -58,7 +58,7 @@ def pick(mask: Bool[Array, "rows columns"], uniform: Uniform) -> tuple[Int[Array
     """Return the `(column, row)` of a set entry, drawn uniformly; `(0, 0)` if none is set."""
     counts = mask.sum(1, dtype=jnp.int32)
     ends = jnp.cumsum(counts)
-    rank = whole(uniform, 0, ends[-1])
+    rank = uniform_integer(uniform, 0, ends[-1])
     row = (ends <= rank).sum(dtype=jnp.int32)
     line = mask[jnp.minimum(row, mask.shape[0] - 1)]
     column = (jnp.cumsum(line.astype(jnp.int32)) <= rank - jnp.where(ends <= rank, counts, 0).sum()).sum()
@@ -66,7 +66,7 @@ def pick(mask: Bool[Array, "rows columns"], uniform: Uniform) -> tuple[Int[Array
     return jnp.where(found, column, 0).astype(jnp.int32), jnp.where(found, row, 0)
 
 
-def free(grid: Grid, x: Any = -1, y: Any = -1) -> Bool[Array, "height width"]:
+def empty_cells(grid: Grid, x: Any = -1, y: Any = -1) -> Bool[Array, "height width"]:
     """Return the empty cells other than `(x, y)`."""
     columns, rows = axes(grid)
     return (grid == EMPTY) & ~((columns == x) & (rows == y))

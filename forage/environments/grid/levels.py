@@ -26,8 +26,8 @@ from forage.environments.grid.cells import (
     WALL_CELL,
     look_up,
 )
-from forage.environments.grid.core import DONE, PICKUP, TOGGLE, GridWorld, Level, begin
-from forage.environments.grid.layout import free, pick, put, rectangle, whole
+from forage.environments.grid.core import DONE, PICKUP, TOGGLE, GridWorld, Level, initial_state
+from forage.environments.grid.layout import empty_cells, pick, put, rectangle, uniform_integer
 from forage.environments.grid.solve import neighbours, solve
 
 World = TypeVar("World", bound=GridWorld)
@@ -56,7 +56,7 @@ def mutate(level: Level, key: Key[Array, ""], edits: int = 1) -> Level:
     """
     for edit_key in jax.random.split(key, edits):
         kind, where, to, turn = jax.random.uniform(edit_key, (4,))
-        kind = whole(kind, 0, 3)
+        kind = uniform_integer(kind, 0, 3)
         grid = level.grid
         height, width = grid.shape
         inner = rectangle(grid, 1, 1, width - 2, height - 2)
@@ -68,7 +68,7 @@ def mutate(level: Level, key: Key[Array, ""], edits: int = 1) -> Level:
         built = put(grid, x, y, jnp.where(grid[y, x] == EMPTY, WALL_CELL, EMPTY), when=(kind == 0) & inner[y, x])
 
         things = inner & (look_up(CARRIED, grid) | (grid & 0x8F == GOAL))
-        (x, y), (to_x, to_y) = pick(things, where), pick(inner & free(grid, level.x, level.y) & ~named, to)
+        (x, y), (to_x, to_y) = pick(things, where), pick(inner & empty_cells(grid, level.x, level.y) & ~named, to)
         moves = (kind == 1) & things[y, x] & (grid[to_y, to_x] == EMPTY)
         moved = put(put(built, to_x, to_y, grid[y, x], when=moves), x, y, EMPTY, when=moves)
         places = jnp.where((level.places == y * width + x) & moves, to_y * width + to_x, level.places)
@@ -78,7 +78,7 @@ def mutate(level: Level, key: Key[Array, ""], edits: int = 1) -> Level:
             grid=moved,
             x=jnp.where(walks, to_x, level.x),
             y=jnp.where(walks, to_y, level.y),
-            direction=jnp.where(walks, whole(turn, 0, 4), level.direction),
+            direction=jnp.where(walks, uniform_integer(turn, 0, 4), level.direction),
             places=places,
         )
     return level
@@ -123,7 +123,7 @@ def check_level(environment: GridWorld, level: Level) -> None:
         )
     if grid[y, x] != EMPTY:
         raise ForageError(f"The level's agent at {(x, y)} stands on something; an empty cell would do.")
-    state = begin(level)
+    state = initial_state(level)
     aim = environment.aim(state)
     if not aim.places:
         raise ForageError(f"The level has nothing that {name} asks for; {aim.wants} is needed.")

@@ -18,7 +18,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
 from forage.environments.grid.cells import EMPTY, GOAL_CELL, WALL_CELL
 from forage.environments.grid.core import GridWorld, Level
-from forage.environments.grid.layout import axes, free, level, pick, put, uniforms, walled_grid, whole
+from forage.environments.grid.layout import axes, empty_cells, level, pick, put, uniform_integer, uniforms, walled_grid
 
 
 def no_walls() -> Bool[Array, "13 13"]:
@@ -75,15 +75,15 @@ class Maze(GridWorld):
         given, end_given = self.start[0] >= 0, self.goal[0] >= 0
         grid = put(grid, self.goal[0] + 1, self.goal[1] + 1, GOAL_CELL, when=end_given)
         grid = put(grid, self.start[0] + 1, self.start[1] + 1, EMPTY, when=given)
-        drawn = pick(free(grid), where)
+        drawn = pick(empty_cells(grid), where)
         x, y = (jnp.where(given, self.start[axis] + 1, drawn[axis]) for axis in (0, 1))
-        grid = put(grid, *pick(free(grid, x, y), lies), GOAL_CELL, when=~end_given)
-        return level(grid, x, y, jnp.where(self.heading >= 0, self.heading, whole(turn, 0, 4)))
+        grid = put(grid, *pick(empty_cells(grid, x, y), lies), GOAL_CELL, when=~end_given)
+        return level(grid, x, y, jnp.where(self.heading >= 0, self.heading, uniform_integer(turn, 0, 4)))
 
 
 def draw_walls(key: Key[Array, ""], rows: int, columns: int, count: int) -> Bool[Array, "rows columns"]:
     """Random walls: `count` draws of a cell, each any cell, so cells drawn twice make fewer."""
-    cells = whole(uniforms(key, count), 0, rows * columns)
+    cells = uniform_integer(uniforms(key, count), 0, rows * columns)
     return jnp.zeros(rows * columns, bool).at[cells].set(True).reshape(rows, columns)
 
 
@@ -119,13 +119,13 @@ class DrawnMaze(GridWorld):
         inside = draw_walls(keys[1], self.size - 2, self.size - 2, self.count)
         border = jnp.asarray(walled_grid(self.size, self.size))
         grid = border.at[1:-1, 1:-1].set(jnp.where(inside, jnp.uint8(WALL_CELL), jnp.uint8(EMPTY)))
-        x, y = pick(free(grid), where)
-        alone = ~(reached(free(grid), x, y) & free(grid, x, y)).any()
+        x, y = pick(empty_cells(grid), where)
+        alone = ~(reached(empty_cells(grid), x, y) & empty_cells(grid, x, y)).any()
         grid = jnp.where(alone, border, grid)
         x, y = (jnp.maximum(axis, 1) for axis in (x, y))  # where all was wall there was no free cell
-        goals = reached(free(grid), x, y) & free(grid, x, y)
+        goals = reached(empty_cells(grid), x, y) & empty_cells(grid, x, y)
         grid = put(grid, *pick(goals, lies), GOAL_CELL)
-        return level(grid, x, y, whole(turn, 0, 4))
+        return level(grid, x, y, uniform_integer(turn, 0, 4))
 
 
 def reached(open_cells: Bool[Array, "height width"], x: Any, y: Any) -> Bool[Array, "height width"]:

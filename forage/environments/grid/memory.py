@@ -16,7 +16,7 @@ from forage.core.types import ForageError, Step
 from forage.environments.grid.cells import BALL, GREEN, KEY, WALL_CELL, cell
 from forage.environments.grid.core import FORWARD, PICKUP, TOGGLE, Aim, Cell, GridState, Level, Number, named_places
 from forage.environments.grid.empty import Square
-from forage.environments.grid.layout import level, put, uniforms, walled_grid, whole
+from forage.environments.grid.layout import level, put, uniform_integer, uniforms, walled_grid
 
 
 class Memory(Square):
@@ -46,7 +46,7 @@ class Memory(Square):
     def generate(self, key: Key[Array, ""]) -> Level:
         size, middle = self.size, self.size // 2
         length, where, first, above = uniforms(key, 4)
-        end = whole(length, 4, size - 2) if self.random_length else jnp.int32(size - 3)
+        end = uniform_integer(length, 4, size - 2) if self.random_length else jnp.int32(size - 3)
         fixed = walled_grid(size, size)
         fixed[[middle - 2, middle + 2], 1:5] = WALL_CELL
         fixed[[middle - 1, middle + 1], 4] = WALL_CELL
@@ -61,7 +61,7 @@ class Memory(Square):
         up, down = ((middle + side) * size + end + 1 for side in (-1, 1))
         same = first == above
         places = (jnp.where(same, up, down), jnp.where(same, down, up))
-        return level(grid, whole(where, 1, end + 1), middle, 0, places=places)
+        return level(grid, uniform_integer(where, 1, end + 1), middle, 0, places=places)
 
     def advance(self, state: GridState, action: Number, draws: Any = ()) -> tuple[GridState, Step]:
         return super().advance(state, jnp.where(action == PICKUP, TOGGLE, action), draws)

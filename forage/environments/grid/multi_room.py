@@ -16,7 +16,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
 from forage.environments.grid.cells import CLOSED_DOOR, EMPTY, GOAL_CELL, WALL_CELL, cell
 from forage.environments.grid.core import GridWorld, Level
-from forage.environments.grid.layout import free, level, pick, put, rectangle, uniforms, whole
+from forage.environments.grid.layout import empty_cells, level, pick, put, rectangle, uniform_integer, uniforms
 
 SIDE = 25
 """Cells on each side of the world."""
@@ -92,13 +92,13 @@ class MultiRoom(GridWorld):
             entered = entries(jax.tree.map(lambda leaf: leaf[1:], rooms), doors).max(0)
             grid = jnp.where(entered > 0, entered, grid)
         first, last = (rectangle(grid, *(leaf[number] for leaf in rooms[:4])) for number in (0, -1))
-        x, y = pick(free(grid) & first, where)
-        grid = put(grid, *pick(free(grid, x, y) & last, goal), GOAL_CELL)
-        return level(grid, x, y, whole(turn, 0, 4))
+        x, y = pick(empty_cells(grid) & first, where)
+        grid = put(grid, *pick(empty_cells(grid, x, y) & last, goal), GOAL_CELL)
+        return level(grid, x, y, uniform_integer(turn, 0, 4))
 
     def _colours(self, numbers: Array) -> Int[Array, " doors"]:
         """Return a colour for each door, different from the previous door's: that plus 1 to 5, modulo 6."""
-        first, others = whole(numbers[:1], 0, 6), whole(numbers[1:], 1, 6)
+        first, others = uniform_integer(numbers[:1], 0, 6), uniform_integer(numbers[1:], 1, 6)
         return jnp.cumsum(jnp.concatenate([first, others])) % 6
 
     def chain(self, key: Key[Array, ""]) -> Room:
@@ -118,13 +118,13 @@ class MultiRoom(GridWorld):
         """Return one chain, and whether it has all its rooms."""
         first_key, *keys = jax.random.split(key, self.rooms)
         numbers = uniforms(first_key, 4)
-        x, y = whole(numbers[:2], 0, SIDE - 2)
-        width, height = whole(numbers[2:], SMALLEST, self.largest + 1)
+        x, y = uniform_integer(numbers[:2], 0, SIDE - 2)
+        width, height = uniform_integer(numbers[2:], SMALLEST, self.largest + 1)
         room = Room(x, y, width, height, x, y, jnp.int32(2))
-        complete, rooms = inside(room), [room]
+        complete, rooms = is_inside(room), [room]
         for next_key in keys:
             tried = attach_rooms(room, jax.random.uniform(next_key, (5, TRIES)), self.largest)
-            fits = inside(tried)
+            fits = is_inside(tried)
             for before in rooms[:-1]:  # all but the one it hangs on
                 fits = fits & are_disjoint(tried, before)
             chosen = jnp.argmax(fits)
@@ -134,7 +134,7 @@ class MultiRoom(GridWorld):
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *rooms), complete
 
 
-def inside(room: Room) -> Bool[Array, "*shape"]:
+def is_inside(room: Room) -> Bool[Array, "*shape"]:
     """Return whether the room is in the world, a row before the last."""
     fits_x = (room.x >= 0) & (room.x + room.width <= SIDE)
     return fits_x & (room.y >= 0) & (room.y + room.height < SIDE)
@@ -149,15 +149,17 @@ def are_disjoint(room: Room, before: Room) -> Bool[Array, "*shape"]:
 def attach_rooms(room: Room, numbers: Array, largest: int) -> Room:
     """Rooms hung on random walls of a room, one for each column of uniform numbers `[5, tries]`."""
     wall, along, width, height, shift = numbers
-    turn = whole(wall, 0, 3)
+    turn = uniform_integer(wall, 0, 3)
     exit_side = turn + (turn >= room.side)  # any side but the entry's, in order
     on_side = exit_side % 2 == 0  # right or left
-    offset = whole(along, 1, jnp.where(on_side, room.height, room.width) - 1)
+    offset = uniform_integer(along, 1, jnp.where(on_side, room.height, room.width) - 1)
     door_x = room.x + jnp.where(on_side, jnp.where(exit_side == 0, room.width - 1, 0), offset)
     door_y = room.y + jnp.where(on_side, offset, jnp.where(exit_side == 1, room.height - 1, 0))
-    width, height = whole(width, SMALLEST, largest + 1), whole(height, SMALLEST, largest + 1)
+    width, height = uniform_integer(width, SMALLEST, largest + 1), uniform_integer(height, SMALLEST, largest + 1)
     entry = (exit_side + 2) % 4
-    slid_x, slid_y = (whole(shift, door - size + 2, door) for door, size in ((door_x, width), (door_y, height)))
+    slid_x, slid_y = (
+        uniform_integer(shift, door - size + 2, door) for door, size in ((door_x, width), (door_y, height))
+    )
     x = jnp.where(on_side, jnp.where(entry == 0, door_x - width + 1, door_x), slid_x)
     y = jnp.where(on_side, slid_y, jnp.where(entry == 1, door_y - height + 1, door_y))
     return Room(x, y, width, height, door_x, door_y, entry)

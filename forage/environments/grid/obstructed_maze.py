@@ -16,7 +16,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError
 from forage.environments.grid.cells import BALL, BLUE, CLOSED_DOOR, GREEN, GREY, KEY, LOCKED_DOOR, box_with, cell
 from forage.environments.grid.core import Level
-from forage.environments.grid.layout import Grid, level, put, uniforms, whole
+from forage.environments.grid.layout import Grid, level, put, uniform_integer, uniforms
 from forage.environments.grid.missions import COLOUR
 from forage.environments.grid.rooms import SIDES, Doors, Fetch
 
@@ -80,7 +80,7 @@ class ObstructedMaze(Fetch):
         grid = jnp.asarray(self.walls())
 
         if not self.quarters:
-            grid = self._locked(grid, doors, (0, 0), 0, colours[0])
+            grid = self._block_door(grid, doors, (0, 0), 0, colours[0])
             grid = self._key(grid, (0, 0), colours[0], places[0])
             ball_column, ball_row = 1, 0
         else:
@@ -89,18 +89,18 @@ class ObstructedMaze(Fetch):
                 locked = [((side + turn) % 4, colours[(side + turn) % 6]) for turn in (-1, 1)]
                 if self.keys_last:
                     for at, colour in locked:
-                        grid = self._locked(grid, doors, room, at, colour)
+                        grid = self._block_door(grid, doors, room, at, colour)
                 for number, (at, colour) in enumerate(locked):
                     if not self.keys_last:
-                        grid = self._locked(grid, doors, room, at, colour)
+                        grid = self._block_door(grid, doors, room, at, colour)
                     grid = self._key(grid, room, colour, places[2 * side + number])
             corners = jnp.asarray(CORNERS[: self.quarters])
-            ball_column, ball_row = corners[whole(corner, 0, self.quarters)]
+            ball_column, ball_row = corners[uniform_integer(corner, 0, self.quarters)]
 
         grid = self.lay(grid, ball_column, ball_row, TARGET, ball)
         return level(grid, *self.agent(grid, *self.agent_room, agent), TARGET)
 
-    def _locked(self, grid: Grid, doors: Doors, room: tuple[int, int], side: int, colour: Array) -> Grid:
+    def _block_door(self, grid: Grid, doors: Doors, room: tuple[int, int], side: int, colour: Array) -> Grid:
         x, y = self.door_place(doors, *room, side)
         grid = put(grid, x, y, cell(LOCKED_DOOR, colour))
         right, down = SIDES[side]

@@ -43,7 +43,7 @@ SIDE = 420
 """Pixels that a large world is kept within."""
 
 
-def draw(state: GridState, see_through_walls: bool) -> UInt8[np.ndarray, "height width 3"]:
+def draw_grid(state: GridState, see_through_walls: bool) -> UInt8[np.ndarray, "height width 3"]:
     """Draw a state: the world, lighter in the agent's view, and the agent as a wedge with its carried object."""
     grid = np.asarray(state.grid)
     height, width = grid.shape

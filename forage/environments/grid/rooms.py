@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Int, UInt8
 from forage.core.types import ForageError
 from forage.environments.grid.cells import EMPTY, WALL, WALL_CELL
 from forage.environments.grid.core import PICKUP, Aim, Cell, GridState, GridWorld, Number
-from forage.environments.grid.layout import Grid, Uniform, free, pick, put, rectangle, whole
+from forage.environments.grid.layout import Grid, Uniform, empty_cells, pick, put, rectangle, uniform_integer
 
 SIDES = ((1, 0), (0, 1), (-1, 0), (0, -1))
 """The sides of a room in the order of directions: right, down, left, up."""
@@ -72,7 +72,7 @@ class RoomWorld(GridWorld):
     def doors(self, uniform: Uniform) -> Doors:
         """Draw the position of the door in each shared wall."""
         step, across = self.room_size - 1, self.rows * (self.columns - 1)
-        inner = whole(uniform, 1, step)
+        inner = uniform_integer(uniform, 1, step)
         right = inner[:across].reshape(self.rows, self.columns - 1)
         down = inner[across:].reshape(self.rows - 1, self.columns)
         return Doors(right + step * np.arange(self.rows)[:, None], down + step * np.arange(self.columns))
@@ -99,14 +99,14 @@ class RoomWorld(GridWorld):
         step, half = self.room_size - 1, self.room_size // 2
         centre_x, centre_y = self.columns // 2 * step + half, self.rows // 2 * step + half
         away = np.abs(np.arange(self.width) - centre_x) + np.abs(np.arange(self.height) - centre_y)[:, None] >= 2
-        x, y = pick(free(grid) & self.room(grid, column, row) & away, uniform)
+        x, y = pick(empty_cells(grid) & self.room(grid, column, row) & away, uniform)
         return put(grid, x, y, content)
 
     def agent(self, grid: Grid, column: Any, row: Any, uniform: Uniform) -> tuple[Number, Number, Number]:
         """Draw `(x, y, direction)` on an empty cell of a room, before an empty cell or a wall."""
         clear = (grid == EMPTY) | (grid & 0x8F == WALL)
         ahead = jnp.stack([jnp.roll(clear, (-down, -right), (0, 1)) for right, down in SIDES])
-        fits = ahead & (free(grid) & self.room(grid, column, row))
+        fits = ahead & (empty_cells(grid) & self.room(grid, column, row))
         x, line = pick(fits.reshape(-1, self.width), uniform)
         return x, line % self.height, line // self.height
 

@@ -33,7 +33,7 @@ from forage.environments.grid.core import (
     GridState,
     GridWorld,
     Level,
-    begin,
+    initial_state,
 )
 
 Place = tuple[int, int]
@@ -50,7 +50,7 @@ def solve(environment: GridWorld, start: Level | GridState) -> list[int] | None:
     only be put down in a place that blocks the way to another object, it may find none. Moving obstacles count as
     absent, and time as unlimited.
     """
-    state = begin(start) if isinstance(start, Level) else start
+    state = initial_state(start) if isinstance(start, Level) else start
     aim = environment.aim(state)
     if aim.action == TOGGLE:  # each door in its turn
         search = _Search(state, aim)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Key
 
 from forage.environments.grid.cells import BALL, BOX, KEY, LOCKED_DOOR, cell
 from forage.environments.grid.core import TOGGLE, Aim, Cell, GridState, Level, Number, is_open, named_places
-from forage.environments.grid.layout import level, put, uniforms, whole
+from forage.environments.grid.layout import level, put, uniform_integer, uniforms
 from forage.environments.grid.missions import COLOUR
 from forage.environments.grid.rooms import Fetch, RoomWorld
 
@@ -30,8 +30,8 @@ class Unlock(RoomWorld):
     def generate(self, key: Key[Array, ""]) -> Level:
         door, colour, lies, where = uniforms(key, 4)
         x, y = self.door_place(self.doors(door[None]), 0, 0, 0)
-        grid = put(jnp.asarray(self.walls()), x, y, cell(LOCKED_DOOR, whole(colour, 0, 6)))
-        grid = self.lay(grid, 0, 0, cell(KEY, whole(colour, 0, 6)), lies)
+        grid = put(jnp.asarray(self.walls()), x, y, cell(LOCKED_DOOR, uniform_integer(colour, 0, 6)))
+        grid = self.lay(grid, 0, 0, cell(KEY, uniform_integer(colour, 0, 6)), lies)
         return level(grid, *self.agent(grid, 0, 0, where), places=(y * self.width + x,))
 
     def judge(
@@ -58,7 +58,7 @@ class UnlockPickup(Fetch):
 
     def generate(self, key: Key[Array, ""]) -> Level:
         door, *places, where = uniforms(key, 4)
-        box, lock, ball = whole(uniforms(jax.random.fold_in(key, 1), 3), 0, 6)
+        box, lock, ball = uniform_integer(uniforms(jax.random.fold_in(key, 1), 3), 0, 6)
         grid = self.lay(jnp.asarray(self.walls()), 1, 0, cell(BOX, box), places[0])
         x, y = self.door_place(self.doors(door[None]), 0, 0, 0)
         grid = put(grid, x, y, cell(LOCKED_DOOR, lock))

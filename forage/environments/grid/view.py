@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, UInt8
 
-from forage.environments.grid.cells import AGENT, CLEAR, RED, UNSEEN, WALL_CELL, encode, look_up
+from forage.environments.grid.cells import AGENT, CLEAR, RED, UNSEEN, WALL_CELL, encode_cells, look_up
 
 VIEW = 7
 """Cells on each side of the view."""
@@ -27,7 +27,7 @@ def heading(direction: Number) -> tuple[Number, Number]:
     return sign(0, 2), sign(1, 3)
 
 
-def at(grid: Cells, x: Int[Array, "*shape"], y: Int[Array, "*shape"]) -> UInt8[Array, "*shape"]:
+def cells_at(grid: Cells, x: Int[Array, "*shape"], y: Int[Array, "*shape"]) -> UInt8[Array, "*shape"]:
     """Return the cells at positions within the grid."""
     return grid.reshape(-1).at[y * grid.shape[1] + x].get(mode="clip")
 
@@ -79,7 +79,7 @@ def visible_cells(
     """Return the cells of the view: walls beyond the grid, the carried object at the agent, 0 for hidden cells."""
     view_x, view_y = positions(x, y, direction)
     inside = (view_x >= 0) & (view_x < grid.shape[1]) & (view_y >= 0) & (view_y < grid.shape[0])
-    cells = jnp.where(inside, at(grid, view_x, view_y), jnp.uint8(WALL_CELL))
+    cells = jnp.where(inside, cells_at(grid, view_x, view_y), jnp.uint8(WALL_CELL))
     if not see_through_walls:
         cells = jnp.where(visible(cells), cells, jnp.uint8(UNSEEN))
     here = np.zeros((VIEW, VIEW), bool)
@@ -87,9 +87,9 @@ def visible_cells(
     return jnp.where(here, carrying, cells)
 
 
-def whole(grid: Cells, x: Number, y: Number, direction: Number) -> UInt8[Array, "width height 3"]:
+def full_view(grid: Cells, x: Number, y: Number, direction: Number) -> UInt8[Array, "width height 3"]:
     """Return the whole grid with the agent in it, as MiniGrid's `FullyObsWrapper` shows it."""
     height, width = grid.shape
     here = (jnp.arange(width)[:, None] == x) & (jnp.arange(height) == y)
     agent = jnp.stack([jnp.uint8(AGENT), jnp.uint8(RED), direction.astype(jnp.uint8)])
-    return jnp.where(here[:, :, None], agent, encode(grid.T))
+    return jnp.where(here[:, :, None], agent, encode_cells(grid.T))

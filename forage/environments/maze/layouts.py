@@ -62,7 +62,7 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
 }
 
 
-def parse(rows: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def parse_maze(rows: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the walls, the starts and the goals of a maze drawn in letters. Raise `ForageError` for a bad drawing."""
     rows = tuple(rows)
     if not rows or len({len(row) for row in rows}) != 1 or not rows[0]:
@@ -91,7 +91,7 @@ def reachable(walls: np.ndarray, cell: tuple[int, int]) -> np.ndarray:
         found = grown
 
 
-def check(walls: np.ndarray, starts: np.ndarray, goals: np.ndarray) -> None:
+def check_maze(walls: np.ndarray, starts: np.ndarray, goals: np.ndarray) -> None:
     """Raise `ForageError` for a maze that is open at its border or has a goal out of reach of some start."""
     if walls.ndim != 2 or starts.shape != walls.shape or goals.shape != walls.shape:
         raise ForageError(

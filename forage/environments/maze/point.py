@@ -105,7 +105,7 @@ class PointMass(Environment):
                 )
         maze = (self.walls, self.starts, self.goals)
         if not any(isinstance(array, Tracer) for array in maze):
-            layouts.check(*(np.asarray(array) for array in maze))
+            layouts.check_maze(*(np.asarray(array) for array in maze))
 
     @property
     def observation_space(self) -> gymnasium.spaces.Box:
@@ -143,7 +143,7 @@ class PointMass(Environment):
         # A number that was set later may be too large for `reach`; the ball is then held back, and enters no wall.
         furthest = (self.reach - self.radius) / self.time_step
         velocity = jnp.clip(velocity, -furthest, furthest)
-        walls, middle = self._around(state.position)
+        walls, middle = self._nearby_walls(state.position)
         position, velocity = slide(state.position - middle, velocity, self.time_step, walls, self.radius)
         position = position + middle
         new_state = PointMassState(position, velocity, state.time + 1)
@@ -166,7 +166,7 @@ class PointMass(Environment):
         row = jnp.clip(jnp.floor(rows / 2 - state.position[1]), 0, rows - 1)
         return (row * columns + column).astype(jnp.int32)
 
-    def achieved(self, state: PointMassState) -> Float[Array, "xy=2"]:
+    def achieved_goal(self, state: PointMassState) -> Float[Array, "xy=2"]:
         """Return the ball's position."""
         return state.position
 
@@ -181,7 +181,7 @@ class PointMass(Environment):
         allowed = jnp.where(far.any(), far, jnp.where(allowed.any(), allowed, self.goals.reshape(-1)))
         return places[jax.random.categorical(cell_key, jnp.log(allowed.astype(jnp.float32)))]
 
-    def _around(self, position: Float[Array, "xy=2"]) -> tuple[Bool[Array, "row column"], Float[Array, "xy=2"]]:
+    def _nearby_walls(self, position: Float[Array, "xy=2"]) -> tuple[Bool[Array, "row column"], Float[Array, "xy=2"]]:
         """Return the walls within `reach` of the ball's cell, and the middle of that cell."""
         rows, columns = self.walls.shape
         column = jnp.floor(position[0] + columns / 2)
@@ -232,7 +232,7 @@ def point_mass(layout: str | tuple[str, ...] = "UMaze", **fields: Any) -> PointM
         if layout.lower() not in named:
             raise ForageError(f"There is no maze {layout!r}; there are {', '.join(layouts.LAYOUTS)}.")
         layout = named[layout.lower()]
-    return PointMass(*layouts.parse(layout), **fields)
+    return PointMass(*layouts.parse_maze(layout), **fields)
 
 
 def point_maze(

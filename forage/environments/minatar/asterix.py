@@ -19,11 +19,11 @@ from forage.environments.minatar.common import (
     MinAtar,
     Number,
     Observation,
+    as_integer,
     bit,
-    number,
+    board_channels,
     on_line,
-    share,
-    spread,
+    uniform_index,
 )
 
 SLOTS = 8
@@ -75,20 +75,20 @@ class Asterix(MinAtar):
 
     def reset(self, key: Key[Array, ""]) -> tuple[AsterixState, Observation]:
         state = AsterixState(
-            player_x=number(5),
-            player_y=number(5),
+            player_x=as_integer(5),
+            player_y=as_integer(5),
             present=jnp.zeros(SLOTS, bool),
             x=jnp.zeros(SLOTS, jnp.int32),
             right=jnp.zeros(SLOTS, bool),
             gold=jnp.zeros(SLOTS, bool),
-            spawn_timer=number(self.spawn_interval),
-            spawn_interval=number(self.spawn_interval),
-            move_timer=number(self.move_interval),
-            move_interval=number(self.move_interval),
-            ramp_timer=number(self.ramp_interval),
-            ramp_index=number(0),
-            last_action=number(0),
-            time=number(0),
+            spawn_timer=as_integer(self.spawn_interval),
+            spawn_interval=as_integer(self.spawn_interval),
+            move_timer=as_integer(self.move_interval),
+            move_interval=as_integer(self.move_interval),
+            ramp_timer=as_integer(self.ramp_interval),
+            ramp_index=as_integer(0),
+            last_action=as_integer(0),
+            time=as_integer(0),
         )
         return state, self.observe(state)
 
@@ -102,7 +102,7 @@ class Asterix(MinAtar):
         )
 
     def advance(self, state: AsterixState, action: Number, draws: AsterixDraws) -> tuple[AsterixState, Step]:
-        action = jnp.where(draws.repeat, state.last_action, number(action))
+        action = jnp.where(draws.repeat, state.last_action, as_integer(action))
 
         # A new entity in a free slot, none if there is no free slot.
         spawns = state.spawn_timer == 0
@@ -110,14 +110,14 @@ class Asterix(MinAtar):
         slot = jnp.arange(SLOTS)
         free = ~state.present
         free_before = jnp.sum(free & (slot < slot[:, None]), axis=1)
-        new = spawns & free & (free_before == share(draws.slot, jnp.sum(free)))
+        new = spawns & free & (free_before == uniform_index(draws.slot, jnp.sum(free)))
         present = state.present | new
         x = jnp.where(new, jnp.where(draws.right, 0, 9), state.x)
         right = jnp.where(new, draws.right, state.right)
         gold = jnp.where(new, draws.gold, state.gold)
 
-        step_x = number(self.pressed(action, "r")) - number(self.pressed(action, "l"))
-        step_y = number(self.pressed(action, "d")) - number(self.pressed(action, "u"))
+        step_x = as_integer(self.is_pressed(action, "r")) - as_integer(self.is_pressed(action, "l"))
+        step_y = as_integer(self.is_pressed(action, "d")) - as_integer(self.is_pressed(action, "u"))
         player_x = jnp.clip(state.player_x + step_x, 0, 9)
         player_y = jnp.clip(state.player_y + step_y, 1, 8)
 
@@ -161,4 +161,4 @@ class Asterix(MinAtar):
         behind = jnp.where(state.right, entity >> 1, entity << 1 & LINE)
         enemy, gold = jnp.where(state.gold, 0, entity), jnp.where(state.gold, entity, 0)
         enemy, trail, gold = (jnp.pad(lines, 1) for lines in (enemy, behind, gold))
-        return spread([on_line(state.player_y, bit(state.player_x)), enemy, trail, gold])
+        return board_channels([on_line(state.player_y, bit(state.player_x)), enemy, trail, gold])

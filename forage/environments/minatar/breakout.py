@@ -19,10 +19,10 @@ from forage.environments.minatar.common import (
     MinAtar,
     Number,
     Observation,
+    as_integer,
     bit,
-    number,
+    board_channels,
     on_line,
-    spread,
 )
 
 WALL = (1 << 3 * SIZE) - 1
@@ -54,18 +54,18 @@ class Breakout(MinAtar):
 
     def reset(self, key: Key[Array, ""]) -> tuple[BreakoutState, Observation]:
         from_right = jax.random.bernoulli(key)
-        x, y = jnp.where(from_right, number(9), number(0)), number(3)
+        x, y = jnp.where(from_right, as_integer(9), as_integer(0)), as_integer(3)
         state = BreakoutState(
-            paddle=number(4),
+            paddle=as_integer(4),
             ball_x=x,
             ball_y=y,
-            direction=jnp.where(from_right, number(3), number(2)),
+            direction=jnp.where(from_right, as_integer(3), as_integer(2)),
             last_x=x,
             last_y=y,
-            bricks=number(WALL),
+            bricks=as_integer(WALL),
             strike=jnp.asarray(False),
-            last_action=number(0),
-            time=number(0),
+            last_action=as_integer(0),
+            time=as_integer(0),
         )
         return state, self.observe(state)
 
@@ -73,8 +73,8 @@ class Breakout(MinAtar):
         return BreakoutDraws(repeat=jax.random.bernoulli(key, self.sticky_action_prob))
 
     def advance(self, state: BreakoutState, action: Number, draws: BreakoutDraws) -> tuple[BreakoutState, Step]:
-        action = jnp.where(draws.repeat, state.last_action, number(action))
-        step_x = number(self.pressed(action, "r")) - number(self.pressed(action, "l"))
+        action = jnp.where(draws.repeat, state.last_action, as_integer(action))
+        step_x = as_integer(self.is_pressed(action, "r")) - as_integer(self.is_pressed(action, "l"))
         paddle = jnp.clip(state.paddle + step_x, 0, 9)
 
         direction = state.direction
@@ -111,15 +111,15 @@ class Breakout(MinAtar):
             last_action=action,
             time=state.time + 1,
         )
-        return state, self.outcome(state, number(breaks), missed)
+        return state, self.outcome(state, as_integer(breaks), missed)
 
     def observe(self, state: BreakoutState) -> Observation:
         row = jnp.arange(SIZE)
         bricks = jnp.where((row >= 1) & (row <= 3), state.bricks >> (SIZE * (row - 1)) & LINE, 0)
         lines = [
-            on_line(number(9), bit(state.paddle)),
+            on_line(as_integer(9), bit(state.paddle)),
             on_line(state.ball_y, bit(state.ball_x)),
             on_line(state.last_y, bit(state.last_x)),
             bricks,
         ]
-        return spread(lines)
+        return board_channels(lines)

@@ -44,7 +44,7 @@ Flag: TypeAlias = Bool[Array, ""]
 Observation: TypeAlias = Bool[Array, "10 10 channel"]
 
 
-def number(value: Any) -> Number:
+def as_integer(value: Any) -> Number:
     """Return a scalar of the one integer type that states are made of."""
     return jnp.asarray(value, jnp.int32)
 
@@ -59,11 +59,11 @@ def on_line(line: Number, content: Number) -> Int[Array, " line"]:
     return jnp.where(jnp.arange(SIZE) == line, content, 0)
 
 
-def spread(rows: list[Int[Array, "10"]]) -> Observation:
+def board_channels(rows: list[Int[Array, "10"]]) -> Observation:
     """Return the observation from one board per channel, each given by its rows."""
     # The remainder changes nothing. But XLA on the CPU would work out the whole step again for each of the cells, were
     # there not something on the way that it holds for costly, and integer division is the cheapest such thing.
-    lines = jax.lax.rem(jnp.stack(rows), number(LINE + 1 + 1))
+    lines = jax.lax.rem(jnp.stack(rows), as_integer(LINE + 1 + 1))
     board = lines[:, :, None] >> jnp.arange(SIZE) & 1 != 0
     return jnp.transpose(board, (1, 2, 0))
 
@@ -130,7 +130,7 @@ class MinAtar(Environment):
     def step(self, state: Any, action: Number, key: Key[Array, ""]) -> tuple[Any, Step]:
         return self.advance(state, action, self.draw(key))
 
-    def pressed(self, action: Number, letter: str) -> Flag:
+    def is_pressed(self, action: Number, letter: str) -> Flag:
         """Return whether `action` is the named one; false for an action that is not offered."""
         return action == self.actions.find(letter)
 
@@ -154,6 +154,6 @@ class MinAtar(Environment):
         return image
 
 
-def share(uniform: Float[Array, "*shape"], count: Int[Array, "*shape"] | int) -> Int[Array, "*shape"]:
+def uniform_index(uniform: Float[Array, "*shape"], count: Int[Array, "*shape"] | int) -> Int[Array, "*shape"]:
     """Turn a uniform number in [0, 1) into a whole one in 0 ... count - 1, evenly."""
     return (uniform * count).astype(jnp.int32)

@@ -14,7 +14,17 @@ from jaxtyping import Array, Bool, Int, Key, UInt32
 
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Step
-from forage.environments.minatar.common import SIZE, Flag, MinAtar, Number, Observation, bit, number, on_line, spread
+from forage.environments.minatar.common import (
+    SIZE,
+    Flag,
+    MinAtar,
+    Number,
+    Observation,
+    as_integer,
+    bit,
+    board_channels,
+    on_line,
+)
 
 CARS = 8
 COLUMN = 4  # of the chicken
@@ -83,14 +93,14 @@ class Freeway(MinAtar):
     def reset(self, key: Key[Array, ""]) -> tuple[FreewayState, Observation]:
         interval, right = self.cars(jax.random.bits(key, (2,)))
         state = FreewayState(
-            player_y=number(9),
-            move_timer=number(self.player_interval),
+            player_y=as_integer(9),
+            move_timer=as_integer(self.player_interval),
             car_x=jnp.zeros(CARS, jnp.int32),
             car_timer=interval,
             car_interval=interval,
             car_right=right,
-            last_action=number(0),
-            time=number(0),
+            last_action=as_integer(0),
+            time=as_integer(0),
         )
         return state, self.observe(state)
 
@@ -100,10 +110,10 @@ class Freeway(MinAtar):
         return FreewayDraws((words[0] >> 8) / 2**24 < self.sticky_action_prob, interval, right)
 
     def advance(self, state: FreewayState, action: Number, draws: FreewayDraws) -> tuple[FreewayState, Step]:
-        action = jnp.where(draws.repeat, state.last_action, number(action))
-        up, down = self.pressed(action, "u"), self.pressed(action, "d")
+        action = jnp.where(draws.repeat, state.last_action, as_integer(action))
+        up, down = self.is_pressed(action, "u"), self.is_pressed(action, "d")
         moves = (up | down) & (state.move_timer == 0)
-        player_y = jnp.where(moves, jnp.clip(state.player_y + number(down) - number(up), 0, 9), state.player_y)
+        player_y = jnp.where(moves, jnp.clip(state.player_y + as_integer(down) - as_integer(up), 0, 9), state.player_y)
         move_timer = jnp.where(moves, self.player_interval, state.move_timer)
 
         arrives = player_y == 0
@@ -131,11 +141,11 @@ class Freeway(MinAtar):
             last_action=action,
             time=state.time + 1,
         )
-        return state, self.outcome(state, number(arrives), state.time > self.time_limit)
+        return state, self.outcome(state, as_integer(arrives), state.time > self.time_limit)
 
     def observe(self, state: FreewayState) -> Observation:
         behind = state.car_x - jnp.where(state.car_right, 1, -1)
         behind = jnp.where(behind < 0, 9, jnp.where(behind > 9, 0, behind))
         trails = [jnp.where(state.car_interval == speed, bit(behind), 0) for speed in range(1, SPEEDS + 1)]
         traffic = [jnp.pad(lane, (1, SIZE - CARS - 1)) for lane in (bit(state.car_x), *trails)]
-        return spread([on_line(state.player_y, number(1 << COLUMN)), *traffic])
+        return board_channels([on_line(state.player_y, as_integer(1 << COLUMN)), *traffic])

@@ -20,11 +20,11 @@ from forage.environments.minatar.common import (
     MinAtar,
     Number,
     Observation,
+    as_integer,
     bit,
-    number,
+    board_channels,
     on_line,
-    share,
-    spread,
+    uniform_index,
 )
 
 # The capacities below hold whatever the package's lists can: a place is used again only when its last holder is gone.
@@ -189,11 +189,11 @@ class Seaquest(MinAtar):
             return jnp.zeros(size, jnp.int32)
 
         state = SeaquestState(
-            player_x=number(5),
-            player_y=number(0),
+            player_x=as_integer(5),
+            player_y=as_integer(0),
             faces_right=jnp.asarray(False),
-            oxygen=number(self.max_oxygen),
-            crew=number(0),
+            oxygen=as_integer(self.max_oxygen),
+            crew=as_integer(0),
             surfaced=jnp.asarray(True),
             bullets=Bullets(absent(BULLETS), zeros(BULLETS), zeros(BULLETS), absent(BULLETS)),
             divers=Divers(absent(DIVERS), zeros(DIVERS), zeros(DIVERS), absent(DIVERS), zeros(DIVERS)),
@@ -206,17 +206,17 @@ class Seaquest(MinAtar):
                 timer=zeros(ENEMIES),
                 shot_timer=zeros(ENEMIES),
             ),
-            next=number(0),
+            next=as_integer(0),
             shots_left=zeros(SIZE),
             shots_right=zeros(SIZE),
-            spawn_timer=number(self.spawn_interval),
-            spawn_interval=number(self.spawn_interval),
-            diver_timer=number(self.diver_spawn_interval),
-            move_interval=number(self.move_interval),
-            shot_timer=number(0),
-            ramp_index=number(0),
-            last_action=number(0),
-            time=number(0),
+            spawn_timer=as_integer(self.spawn_interval),
+            spawn_interval=as_integer(self.spawn_interval),
+            diver_timer=as_integer(self.diver_spawn_interval),
+            move_interval=as_integer(self.move_interval),
+            shot_timer=as_integer(0),
+            ramp_index=as_integer(0),
+            last_action=as_integer(0),
+            time=as_integer(0),
         )
         return state, self.observe(state)
 
@@ -226,24 +226,24 @@ class Seaquest(MinAtar):
             repeat=uniform[0] < self.sticky_action_prob,
             enemy_right=uniform[1] < 1 / 2,
             enemy_submarine=uniform[2] < 1 / 3,
-            enemy_y=1 + share(uniform[3], 8),
+            enemy_y=1 + uniform_index(uniform[3], 8),
             diver_right=uniform[4] < 1 / 2,
-            diver_y=1 + share(uniform[5], 8),
+            diver_y=1 + uniform_index(uniform[5], 8),
         )
 
     def advance(self, state: SeaquestState, action: Number, draws: SeaquestDraws) -> tuple[SeaquestState, Step]:
-        action = jnp.where(draws.repeat, state.last_action, number(action))
+        action = jnp.where(draws.repeat, state.last_action, as_integer(action))
         enemies, place, spawn_timer = self._spawn_enemy(state, draws)
         divers, diver_timer = self._spawn_diver(state, draws)
 
-        fires = self.pressed(action, "f") & (state.shot_timer == 0)
+        fires = self.is_pressed(action, "f") & (state.shot_timer == 0)
         shot_timer = jnp.where(fires, self.shot_cool_down, state.shot_timer)
         newest = Bullets(fires, state.player_x, state.player_y, state.faces_right)
         bullets = jax.tree.map(lambda one, all: jnp.where(fires, _push(one, all), all), newest, state.bullets)
-        left, right = self.pressed(action, "l"), self.pressed(action, "r")
-        up, down = self.pressed(action, "u"), self.pressed(action, "d")
-        x = jnp.clip(state.player_x + number(right) - number(left), 0, 9)
-        y = jnp.clip(state.player_y + number(down) - number(up), 0, 8)
+        left, right = self.is_pressed(action, "l"), self.is_pressed(action, "r")
+        up, down = self.is_pressed(action, "u"), self.is_pressed(action, "d")
+        x = jnp.clip(state.player_x + as_integer(right) - as_integer(left), 0, 9)
+        y = jnp.clip(state.player_y + as_integer(down) - as_integer(up), 0, 8)
         faces_right = (state.faces_right | right) & ~left
 
         bullets, enemies, shot_down = _fly(bullets, enemies, place)
@@ -302,7 +302,7 @@ class Seaquest(MinAtar):
             right=draws.enemy_right,
             submarine=draws.enemy_submarine,
             timer=state.move_interval,
-            shot_timer=number(self.enemy_shot_interval),
+            shot_timer=as_integer(self.enemy_shot_interval),
         )
         here = spawns & (jnp.arange(ENEMIES) == state.next)
         enemies = jax.tree.map(lambda one, all: jnp.where(here, one, all), new, old)
@@ -312,7 +312,7 @@ class Seaquest(MinAtar):
         """Spawn a diver if due. Return the divers and the timer."""
         due = state.diver_timer == 0
         x = jnp.where(draws.diver_right, 0, 9)
-        new = Divers(due, x, draws.diver_y, draws.diver_right, number(self.diver_move_interval))
+        new = Divers(due, x, draws.diver_y, draws.diver_right, as_integer(self.diver_move_interval))
         divers = jax.tree.map(lambda one, all: jnp.where(due, _push(one, all), all), new, state.divers)
         return divers, jnp.where(due, self.diver_spawn_interval, state.diver_timer)
 
@@ -389,11 +389,11 @@ class Seaquest(MinAtar):
             state.shots_left | state.shots_right,
             fish,
             submarines,
-            on_line(number(9), oxygen),
-            on_line(number(9), (bit(crew) - 1) << (9 - crew)),
+            on_line(as_integer(9), oxygen),
+            on_line(as_integer(9), (bit(crew) - 1) << (9 - crew)),
             swimmers & LINE,
         ]
-        return spread(lines)
+        return board_channels(lines)
 
 
 def _push(one: Array, all: Array) -> Array:

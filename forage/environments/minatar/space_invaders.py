@@ -20,10 +20,10 @@ from forage.environments.minatar.common import (
     MinAtar,
     Number,
     Observation,
+    as_integer,
     bit,
-    number,
+    board_channels,
     on_line,
-    spread,
 )
 
 ROW_9 = 1 << 9
@@ -52,7 +52,7 @@ class SpaceInvadersDraws(NamedTuple):
 def wave() -> Int[Array, "10"]:
     """Return the aliens of a new wave: rows 0 to 3, columns 2 to 7."""
     column = jnp.arange(SIZE)
-    return jnp.where((column >= 2) & (column < 8), number(0b1111), 0)
+    return jnp.where((column >= 2) & (column < 8), as_integer(0b1111), 0)
 
 
 class SpaceInvaders(MinAtar):
@@ -81,18 +81,18 @@ class SpaceInvaders(MinAtar):
 
     def reset(self, key: Key[Array, ""]) -> tuple[SpaceInvadersState, Observation]:
         state = SpaceInvadersState(
-            player_x=number(5),
+            player_x=as_integer(5),
             aliens=wave(),
             friendly=jnp.zeros(SIZE, jnp.int32),
             enemy=jnp.zeros(SIZE, jnp.int32),
             right=jnp.asarray(False),
-            move_interval=number(self.alien_move_interval),
-            move_timer=number(self.alien_move_interval),
-            alien_shot_timer=number(self.alien_shot_interval),
-            shot_timer=number(0),
-            ramp_index=number(0),
-            last_action=number(0),
-            time=number(0),
+            move_interval=as_integer(self.alien_move_interval),
+            move_timer=as_integer(self.alien_move_interval),
+            alien_shot_timer=as_integer(self.alien_shot_interval),
+            shot_timer=as_integer(0),
+            ramp_index=as_integer(0),
+            last_action=as_integer(0),
+            time=as_integer(0),
         )
         return state, self.observe(state)
 
@@ -102,15 +102,15 @@ class SpaceInvaders(MinAtar):
     def advance(
         self, state: SpaceInvadersState, action: Number, draws: SpaceInvadersDraws
     ) -> tuple[SpaceInvadersState, Step]:
-        action = jnp.where(draws.repeat, state.last_action, number(action))
+        action = jnp.where(draws.repeat, state.last_action, as_integer(action))
         column = jnp.arange(SIZE)
 
-        fires = self.pressed(action, "f") & (state.shot_timer == 0)
+        fires = self.is_pressed(action, "f") & (state.shot_timer == 0)
         friendly = (state.friendly | on_line(state.player_x, jnp.where(fires, ROW_9, 0))) >> 1
         shot_timer = jnp.where(fires, self.shot_cool_down, state.shot_timer)
-        step_x = number(self.pressed(action, "r")) - number(self.pressed(action, "l"))
+        step_x = as_integer(self.is_pressed(action, "r")) - as_integer(self.is_pressed(action, "l"))
         player_x = jnp.clip(state.player_x + step_x, 0, 9)
-        cannon = on_line(player_x, number(ROW_9))
+        cannon = on_line(player_x, as_integer(ROW_9))
 
         enemy = state.enemy << 1 & LINE
         hit = (enemy | state.aliens) & cannon
@@ -157,11 +157,11 @@ class SpaceInvaders(MinAtar):
 
     def observe(self, state: SpaceInvadersState) -> Observation:
         columns = [
-            on_line(state.player_x, number(ROW_9)),
+            on_line(state.player_x, as_integer(ROW_9)),
             state.aliens,
             jnp.where(state.right, 0, state.aliens),
             jnp.where(state.right, state.aliens, 0),
             state.friendly,
             state.enemy,
         ]
-        return jnp.swapaxes(spread(columns), 0, 1)
+        return jnp.swapaxes(board_channels(columns), 0, 1)

@@ -25,7 +25,7 @@ def _floats(value: Any) -> Float[Array, "..."]:
     return jnp.asarray(value, jnp.float32)
 
 
-def draw(probabilities: Float[Array, " state"], key: Key[Array, ""]) -> Int[Array, ""]:
+def draw_state(probabilities: Float[Array, " state"], key: Key[Array, ""]) -> Int[Array, ""]:
     """Draw a state with these probabilities from one uniform number; never a state of probability zero."""
     sums = jnp.cumsum(probabilities)
     possible = probabilities > 0
@@ -139,12 +139,12 @@ class Tabular(Environment):
         return found
 
     def reset(self, key: Key[Array, ""]) -> tuple[TabularState, Float[Array, " state"]]:
-        index = draw(self.initial, key)
+        index = draw_state(self.initial, key)
         state = TabularState(index, jnp.zeros((), jnp.int32))
         return state, self._observe(state)
 
     def step(self, state: TabularState, action: Int[Array, ""], key: Key[Array, ""]) -> tuple[TabularState, Step]:
-        following = draw(self.transition[state.index, action], key)
+        following = draw_state(self.transition[state.index, action], key)
         reward = self.reward[state.index, action]
         if reward.ndim:
             reward = reward[following]

@@ -72,7 +72,7 @@ class Probe(Environment):
         return gymnasium.spaces.Discrete(ACTIONS)
 
     def reset(self, key: Key[Array, ""]) -> tuple[Int[Array, ""], PyTree[Array]]:
-        state = draw(key, self.start)
+        state = draw_row(key, self.start)
         return state, self.observe(state)
 
     def step(self, state: Int[Array, ""], action: Array, key: Key[Array, ""]) -> tuple[Int[Array, ""], Step]:
@@ -86,7 +86,7 @@ class Probe(Environment):
             mix = jnp.where(jnp.arange(ACTIONS) == action, 1.0, 0.0)
             fine, cost = self.allowed[state, action], 0.0
         reward = jnp.where(fine, mix @ self.pay[state] - cost, jnp.nan)
-        following = draw(next_key, mix @ self.to[state])
+        following = draw_row(next_key, mix @ self.to[state])
         terminated = self.final[following]
         truncated = ~terminated & (jax.random.uniform(cut_key) < self.cut[state])
         observation = self.observe(jnp.where(terminated, state, following))
@@ -97,7 +97,7 @@ class Probe(Environment):
             return {"observation": self.seen[state], MASK: self.allowed[state].astype(jnp.int8)}
         return self.seen[state]
 
-    def expected(self, discount: float) -> list[Expected]:
+    def optimal_values(self, discount: float) -> list[OptimalChoice]:
         """Return the values and actions to be learned: one entry for each state that optimal play can reach."""
         value, actions, best = solve(self, discount)
         to = np.asarray(self.to, float)
@@ -105,13 +105,13 @@ class Probe(Environment):
         queue = list(paths)
         for state in queue:  # breadth first: the list grows while it is read
             for action in actions[best[state]].tolist():
-                for following in np.flatnonzero(weights(self, action) @ to[state]):
+                for following in np.flatnonzero(action_weights(self, action) @ to[state]):
                     if not self.final[following] and int(following) not in paths:
                         paths[int(following)] = [*paths[state], int(following)]
                         queue.append(int(following))
         choices = np.asarray(self.allowed).sum(1) if not self.continuous else np.full(len(value), len(actions))
         return [
-            Expected(
+            OptimalChoice(
                 state,
                 [jax.tree.map(np.asarray, self.observe(jnp.int32(s))) for s in path],
                 float(value[state]),
@@ -122,7 +122,7 @@ class Probe(Environment):
         ]
 
 
-class Expected(NamedTuple):
+class OptimalChoice(NamedTuple):
     """The optimal value and action after a history of observations that ends with the present one."""
 
     state: int
@@ -132,7 +132,7 @@ class Expected(NamedTuple):
     states: list[int]  # of the history
 
 
-def draw(key: Key[Array, ""], probabilities: Float[Array, " states"]) -> Int[Array, ""]:
+def draw_row(key: Key[Array, ""], probabilities: Float[Array, " states"]) -> Int[Array, ""]:
     """Return a row, by its probability."""
     cumulative = jnp.cumsum(probabilities)
     return jnp.sum(cumulative <= jax.random.uniform(key) * cumulative[-1]).astype(jnp.int32)
@@ -144,7 +144,7 @@ def mixture(action: Float[Array, ""]) -> Float[Array, " actions"]:
     return jnp.maximum(0.0, 1 - jnp.abs(place - jnp.arange(ACTIONS)))
 
 
-def weights(probe: Probe, action: float) -> np.ndarray:
+def action_weights(probe: Probe, action: float) -> np.ndarray:
     if probe.continuous:
         return np.asarray(mixture(jnp.float32(action)), float)
     return np.eye(ACTIONS)[int(action)]
@@ -157,7 +157,7 @@ def solve(probe: Probe, discount: float) -> tuple[np.ndarray, np.ndarray, np.nda
     agent that remembers. Returns values `state`, the actions that were compared, and `state action`: the best ones.
     """
     actions = np.linspace(LOW, HIGH, 81) if probe.continuous else np.arange(ACTIONS)
-    mix = np.stack([weights(probe, action) for action in actions.astype(float).tolist()])
+    mix = np.stack([action_weights(probe, action) for action in actions.astype(float).tolist()])
     pay = np.asarray(probe.pay, float) @ mix.T
     if probe.continuous:
         pay -= np.asarray(probe.curvature)[:, None] * (actions - np.asarray(probe.target)[:, None]) ** 2
@@ -304,7 +304,7 @@ PROBES: dict[str, Case] = {
 }  # fmt: skip
 
 
-def beside(probes: Sequence[Probe]) -> Probe:
+def combine_probes(probes: Sequence[Probe]) -> Probe:
     """Return all of them as one environment: each episode is of one of them, and each is seen in entries of its own.
 
     State s of probe i becomes state `i * 8 + s`. For runners whose environment is one and not a batch.

@@ -39,7 +39,7 @@ class Chunks(NamedTuple):
         """Return the number of chunks in an answer of `response` tokens."""
         return -(-response // self.size)
 
-    def seen(self, answer: Sequence[int]) -> tuple[int, ...]:
+    def excerpt(self, answer: Sequence[int]) -> tuple[int, ...]:
         """Return the part of the answer so far shown to the next chunk: its head and its tail, without overlap."""
         tail = max(self.head, len(answer) - self.carry)
         return (*answer[: self.head], *answer[tail:])

@@ -12,14 +12,14 @@ from forage.core.spaces import Tokens
 from forage.core.text.tokenizer import Tokenizer
 from forage.environments.text.chunks import Chunks
 from forage.environments.text.form import Form
-from forage.environments.text.worlds import Said, Start, World
+from forage.environments.text.worlds import Start, World, WorldReply
 
 PROBED = 200  # episodes whose texts are looked at to find how many tokens they take
-WAITED = Said("", 0.0, False)
-OVERFLOWN = Said("", 0.0, True, 0.0, 0.0)
+WAITED = WorldReply("", 0.0, False)
+OVERFLOWN = WorldReply("", 0.0, True, 0.0, 0.0)
 
 
-class Slot(NamedTuple):
+class EpisodeSlot(NamedTuple):
     """A running episode: its start and the texts since, from which its other parts follow."""
 
     start: Start
@@ -27,7 +27,7 @@ class Slot(NamedTuple):
     context: tuple[int, ...] = ()  # what the policy reads; empty where it has nothing left to do
     turn: int = 0  # steps since the start
     over: bool = False  # the rest of the steps is waiting
-    said: Said = WAITED  # what came of the last text
+    said: WorldReply = WAITED  # what came of the last text
     hint: float = 0.0  # the share of the reference that was given away
     given: tuple[int, ...] = ()  # its tokens, with which the first text begins
     prefix: tuple[int, ...] = ()  # what the next text begins with; the context ends with it
@@ -49,13 +49,13 @@ class Words(NamedTuple):
     def tokenizer(self) -> Tokenizer:
         return self.form.tokenizer
 
-    def encoded(self, text: str) -> tuple[int, ...]:
+    def encode(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer.encode(text))
 
-    def decoded(self, tokens: Sequence[int]) -> str:
+    def decode(self, tokens: Sequence[int]) -> str:
         return self.tokenizer.decode([token for token in tokens if token not in self.stop], special=True)
 
-    def written(self, tokens: np.ndarray) -> tuple[int, ...]:
+    def trim_action(self, tokens: np.ndarray) -> tuple[int, ...]:
         """Return the tokens of an action, up to and including the stop token."""
         found: list[int] = []
         for token in tokens.tolist():
@@ -66,11 +66,11 @@ class Words(NamedTuple):
                 break
         return tuple(found)
 
-    def given(self, world: World, hint: float) -> tuple[int, ...]:
+    def hint_tokens(self, world: World, hint: float) -> tuple[int, ...]:
         """Return the tokens of the reference that a hint gives away, a share of all, rounded."""
         if not hint:
             return ()
-        known = self.encoded(world.reference())
+        known = self.encode(world.reference())
         return known[: round(hint * len(known))]
 
     def sizes(self, world: World, levels: Sequence[int], hint: float, rounds: int) -> tuple[int, int]:
@@ -80,10 +80,10 @@ class Words(NamedTuple):
         """
         longest, written = 1, 1
         for number in range(PROBED):
-            context = self.form.opened(world.begin(Start(levels[number % len(levels)], number)))
-            longest = max(longest, len(context) + len(self.given(world, hint)))
+            context = self.form.open_conversation(world.begin(Start(levels[number % len(levels)], number)))
+            longest = max(longest, len(context) + len(self.hint_tokens(world, hint)))
             for _ in range(world.turns):
-                reference = self.encoded(world.reference())
+                reference = self.encode(world.reference())
                 written = max(written, len(reference) + 1)
                 longest = max(longest, len(context))
                 said = world.reply(world.reference())
@@ -104,28 +104,28 @@ class Course(NamedTuple):
     longest: int  # tokens of an answer at most, of all its chunks
     chunks: Chunks | None = None
 
-    def begun(self, world: World, start: Start, prompt: str, hint: float) -> Slot:
+    def begin_episode(self, world: World, start: Start, prompt: str, hint: float) -> EpisodeSlot:
         """Return the first state of an episode, after its world has given its prompt."""
-        given = self.words.given(world, hint)
-        context = (*self.words.form.opened(prompt), *given)
+        given = self.words.hint_tokens(world, hint)
+        context = (*self.words.form.open_conversation(prompt), *given)
         if len(context) > self.context:
             raise ForageError(
                 f"A prompt of {self.name} takes {len(context)} tokens, and the context has room for {self.context}; "
                 f"give a context of {len(context)} or more, or an easier level."
             )
-        return Slot(start, (), context, hint=hint, given=given, opened=context)
+        return EpisodeSlot(start, (), context, hint=hint, given=given, opened=context)
 
-    def advanced(self, slot: Slot, tokens: np.ndarray, reply: Callable[[str], Said]) -> Slot:
+    def apply_turn(self, slot: EpisodeSlot, tokens: np.ndarray, reply: Callable[[str], WorldReply]) -> EpisodeSlot:
         """Return an episode after a turn's tokens. `reply` returns the world's reply to a text."""
         slot = slot._replace(turn=slot.turn + 1)
         if slot.over:
             return slot
-        own = self.words.written(tokens)
+        own = self.words.trim_action(tokens)
         if self.chunks:
-            return self.chunked(slot, own, reply)
+            return self.apply_chunk(slot, own, reply)
         if slot.prefix:
             own = (*slot.prefix, *own)[: self.longest]
-        said = reply(self.words.decoded(own if slot.written else (*slot.given, *own)))
+        said = reply(self.words.decode(own if slot.written else (*slot.given, *own)))
         after = slot._replace(written=(*slot.written, own), said=said, over=said.over, context=(), prefix=())
         if said.over or slot.turn == self.turns:
             return after
@@ -140,20 +140,20 @@ class Course(NamedTuple):
         """Return whether the last of some tokens ends a text."""
         return bool(tokens) and tokens[-1] in self.words.stop
 
-    def chunked(self, slot: Slot, own: tuple[int, ...], reply: Callable[[str], Said]) -> Slot:
+    def apply_chunk(self, slot: EpisodeSlot, own: tuple[int, ...], reply: Callable[[str], WorldReply]) -> EpisodeSlot:
         """Return the episode after a chunk of its answer; a complete answer is judged."""
         assert self.chunks is not None
         slot = slot._replace(written=(*slot.written, own))
         answer = tuple(token for chunk in slot.written for token in chunk)[: self.longest]
         if self.ended(own) or len(own) < self.chunks.size or slot.turn == self.turns:
-            said = reply(self.words.decoded(answer))
+            said = reply(self.words.decode(answer))
             return slot._replace(said=said, over=True, context=())
-        context = (*slot.opened, *self.chunks.seen(answer))
+        context = (*slot.opened, *self.chunks.excerpt(answer))
         if len(context) > self.context:
             return slot._replace(said=OVERFLOWN, over=True, context=())
         return slot._replace(context=context)
 
-    def prefixed(self, slot: Slot, prefix: tuple[int, ...]) -> Slot:
+    def set_prefix(self, slot: EpisodeSlot, prefix: tuple[int, ...]) -> EpisodeSlot:
         """Return an episode with a prefix for its next text, in place of the earlier prefix."""
         context = (*slot.context[: len(slot.context) - len(slot.prefix)], *prefix)
         if not slot.context or self.ended(prefix):
@@ -165,13 +165,13 @@ class Course(NamedTuple):
             )
         return slot._replace(context=context, prefix=prefix)
 
-    def seen(self, slot: Slot, world: World) -> dict[str, np.ndarray]:
+    def episode_context(self, slot: EpisodeSlot, world: World) -> dict[str, np.ndarray]:
         """Return the context of an episode, padded in front, and an expert's next text, padded behind."""
         context = np.full(self.context, Tokens.PAD, np.int32)
         reference = np.full(self.response, Tokens.PAD, np.int32)
         if slot.context:
             context[-len(slot.context) :] = np.array(slot.context) + 1
-            known = () if slot.prefix else self.words.encoded(world.reference())
+            known = () if slot.prefix else self.words.encode(world.reference())
             known = known if slot.written else known[len(slot.given) :]
             whole = (*known, self.words.end) if known else ()
             if self.chunks:
@@ -181,7 +181,7 @@ class Course(NamedTuple):
         return {"context": context, "reference": reference}
 
 
-def save_slot(slot: Slot) -> dict[str, Any]:
+def save_slot(slot: EpisodeSlot) -> dict[str, Any]:
     """Return an episode as JSON: its start, the texts written, and the prefix of the next text."""
     written = [list(tokens) for tokens in slot.written]
     saved = {"start": list(slot.start), "written": written, "turn": slot.turn, "hint": slot.hint}

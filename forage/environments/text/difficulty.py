@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from forage.core.errors import ForageError
-from forage.environments.text.draws import number
+from forage.environments.text.draws import draw_integer
 
 
 class Window(NamedTuple):
@@ -51,7 +51,7 @@ class Rule(NamedTuple):
     def draw(self, window: Window, generator: np.random.Generator) -> int:
         """Draw the level of the next problem."""
         levels = self.levels(window)
-        return number(generator, levels[0], levels[-1])
+        return draw_integer(generator, levels[0], levels[-1])
 
     def follow(self, window: Window, levels: Sequence[int], truths: Sequence[float], last: int) -> Window:
         """Return the window after a batch of answers: the level and the truth of each, and the family's last level."""

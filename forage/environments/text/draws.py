@@ -11,7 +11,7 @@ T = TypeVar("T")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def number(generator: np.random.Generator, low: int, high: int) -> int:
+def draw_integer(generator: np.random.Generator, low: int, high: int) -> int:
     """Draw a whole number from `low` to `high`, both of them included."""
     return int(generator.integers(low, high + 1))
 

@@ -13,20 +13,20 @@ from jaxtyping import PyTree
 
 from forage.core.errors import ForageError, nearest
 from forage.core.host import Conversation, HostEnvironment, HostStep
-from forage.core.loading import whole
+from forage.core.loading import full_target
 from forage.core.plain import dumps
 from forage.core.spaces import Tokens
 from forage.core.text import named
 from forage.core.types import Step
 from forage.environments.text import FAMILIES, worlds
 from forage.environments.text.chunks import Chunks
-from forage.environments.text.course import OVERFLOWN, Course, Slot, Words, save_slot
+from forage.environments.text.course import OVERFLOWN, Course, EpisodeSlot, Words, save_slot
 from forage.environments.text.form import Form
 from forage.environments.text.games import GAMES
 from forage.environments.text.opening import GYM, family, is_own
 from forage.environments.text.record import Record
 from forage.environments.text.sets import SHARE, SPLITS
-from forage.environments.text.worlds import Said, Start
+from forage.environments.text.worlds import Start, WorldReply
 
 INFO = ("format", "truth", "turns", "tokens", "overflow")
 FAILURES = "verifier_failures"  # the metric that counts answers without a verdict
@@ -130,8 +130,11 @@ class TextEnvironment(HostEnvironment):
         paid = float(team) if roles else None
         if team != 1 and not roles:
             raise ForageError(f"{name} has one role, so nothing is paid to a team; give --env.roles true, or no team.")
-        world = worlds.make(target, used, turns, instruct, held_out, options, team=paid)
-        rest = (worlds.make(target, used, turns, instruct, held_out, options, world, paid) for _ in range(num_envs - 1))
+        world = worlds.make_world(target, used, turns, instruct, held_out, options, team=paid)
+        rest = (
+            worlds.make_world(target, used, turns, instruct, held_out, options, world, paid)
+            for _ in range(num_envs - 1)
+        )
         self.worlds = [world, *rest]
         if last >= world.levels:
             raise ForageError(f"{name} has levels 0 to {world.levels - 1}, not {last}; give one of these as level.")
@@ -170,7 +173,7 @@ class TextEnvironment(HostEnvironment):
         space = gymnasium.spaces.Dict({"context": observed, "reference": action, **role})
         super().__init__(name, space, action, num_envs, horizon=self.turns)
         self.course = Course(name, words, self.turns, observed.length, action.length, self.longest, self.chunks)
-        self._slots = [Slot(Start(0, 0))] * self.num_envs
+        self._slots = [EpisodeSlot(Start(0, 0))] * self.num_envs
         self._records = [Record() for _ in range(self.num_envs)]
         self._generator = np.random.default_rng(0)
         self._told: set[str] = set()  # for which kinds of reasons an answer without a verdict has been told of
@@ -193,7 +196,7 @@ class TextEnvironment(HostEnvironment):
         return True
 
     @property
-    def numbered(self) -> int:
+    def num_starts(self) -> int:
         return self.problems
 
     @property
@@ -212,14 +215,14 @@ class TextEnvironment(HostEnvironment):
     def conversations(self) -> list[Conversation]:
         return [record.ended for record in self._records if record.ended is not None]
 
-    def played(self) -> Conversation:
+    def expert_episode(self) -> Conversation:
         observation: Any = self.reset(0)
         while True:
             step, observation = self.step(observation["reference"])
             if step.terminated[0]:
                 return self.conversations()[0]
 
-    def measured(self) -> dict[str, np.ndarray]:
+    def metrics(self) -> dict[str, np.ndarray]:
         world = self.worlds[0]
         if not isinstance(world, worlds.Question):
             return {}
@@ -231,7 +234,7 @@ class TextEnvironment(HostEnvironment):
 
     # Starts
 
-    def _drawn(self, seed: int | None) -> Start:
+    def _draw_start(self, seed: int | None) -> Start:
         """Return the start of a seed; without one, the next of this environment's own."""
         generator = self._generator if seed is None else np.random.default_rng(seed)
         number = int(generator.integers(self.problems or UNLIMITED))
@@ -246,7 +249,7 @@ class TextEnvironment(HostEnvironment):
     def _begin_at(self, index: int, start: Start, hint: float = 0.0) -> None:
         prompt = self.worlds[index].begin(start)
         self._records[index].begin(prompt)
-        self._slots[index] = self.course.begun(self.worlds[index], start, prompt, hint)
+        self._slots[index] = self.course.begin_episode(self.worlds[index], start, prompt, hint)
 
     @property
     def context(self) -> int:
@@ -260,11 +263,11 @@ class TextEnvironment(HostEnvironment):
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
         self._generator = np.random.default_rng([seed, self.split == SPLITS[1]])
         for index in range(self.num_envs):
-            self._begin_at(index, self._drawn(None))
-        return self._seen()
+            self._begin_at(index, self._draw_start(None))
+        return self._stack_contexts()
 
     def _begin(self, index: int, seed: int, number: int | None, hint: float) -> PyTree[np.ndarray]:
-        self._begin_at(index, self._drawn(seed) if number is None else self._numbered_start(number), hint)
+        self._begin_at(index, self._draw_start(seed) if number is None else self._numbered_start(number), hint)
         return self._one(index)
 
     # Steps
@@ -275,7 +278,7 @@ class TextEnvironment(HostEnvironment):
         before = list(self._slots)
         for index, (slot, tokens) in enumerate(zip(before, np.asarray(action), strict=True)):
             self._at = index
-            self._slots[index] = after = self._advanced(index, tokens)
+            self._slots[index] = after = self._advance_one(index, tokens)
             rewards[index] = 0 if slot.over else after.said.reward
             if not slot.over or after.turn == self.turns:
                 for one, value in after.said.told.items():
@@ -286,20 +289,20 @@ class TextEnvironment(HostEnvironment):
                 for one, value in zip(INFO, values, strict=True):
                     info[one][index] = value
         ended = np.array([slot.turn == self.turns for slot in self._slots])
-        led = self._seen()
+        led = self._stack_contexts()
         for index in np.flatnonzero(ended).tolist():
             last = self._slots[index].said
             self._records[index].end(self.worlds[index], last, last is OVERFLOWN)
-            self._begin_at(index, self._drawn(None))
+            self._begin_at(index, self._draw_start(None))
         said = {one: info[one] for one in self.info_names}
         step = Step(led, rewards, ended, np.zeros(self.num_envs, bool), said)  # type: ignore[arg-type]
-        return HostStep(step, self._seen() if ended.any() else led)
+        return HostStep(step, self._stack_contexts() if ended.any() else led)
 
-    def _advanced(self, index: int, tokens: np.ndarray) -> Slot:
+    def _advance_one(self, index: int, tokens: np.ndarray) -> EpisodeSlot:
         """Return the episode of one environment after a turn's tokens."""
-        return self.course.advanced(self._slots[index], tokens, lambda text: self._reply(index, text))
+        return self.course.apply_turn(self._slots[index], tokens, lambda text: self._reply(index, text))
 
-    def _reply(self, index: int, text: str) -> Said:
+    def _reply(self, index: int, text: str) -> WorldReply:
         """Return a world's reply to a text, and record both in words."""
         said = self.worlds[index].reply(text)
         self._records[index].add(text, said)
@@ -319,14 +322,14 @@ class TextEnvironment(HostEnvironment):
                 stacklevel=2,
             )
 
-    def _seen(self) -> dict[str, np.ndarray]:
+    def _stack_contexts(self) -> dict[str, np.ndarray]:
         seen = [self._one(index) for index in range(self.num_envs)]
         return {name: np.stack([one[name] for one in seen]) for name in seen[0]}
 
     def _one(self, index: int) -> dict[str, np.ndarray]:
         slot = self._slots[index]
         role = {"role": np.array(slot.turn % self.roles, np.int32)} if self.roles else {}
-        return self.course.seen(slot, self.worlds[index]) | role
+        return self.course.episode_context(slot, self.worlds[index]) | role
 
     # States
 
@@ -335,26 +338,26 @@ class TextEnvironment(HostEnvironment):
 
     def _put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
         if state is None:
-            self._begin_at(index, self._drawn(None))
+            self._begin_at(index, self._draw_start(None))
         else:
-            self._again(index, json.loads(state))
+            self._replay_texts(index, json.loads(state))
         return self._one(index)
 
-    def _again(self, index: int, saved: dict[str, Any]) -> None:
+    def _replay_texts(self, index: int, saved: dict[str, Any]) -> None:
         """Restore an episode by replaying the texts written in it."""
         self._begin_at(index, Start(*saved["start"]), saved.get("hint", 0.0))
         for tokens in saved["written"]:
-            self._slots[index] = self._advanced(index, np.array(tokens, np.int32) + 1)
+            self._slots[index] = self._advance_one(index, np.array(tokens, np.int32) + 1)
         self._slots[index] = self._slots[index]._replace(turn=saved["turn"])
         if saved.get("prefix"):
-            self._slots[index] = self.course.prefixed(self._slots[index], tuple(saved["prefix"]))
+            self._slots[index] = self.course.set_prefix(self._slots[index], tuple(saved["prefix"]))
 
     @property
-    def written(self) -> int:
+    def max_answer_tokens(self) -> int:
         return self.longest if self.branches else 0
 
     def _branch(self, index: int, tokens: np.ndarray) -> PyTree[np.ndarray]:
-        self._slots[index] = self.course.prefixed(self._slots[index], self.course.words.written(tokens))
+        self._slots[index] = self.course.set_prefix(self._slots[index], self.course.words.trim_action(tokens))
         return self._one(index)
 
     def _snapshot(self) -> bytes:
@@ -366,8 +369,8 @@ class TextEnvironment(HostEnvironment):
         self._generator = np.random.default_rng(0)
         self._generator.bit_generator.state = state["generator"]
         for index, saved in enumerate(state["slots"]):
-            self._again(index, saved)
-        return self._seen()
+            self._replay_texts(index, saved)
+        return self._stack_contexts()
 
 
 def levels_of(name: str, level: int | str) -> tuple[int, int]:
@@ -381,7 +384,7 @@ def levels_of(name: str, level: int | str) -> tuple[int, int]:
 def ids() -> dict[str, str]:
     """Return the families and games, with a description of each."""
     found = {name: (family(name).__doc__ or "").split("\n")[0] for name in FAMILIES}
-    return found | {name: (type(worlds.games.make(name)).__doc__ or "").split("\n")[0] for name in GAMES}
+    return found | {name: (type(worlds.games.make_game(name)).__doc__ or "").split("\n")[0] for name in GAMES}
 
 
 def canonical(id: str) -> str:
@@ -389,7 +392,7 @@ def canonical(id: str) -> str:
     if id.lower().startswith(GYM):
         return id
     if is_own(id):
-        return whole(id)
+        return full_target(id)
     if id.lower() not in {**FAMILIES, **GAMES}:
         raise ForageError(f"There is no text {id!r}{nearest(id.lower(), {**FAMILIES, **GAMES})}")
     return id.lower()

@@ -16,11 +16,11 @@ TOKEN = re.compile(r"\s*([0-9]{1,9}|[-+*/()])")
 RANK = {"+": 1, "-": 1, "*": 2, "/": 2}
 
 
-class Malformed(Exception):
+class MalformedExpression(Exception):
     """A text that is no expression."""
 
 
-def parse(text: str) -> Tree | None:
+def parse_expression(text: str) -> Tree | None:
     """Return the tree of an expression of whole numbers, + - * / and brackets; None for any other text."""
     tokens, place, text = [], 0, text.strip()
     while place < len(text) <= LONGEST:
@@ -32,7 +32,7 @@ def parse(text: str) -> Tree | None:
     tokens.reverse()
     try:
         tree = _sum(tokens, 0)
-    except Malformed:
+    except MalformedExpression:
         return None
     return None if tokens else tree
 
@@ -59,16 +59,16 @@ def _factor(tokens: list[str], depth: int) -> Tree:
     if token.isdigit():
         return int(token)
     if token != "(" or depth == DEEPEST:
-        raise Malformed
+        raise MalformedExpression
     tree = _sum(tokens, depth + 1)
     if not tokens or tokens.pop() != ")":
-        raise Malformed
+        raise MalformedExpression
     return tree
 
 
-def numbers(tree: Tree) -> list[int]:
+def expression_numbers(tree: Tree) -> list[int]:
     """Return the numbers of an expression, from left to right."""
-    return [tree] if isinstance(tree, int) else numbers(tree[1]) + numbers(tree[2])
+    return [tree] if isinstance(tree, int) else expression_numbers(tree[1]) + expression_numbers(tree[2])
 
 
 def apply(operator: str, left: Any, right: Any) -> Any | None:
@@ -90,7 +90,7 @@ def value(tree: Tree) -> Any | None:
     return None if left is None or right is None else apply(tree[0], left, right)
 
 
-def write(tree: Tree) -> str:
+def write_expression(tree: Tree) -> str:
     """Return an expression as text, with the brackets that it needs and no others."""
     if isinstance(tree, int):
         return str(tree) if tree >= 0 else f"({tree})"
@@ -99,16 +99,16 @@ def write(tree: Tree) -> str:
     texts = []
     for side, lowest in ((left, low), (right, low + (operator in "-/"))):
         bare = isinstance(side, int) or RANK[side[0]] >= lowest
-        texts.append(write(side) if bare else f"({write(side)})")
+        texts.append(write_expression(side) if bare else f"({write_expression(side)})")
     return f"{texts[0]} {operator} {texts[1]}"
 
 
-def steps(tree: Tree) -> list[str]:
+def simplification_steps(tree: Tree) -> list[str]:
     """Return an expression as it gets shorter, one operation a step, down to its value."""
-    texts = [write(tree)]
+    texts = [write_expression(tree)]
     while not isinstance(tree, int):
         tree = _reduce(tree)
-        texts.append(str(tree) if isinstance(tree, int) else write(tree))
+        texts.append(str(tree) if isinstance(tree, int) else write_expression(tree))
     return texts
 
 

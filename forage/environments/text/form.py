@@ -13,7 +13,7 @@ class Form(NamedTuple):
     tokenizer: Tokenizer
     chat: bool = False  # otherwise a line break ends what is said
 
-    def opened(self, text: str) -> tuple[int, ...]:
+    def open_conversation(self, text: str) -> tuple[int, ...]:
         """Return the tokens of a conversation's first text."""
         if self.chat:
             return tuple(self.tokenizer.encode(self.tokenizer.chat([{"role": "user", "content": text}])))

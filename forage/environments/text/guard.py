@@ -28,7 +28,7 @@ def sound(found: Any) -> Verdict:
     if not isinstance(found, tuple) or len(found) != len(Verdict._fields):
         return failed_verdict(f"the verifier returned {found!r:.80} and no verdict")
     form, truth, failure = found
-    form, truth = plain(form), plain(truth)
+    form, truth = plain_scalar(form), plain_scalar(truth)
     number = float(truth) if isinstance(truth, numbers.Real) else math.nan
     if not 0 <= number <= 1:
         return failed_verdict(f"the verifier returned the truth {truth!r:.80}, which is no number from 0 to 1")
@@ -37,7 +37,7 @@ def sound(found: Any) -> Verdict:
     return Verdict(form, number, failure)
 
 
-def plain(value: Any) -> Any:
+def plain_scalar(value: Any) -> Any:
     """Return a number or truth value of an array library, such as `numpy.float32(1)`, as Python's own."""
     single = getattr(value, "ndim", None) == 0 and hasattr(value, "item")
     return value.item() if single else value
@@ -48,7 +48,7 @@ def failed_verdict(reason: str) -> Verdict:
     return Verdict(False, 0.0, reason)
 
 
-def attempt(family: Family, problem: Problem, text: str) -> Verdict:
+def verify_in_place(family: Family, problem: Problem, text: str) -> Verdict:
     """Verify a text in this process; an exception becomes the verdict's failure."""
     try:
         return sound(family.verify(problem, text))
@@ -77,7 +77,7 @@ class Guard:
 
     def verify(self, problem: Problem, text: str) -> Verdict:
         """Return the verdict on a text; one with a `failure` if it could not be judged."""
-        judge = partial(attempt, self.family) if self.family.bounded else self._apart
+        judge = partial(verify_in_place, self.family) if self.family.bounded else self._verify_in_process
         verdict = judge(problem, text)
         if verdict.failure:
             self.failures[verdict.failure] += 1
@@ -89,7 +89,7 @@ class Guard:
         self.failures.clear()
         self.newest = ""
 
-    def _apart(self, problem: Problem, text: str) -> Verdict:
+    def _verify_in_process(self, problem: Problem, text: str) -> Verdict:
         """Ask the verifier's own process."""
         if self._worker is None:
             self._worker = Worker(self.family)

@@ -38,7 +38,7 @@ class Characters(NamedTuple):
         return (character in self.members) != self.but
 
 
-class Malformed(Exception):
+class MalformedPattern(Exception):
     """A pattern outside the language above, or too large."""
 
 
@@ -51,14 +51,14 @@ class Pattern:
 
     def __init__(self, text: str):
         if len(text) > LONGEST:
-            raise Malformed
+            raise MalformedPattern
         text = text.removeprefix("^")
         if text.endswith("$") and (len(text) - len(text[:-1].rstrip("\\")) - 1) % 2 == 0:
             text = text[:-1]
-        reader = Reader(text)
+        reader = PatternReader(text)
         tree = reader.alternatives(0)
-        if reader.rest() or states(tree) > STATES:
-            raise Malformed
+        if reader.rest() or min_states(tree) > STATES:
+            raise MalformedPattern
         self.moves: list[tuple[Characters, int] | None] = []
         self.jumps: list[list[int]] = []
         self.start, self.end = self._build(tree)
@@ -129,17 +129,17 @@ class Pattern:
         return self.end in here
 
 
-def states(tree: Node) -> int:
+def min_states(tree: Node) -> int:
     """Return a lower bound of the number of states in a tree's automaton, without building it."""
     if isinstance(tree, Characters):
         return 2
     if tree[0] in ("all", "any"):
-        return 2 + sum(map(states, tree[1]))
+        return 2 + sum(map(min_states, tree[1]))
     _, part, least, most = tree
-    return 2 + states(part) * (least + 1 if most is None else max(most, 1))
+    return 2 + min_states(part) * (least + 1 if most is None else max(most, 1))
 
 
-class Reader:
+class PatternReader:
     """A pattern's text, read from left to right."""
 
     def __init__(self, text: str):
@@ -158,7 +158,7 @@ class Reader:
     def next(self) -> str:
         """Read one character."""
         if self.place == len(self.text):
-            raise Malformed
+            raise MalformedPattern
         self.place += 1
         return self.text[self.place - 1]
 
@@ -173,10 +173,10 @@ class Reader:
         """Read pieces with their quantifiers, up to a `|`, a closing bracket or the end."""
         parts = []
         while self.place < len(self.text) and self.text[self.place] not in "|)":
-            parts.append(self.quantified(self.piece(depth)))
+            parts.append(self.read_quantifier(self.piece(depth)))
         return ("all", parts)
 
-    def quantified(self, part: Node) -> Node:
+    def read_quantifier(self, part: Node) -> Node:
         """Read a quantifier, if there is one; a second one is malformed, as it begins no piece."""
         for sign, (least, most) in {"*": (0, None), "+": (1, None), "?": (0, 1)}.items():
             if self.take(sign):
@@ -188,7 +188,7 @@ class Reader:
         least = int(found[1])
         most = least if found[2] is None else int(found[3]) if found[3] else None
         if most is not None and most < least:
-            raise Malformed
+            raise MalformedPattern
         return ("times", part, least, most)
 
     def piece(self, depth: int) -> Node:
@@ -196,29 +196,29 @@ class Reader:
         character = self.next()
         if character == "(":
             if depth == DEEPEST:
-                raise Malformed
+                raise MalformedPattern
             self.take("?:")
             inner = self.alternatives(depth + 1)
             if not self.take(")"):
-                raise Malformed
+                raise MalformedPattern
             return inner
         if character == "[":
             return self.set()
         if character == ".":
             return Characters(frozenset("\n"), but=True)
         if character == "\\":
-            return Characters(self.escaped())
+            return Characters(self.read_escape())
         if character in SPECIAL:
-            raise Malformed
+            raise MalformedPattern
         return Characters(frozenset(character))
 
-    def escaped(self) -> frozenset[str]:
+    def read_escape(self) -> frozenset[str]:
         """Read the character after a backslash: a class, or a special character taken literally."""
         character = self.next()
         if character in CLASSES:
             return CLASSES[character]
         if character not in SPECIAL and character != "-":
-            raise Malformed
+            raise MalformedPattern
         return frozenset(character)
 
     def set(self) -> Characters:
@@ -227,18 +227,18 @@ class Reader:
         while not self.take("]"):
             first = self.next()
             if first in "[^" or (first == "-" and members):
-                raise Malformed
+                raise MalformedPattern
             if first == "\\":
-                members |= self.escaped()
+                members |= self.read_escape()
             elif self.take("-"):
                 last = self.next()
                 if not (first.isascii() and first.isalnum() and last.isascii() and last.isalnum() and first <= last):
-                    raise Malformed
+                    raise MalformedPattern
                 members |= frozenset(map(chr, range(ord(first), ord(last) + 1)))
             else:
                 members |= {first}
         if not members:
-            raise Malformed
+            raise MalformedPattern
         return Characters(members, but)
 
 
@@ -246,5 +246,5 @@ def compile_pattern(text: str) -> Pattern | None:
     """Return the automaton of a pattern, or None if it is malformed or too large."""
     try:
         return Pattern(text)
-    except Malformed:
+    except MalformedPattern:
         return None

@@ -1,7 +1,7 @@
 """The contract of verifiable problems: a family makes them, and its verifier judges texts.
 
 A new family is one file: a class with `levels`, `measure`, `make`, `size` and `reason`, and, unless its answers are
-whole numbers, `read` and `judge`.
+whole numbers, `parse_answer` and `judge`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Family(ABC):
     def verify(self, problem: Problem, text: str) -> Verdict:
         """Judge a text: whether it holds an answer of the right form, and whether that is true."""
         found = self.extract(text)
-        value = None if found is None else self.read(problem, found)
+        value = None if found is None else self.parse_answer(problem, found)
         if value is None:
             return Verdict(False, 0.0)
         return Verdict(True, float(self.judge(problem, value)))
@@ -74,13 +74,13 @@ class Family(ABC):
         """Return the answer in a text, or None if it has none."""
         return answers.extract_answer(text)
 
-    def read(self, problem: Problem, found: str) -> Any | None:
+    def parse_answer(self, problem: Problem, found: str) -> Any | None:
         """Return the parsed answer, or None if it is not of the family's form."""
         return answers.integer(found)
 
     def judge(self, problem: Problem, value: Any) -> bool:
         """Return whether a parsed answer is right."""
-        return value == self.read(problem, problem.answer)
+        return value == self.parse_answer(problem, problem.answer)
 
     def identity(self, problem: Problem) -> str:
         """Return a text that two problems share exactly if they ask the same question."""

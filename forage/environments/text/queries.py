@@ -92,7 +92,7 @@ def run(tables: Tables, query: str) -> list[tuple[Any, ...]] | None:
     return rows if len(rows) <= ROWS else None
 
 
-def same(rows: Sequence[tuple[Any, ...]], others: Sequence[tuple[Any, ...]], ordered: bool) -> bool:
+def same_results(rows: Sequence[tuple[Any, ...]], others: Sequence[tuple[Any, ...]], ordered: bool) -> bool:
     """Return whether two results are equal: whole numbers as fractions, and order only if `ordered`."""
     plain = [[tuple(_plain(value) for value in row) for row in result] for result in (rows, others)]
     return plain[0] == plain[1] if ordered else sorted(plain[0], key=repr) == sorted(plain[1], key=repr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from forage.core.host import Conversation
-from forage.environments.text.worlds import Question, Said, World
+from forage.environments.text.worlds import Question, World, WorldReply
 
 
 @dataclasses.dataclass
@@ -20,21 +20,21 @@ class Record:
         """Begin an episode."""
         self.said, self.rewards = [("prompt", prompt)], []
 
-    def add(self, answer: str, said: Said) -> None:
+    def add(self, answer: str, said: WorldReply) -> None:
         """Add an answer and the world's reply to it."""
         self.said += [("answer", answer), *([("reply", said.text)] if said.text else [])]
         self.rewards.append(float(said.reward))
 
-    def end(self, world: World, last: Said, cut: bool) -> None:
+    def end(self, world: World, last: WorldReply, cut: bool) -> None:
         """End the episode. `last`: the last reply; `cut`: the context overflowed, and the last answer got no reward."""
         paid = self.rewards[:-1] if cut else self.rewards
         # With tools, what an expert would answer at last, rather than what it would call.
         reference = Question.reference(world) if isinstance(world, Question) else ""
-        words = "no longer fits into the context" if cut else verdict(last)
+        words = "no longer fits into the context" if cut else verdict_words(last)
         self.ended = Conversation(tuple(self.said), sum(paid), words, reference)
 
 
-def verdict(said: Said) -> str:
+def verdict_words(said: WorldReply) -> str:
     """Return the verdict on an answer in words; empty if its reward is the only verdict."""
     if said.failure:
         return f"not judged, as {said.failure}"

@@ -22,7 +22,7 @@ SHARE = 0.1  # of the problems are held out
 ATTEMPTS = 1000  # draws before a split is said to be empty; with a share of 0.1 chance alone fails once in 1e45
 
 
-def fingerprint(family: Family, problem: Problem) -> int:
+def problem_hash(family: Family, problem: Problem) -> int:
     """Return a hash of 64 bits of the family and a problem's question."""
     text = f"{family.name}\n{family.identity(problem)}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
@@ -30,7 +30,7 @@ def fingerprint(family: Family, problem: Problem) -> int:
 
 def split_of(family: Family, problem: Problem, share: float = SHARE) -> Split:
     """Return the split of a problem, with a share of all problems held out."""
-    return "held-out" if fingerprint(family, problem) < share * 2.0**64 else "train"
+    return "held-out" if problem_hash(family, problem) < share * 2.0**64 else "train"
 
 
 def problem_at(
@@ -77,7 +77,7 @@ def problem_set(
             if len(found) == wanted:
                 break
             problem = problem_at(family, level, seed, index, split, share)
-            found.setdefault(fingerprint(family, problem), problem)
+            found.setdefault(problem_hash(family, problem), problem)
         if len(found) < wanted:
             raise ForageError(
                 f"{family.name} has too few different problems of level {level} in the split {split!r} for a set of "

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from forage.core.errors import ForageError, nearest
-from forage.environments.text.worlds import Said, Start, World
+from forage.environments.text.worlds import Start, World, WorldReply
 
 SAME = (
     ("Compute", "What is"),
@@ -70,7 +70,7 @@ def wording(name: str) -> Wording:
     return WORDINGS[name]
 
 
-class Reworded(World):
+class RewordedWorld(World):
     """A world with a reworded first text and no other change."""
 
     def __init__(self, world: World, change: Callable[[str], str]):
@@ -80,7 +80,7 @@ class Reworded(World):
     def begin(self, start: Start) -> str:
         return self.change(self.world.begin(start))
 
-    def reply(self, written: str) -> Said:
+    def reply(self, written: str) -> WorldReply:
         return self.world.reply(written)
 
     def reference(self) -> str:

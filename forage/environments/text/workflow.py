@@ -6,7 +6,7 @@ from forage.core.errors import ForageError
 from forage.environments.text.guard import Guard
 from forage.environments.text.sets import SHARE
 from forage.environments.text.tools.toolbox import Toolbox
-from forage.environments.text.worlds import Question, Said, Start, WithTools
+from forage.environments.text.worlds import Question, Start, WithTools, WorldReply
 
 ROLES = ("caller", "solver")
 NOTHING = "Nothing was called."
@@ -49,11 +49,11 @@ class Workflow(WithTools):
         prompt = super().begin(start)
         return f"{prompt} You call a tool, and another answers." if self.instruct else prompt
 
-    def reply(self, written: str) -> Said:
+    def reply(self, written: str) -> WorldReply:
         self.taken += 1
-        return self.called(written) if self.taken % len(ROLES) else self.answered(written)
+        return self.reply_to_caller(written) if self.taken % len(ROLES) else self.reply_to_solver(written)
 
-    def called(self, written: str) -> Said:
+    def reply_to_caller(self, written: str) -> WorldReply:
         """Return the reply to a caller's text."""
         reply = self.toolbox.reply(written)
         computed = bool(reply.answers) and not reply.answers[-1].error
@@ -62,9 +62,9 @@ class Workflow(WithTools):
         right = self.guard.verify(self.problem, f"<answer>{self.found}</answer>").truth if computed else 0.0
         text = reply.text or NOTHING
         told = f"{text} You answer; another called a tool." if self.instruct else text
-        return Said(told, self.team * right + computed, False)
+        return WorldReply(told, self.team * right + computed, False)
 
-    def answered(self, written: str) -> Said:
+    def reply_to_solver(self, written: str) -> WorldReply:
         """Return the reply to a solver's text."""
         assert self.problem is not None
         verdict = self.guard.verify(self.problem, written)
@@ -72,7 +72,7 @@ class Workflow(WithTools):
         over = agreed or self.taken == self.turns
         reward = self.team * verdict.truth + float(verdict.format)
         text = "" if over else DIFFER
-        return Said(text, reward, over, float(verdict.format), verdict.truth, failure=verdict.failure)
+        return WorldReply(text, reward, over, float(verdict.format), verdict.truth, failure=verdict.failure)
 
     def reference(self) -> str:
         """Return a call, then its result as the answer, or a worked solution if it has none."""

@@ -36,7 +36,7 @@ class Start(NamedTuple):
     split: Split = "train"
 
 
-class Said(NamedTuple):
+class WorldReply(NamedTuple):
     """A world's reply to a text."""
 
     text: str  # empty where the episode is over
@@ -61,7 +61,7 @@ class World(ABC):
         """Begin an episode, and return the policy's first text to read."""
 
     @abstractmethod
-    def reply(self, written: str) -> Said:
+    def reply(self, written: str) -> WorldReply:
         """Return the reply to a text."""
 
     def reference(self) -> str:
@@ -90,10 +90,10 @@ class Question(World):
         self.problem = problem_at(self.family, start.level, 0, start.number, start.split, self.share)
         return f"{self.problem.prompt} {INSTRUCTION}" if self.instruct else self.problem.prompt
 
-    def reply(self, written: str) -> Said:
+    def reply(self, written: str) -> WorldReply:
         assert self.problem is not None
         verdict = self.guard.verify(self.problem, written)
-        return Said("", verdict.truth, True, float(verdict.format), verdict.truth, failure=verdict.failure)
+        return WorldReply("", verdict.truth, True, float(verdict.format), verdict.truth, failure=verdict.failure)
 
     def reference(self) -> str:
         assert self.problem is not None
@@ -131,7 +131,7 @@ class WithTools(Question):
         prompt = super().begin(start)
         return f"{prompt} {self.toolbox.description()}" if self.instruct else prompt
 
-    def reply(self, written: str) -> Said:
+    def reply(self, written: str) -> WorldReply:
         self.taken += 1
         answers = self.toolbox.reply(written)
         if not answers.answers or self.taken == self.turns:
@@ -139,7 +139,7 @@ class WithTools(Question):
             return said._replace(told={"executed": said.format})
         self.found = "" if answers.answers[-1].error else answers.answers[-1].text
         executed = not any(one.error for one in answers.answers)
-        return Said(answers.text, 0.0, False, told={"executed": float(executed)})
+        return WorldReply(answers.text, 0.0, False, told={"executed": float(executed)})
 
     def reference(self) -> str:
         """Return a call, and then its result as the answer."""
@@ -158,7 +158,7 @@ class Play(World):
     """A game, with rewards by its own rules, and with `told`, the numbers of each text named by `names`."""
 
     def __init__(self, name: str, turns: int, options: Mapping[str, Any]):
-        self.game = games.make(name, **options)
+        self.game = games.make_game(name, **options)
         self.turns = turns or getattr(self.game, "tries", TURNS)
         self.names = getattr(self.game, "names", ())
 
@@ -166,16 +166,16 @@ class Play(World):
         seed = np.random.SeedSequence([start.number, start.split == "held-out"]).generate_state(1)
         return self.game.begin(int(seed[0]) >> 1)
 
-    def reply(self, written: str) -> Said:
+    def reply(self, written: str) -> WorldReply:
         text, reward, over = self.game.reply(written)
-        return Said("" if over else text, float(reward), over, told=getattr(self.game, "told", {}))
+        return WorldReply("" if over else text, float(reward), over, told=getattr(self.game, "told", {}))
 
     def reference(self) -> str:
         expert = getattr(self.game, "expert", None)
         return expert() if expert else ""
 
 
-def make(
+def make_world(
     name: str,
     tools_used: Sequence[str] = (),
     turns: int = 0,
@@ -202,7 +202,7 @@ def make(
     if options:
         raise ForageError(f"text:{name} has no option {next(iter(options))!r}.")
     if tools_used:
-        toolbox = Toolbox(tuple(tools.make(tool) for tool in tools_used))
+        toolbox = Toolbox(tuple(tools.make_tool(tool) for tool in tools_used))
         if team is not None:
             from forage.environments.text.workflow import Workflow
 

@@ -5,7 +5,7 @@ from forage.environments.wrappers.actions import Delay, RescaleAction, StickyAct
 from forage.environments.wrappers.base import Wrapper, WrapperState
 from forage.environments.wrappers.images import FrameStack, Grey, Resize
 from forage.environments.wrappers.noisy_tv import NoisyTV
-from forage.environments.wrappers.selection import ContextVisible, Masked
+from forage.environments.wrappers.selection import ContextVisible, SelectEntries
 from forage.environments.wrappers.time import ActionRepeat, TimeAware, TimeLimit
 
 __all__ = [
@@ -14,10 +14,10 @@ __all__ = [
     "Delay",
     "FrameStack",
     "Grey",
-    "Masked",
     "NoisyTV",
     "RescaleAction",
     "Resize",
+    "SelectEntries",
     "StickyActions",
     "TimeAware",
     "TimeLimit",

@@ -18,7 +18,7 @@ from forage.environments.wrappers.base import (
     WrapperState,
     check_least,
     check_share,
-    name_of,
+    environment_name,
     select_tree,
     zero_action,
 )
@@ -101,9 +101,9 @@ class Delay(Wrapper):
     def step(self, state: WrapperState, action: PyTree[Array], key: Key[Array, ""]) -> tuple[WrapperState, Step]:
         actions, observations = state.own
         actions = push(actions, action)
-        inner, step = self.environment.step(state.inner, at(actions, self.action_delay), key)
+        inner, step = self.environment.step(state.inner, queue_entry(actions, self.action_delay), key)
         observations = push(observations, late(step.observation))
-        shown = in_time(step.observation, at(observations, self.observation_delay))
+        shown = in_time(step.observation, queue_entry(observations, self.observation_delay))
         return WrapperState(inner, (actions, observations)), step._replace(observation=shown)
 
 
@@ -118,8 +118,8 @@ class RescaleAction(Wrapper):
     def __check_init__(self):
         if not spaces.is_bounded_box(self.environment.action_space):
             raise ForageError(
-                f"RescaleAction needs continuous actions with bounds; {name_of(self.environment)} has "
-                f"{spaces.describe(self.environment.action_space)}. Pendulum's, for one, would work."
+                f"RescaleAction needs continuous actions with bounds; {environment_name(self.environment)} has "
+                f"{spaces.describe_space(self.environment.action_space)}. Pendulum's, for one, would work."
             )
         if not self.low < self.high:
             raise ForageError(f"RescaleAction needs low < high; got {self.low} and {self.high}.")
@@ -153,7 +153,7 @@ def push(queue: PyTree[Array], newest: PyTree[Array]) -> PyTree[Array]:
     return jax.tree.map(lambda q, x: jnp.concatenate([jnp.asarray(x, q.dtype)[None], q[:-1]]), queue, newest)
 
 
-def at(queue: PyTree[Array], steps: Int[Array, ""] | int) -> PyTree[Array]:
+def queue_entry(queue: PyTree[Array], steps: Int[Array, ""] | int) -> PyTree[Array]:
     """Return the entry that was pushed `steps` steps ago."""
     return jax.tree.map(lambda q: q[jnp.clip(steps, 0, len(q) - 1)], queue)
 

@@ -147,7 +147,7 @@ def restore_spaces(inside: str) -> tuple[gymnasium.Space[Any], gymnasium.Space[A
     return observation, action
 
 
-def name_of(environment: Environment) -> str:
+def environment_name(environment: Environment) -> str:
     return type(environment).__name__
 
 
@@ -156,7 +156,8 @@ def flat_box(wrapper: Wrapper) -> gymnasium.spaces.Box:
     space = wrapper.environment.observation_space
     if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
         raise ForageError(
-            f"{name_of(wrapper)} needs a flat Box observation; {name_of(wrapper.environment)} has {space}. "
+            f"{environment_name(wrapper)} needs a flat Box observation; {environment_name(wrapper.environment)} has "
+            f"{space}. "
             f"CartPole's, for one, would work."
         )
     return space
@@ -168,7 +169,9 @@ def seen_box(wrapper: Wrapper, ranks: tuple[int, ...] = ()) -> gymnasium.spaces.
     if not isinstance(space, gymnasium.spaces.Box) or (ranks and len(space.shape) not in ranks):
         shown = " or ".join(f"{rank}" for rank in ranks)
         wanted = f"a Box observation with {shown} axes" if ranks else "a Box observation"
-        raise ForageError(f"{name_of(wrapper)} needs {wanted}; {name_of(wrapper.environment)} has {space}.")
+        raise ForageError(
+            f"{environment_name(wrapper)} needs {wanted}; {environment_name(wrapper.environment)} has {space}."
+        )
     return space
 
 
@@ -233,10 +236,10 @@ def per_agent(wrapper: Wrapper, make: Callable[[Any], PyTree[Array]], key: Any) 
 def check_share(wrapper: Wrapper, name: str, value: Any) -> None:
     """Raise `ForageError` for a number that is no probability. Traced values are not checked."""
     if isinstance(value, (int, float)) and not 0 <= value <= 1:
-        raise ForageError(f"{name_of(wrapper)}'s {name} is a probability, from 0 to 1, not {value:g}.")
+        raise ForageError(f"{environment_name(wrapper)}'s {name} is a probability, from 0 to 1, not {value:g}.")
 
 
 def check_least(wrapper: Wrapper, name: str, value: Any, low: float) -> None:
     """Raise `ForageError` for a number below `low`, or NaN. Traced values are not checked."""
     if isinstance(value, (int, float)) and not value >= low:
-        raise ForageError(f"{name_of(wrapper)}'s {name} is {low:g} or more, not {value:g}.")
+        raise ForageError(f"{environment_name(wrapper)}'s {name} is {low:g} or more, not {value:g}.")

@@ -65,7 +65,7 @@ class Entries(Wrapper):
         assert isinstance(space, gymnasium.spaces.Box)
         return gymnasium.spaces.Box(space.low[kept], space.high[kept], dtype=np.float32)
 
-    def achieved(self, state: EntriesState) -> Float[Array, " goal"]:
+    def achieved_goal(self, state: EntriesState) -> Float[Array, " goal"]:
         """Return these entries of the observation."""
         return state.observation[np.array(self.indices)]
 

@@ -18,7 +18,7 @@ from forage.environments.wrappers.base import Wrapper
 
 REWARDS = ("sparse", "penalty", "dense", "distance")
 ON_SUCCESS = ("stay", "renew", "end")
-CONTRACT = ("goal_space", "achieved", "draw_goal")
+CONTRACT = ("goal_space", "achieved_goal", "draw_goal")
 
 
 class GoalState(NamedTuple):
@@ -43,20 +43,20 @@ class GoalReward(Part):
         """Return the distance of an achieved state from a goal, in units of `scale`, over the last axis."""
         return jnp.linalg.norm((achieved - desired) / self.scale, axis=-1)
 
-    def reached(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
+    def is_reached(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
         """Return whether it is near enough."""
         return self.distance(achieved, desired) <= self.radius
 
     def reward_of(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
         """Return the reward of a step into `achieved` with the goal `desired`, for any leading axes."""
         if self.reward in ("sparse", "penalty"):
-            return self.reached(achieved, desired).astype(jnp.float32) - (self.reward == "penalty")
+            return self.is_reached(achieved, desired).astype(jnp.float32) - (self.reward == "penalty")
         distance = self.distance(achieved, desired)
         return (jnp.exp(-distance) if self.reward == "dense" else -distance).astype(jnp.float32)
 
     def terminates(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
         """Return whether such a step ends the episode by reaching the goal, for any leading axes."""
-        reached = self.reached(achieved, desired)
+        reached = self.is_reached(achieved, desired)
         return reached if self.ends else jnp.zeros_like(reached)
 
 
@@ -116,9 +116,9 @@ class GoalConditioned(Environment):
         """Return the distance of an achieved state from a goal, in units of `scale`, over the last axis."""
         return self.goal_reward.distance(achieved, desired)
 
-    def reached(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
+    def is_reached(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
         """Return whether it is near enough."""
-        return self.goal_reward.reached(achieved, desired)
+        return self.goal_reward.is_reached(achieved, desired)
 
     def reward_of(self, achieved: Float[Array, "*shape goal"], desired: Float[Array, "*shape goal"]) -> Array:
         """Return the reward of a step into `achieved` with the goal `desired`, for any leading axes."""
@@ -168,8 +168,8 @@ class GoalConditioned(Environment):
     def step(self, state: GoalState, action: PyTree[Array], key: Key[Array, ""]) -> tuple[GoalState, Step]:
         step_key, goal_key = jax.random.split(key)
         inner, step = self.environment.step(state.inner, action, step_key)
-        achieved = self._achieved(inner)
-        success: Bool[Array, ""] = self.reached(achieved, state.goal)
+        achieved = self._achieved_goal(inner)
+        success: Bool[Array, ""] = self.is_reached(achieved, state.goal)
         reward = self.reward_of(achieved, state.goal)
         terminated = step.terminated | success if self.on_success == "end" else step.terminated
         goal = state.goal
@@ -192,9 +192,9 @@ class GoalConditioned(Environment):
         """Return the state's position on the map, independent of the goal."""
         return self.environment.place(state.inner)
 
-    def _achieved(self, inner: State) -> Float[Array, " goal"]:
-        owner, state = owner_of("achieved", self.environment, inner)
-        return owner.achieved(state)
+    def _achieved_goal(self, inner: State) -> Float[Array, " goal"]:
+        owner, state = owner_of("achieved_goal", self.environment, inner)
+        return owner.achieved_goal(state)
 
     def _draw_goal(self, inner: State, key: Key[Array, ""]) -> Float[Array, " goal"]:
         owner, state = owner_of("draw_goal", self.environment, inner)
@@ -205,7 +205,7 @@ class GoalConditioned(Environment):
             return jnp.concatenate([observation, state.goal])
         return {
             "observation": observation,
-            "achieved_goal": self._achieved(state.inner),
+            "achieved_goal": self._achieved_goal(state.inner),
             "desired_goal": state.goal,
         }
 

@@ -18,7 +18,7 @@ from forage.environments.wrappers.base import (
     WrapperState,
     change_seen,
     check_least,
-    name_of,
+    environment_name,
     seen_box,
     with_seen_space,
 )
@@ -125,7 +125,8 @@ class Grey(Wrapper):
         box = check_numbers(self, seen_box(self, (3,)))
         if box.shape[2] != 3:
             raise ForageError(
-                f"Grey needs pictures in red, green and blue; {name_of(self.environment)}'s have {box.shape[2]} "
+                f"Grey needs pictures in red, green and blue; {environment_name(self.environment)}'s have "
+                f"{box.shape[2]} "
                 f"channels."
             )
 
@@ -165,6 +166,7 @@ def check_numbers(wrapper: Wrapper, box: gymnasium.spaces.Box) -> gymnasium.spac
     """Raise `ForageError` for pictures that have no means, such as MinAtar's of truth values."""
     if box.dtype == np.bool_:
         raise ForageError(
-            f"{name_of(wrapper)} needs pictures of numbers; {name_of(wrapper.environment)}'s are of truth values."
+            f"{environment_name(wrapper)} needs pictures of numbers; {environment_name(wrapper.environment)}'s are "
+            f"of truth values."
         )
     return box

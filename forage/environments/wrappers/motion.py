@@ -36,7 +36,7 @@ from forage.core import checkpoint
 from forage.core.plain import dumps
 from forage.core.ports import Environment, State
 from forage.core.types import ForageError, Step
-from forage.environments.wrappers.base import Wrapper, WrapperState, flat_box, name_of
+from forage.environments.wrappers.base import Wrapper, WrapperState, environment_name, flat_box
 
 FORMAT = "forage-motion-1"
 GROUPS = {"pose": (0.65, 2.0), "velocity": (0.1, 0.1), "ends": (0.15, 40.0), "centre": (0.1, 10.0)}
@@ -50,7 +50,8 @@ class Motion(Wrapper):
     `reference` put it. It is truncated where the clip ends. `Step.info["tracking"]` says how near the clip each step
     leads; the environment's own reward stays.
 
-    `forage.environments.wrappers.motion.record` writes a clip. The environment must be the one that it was recorded in.
+    `forage.environments.wrappers.motion.record_clip` writes a clip. The environment must be the one that it was
+    recorded in.
     """
 
     example: ClassVar[str] = "forage train ppo Pendulum-v1 --wrap motion:swing.npz:0,1:2 --starts reference"
@@ -74,19 +75,19 @@ class Motion(Wrapper):
         if outside or not named:
             what = f"entry {outside[0]}" if outside else "no entry at all"
             raise ForageError(
-                f"Motion cannot track {what} of {name_of(self.environment)}'s observation; name some of 0 to "
+                f"Motion cannot track {what} of {environment_name(self.environment)}'s observation; name some of 0 to "
                 f"{size - 1}, as in --wrap motion:FILE:0,1:2."
             )
         clip = read_clip(self.file)
         if clip["observation"].shape[1:] != (size,):
             raise ForageError(
                 f"The clip {self.file} shows {clip['observation'].shape[1]} numbers in a frame, and "
-                f"{name_of(self.environment)} shows {size}; record it there."
+                f"{environment_name(self.environment)} shows {size}; record it there."
             )
         wanted = [(leaf.shape, np.dtype(leaf.dtype)) for leaf in jax.tree.leaves(self._states)]
         if [(clip[name].shape[1:], clip[name].dtype) for name in leaf_names(clip)] != wanted:
             raise ForageError(
-                f"The states of {self.file} are not those of {name_of(self.environment)}; record it there."
+                f"The states of {self.file} are not those of {environment_name(self.environment)}; record it there."
             )
 
     @property
@@ -127,7 +128,7 @@ class Motion(Wrapper):
     def step(self, state: WrapperState, action: PyTree[Array], key: Key[Array, ""]) -> tuple[WrapperState, Step]:
         inner, step = self.environment.step(state.inner, action, key)
         frame = state.own + 1
-        tracking = self.tracked(step.observation, frame)
+        tracking = self.similarity(step.observation, frame)
         terminated = step.terminated | (tracking < self.least)
         truncated = (step.truncated | (frame >= self.frames - 1)) & ~terminated
         info = step.info | {"tracking": tracking}
@@ -136,7 +137,7 @@ class Motion(Wrapper):
             observation=seen, terminated=terminated, truncated=truncated, info=info
         )
 
-    def tracked(self, observation: Float[Array, " seen"], frame: Int[Array, ""]) -> Float[Array, ""]:
+    def similarity(self, observation: Float[Array, " seen"], frame: Int[Array, ""]) -> Float[Array, ""]:
         """Return the similarity of an observation to a frame of the clip, from 0 to 1."""
         wanted = jnp.asarray(read_clip(self.file)["observation"])[jnp.minimum(frame, self.frames - 1)]
         total, sum_of_weights = jnp.zeros(()), 0.0
@@ -151,7 +152,7 @@ class Motion(Wrapper):
         return jnp.concatenate([observation, phase[None]])
 
 
-def record(
+def record_clip(
     environment: Environment,
     rule: Callable[[PyTree[Array]], PyTree[Array]],
     file: str | Path,
@@ -186,7 +187,7 @@ def record(
 @functools.lru_cache(maxsize=8)
 def read_clip(file: str) -> dict[str, np.ndarray]:
     """Read a clip. Raise `ForageError` if the file is missing, damaged or of another kind."""
-    advice = "forage.environments.wrappers.motion.record writes one"
+    advice = "forage.environments.wrappers.motion.record_clip writes one"
     try:
         with checkpoint.open_archive(file) as archive:
             arrays = {name: archive[name] for name in archive.files}

@@ -17,7 +17,7 @@ from forage.environments.wrappers.base import (
     Wrapper,
     WrapperState,
     change_seen,
-    name_of,
+    environment_name,
     per_agent,
     seen_box,
     select_tree,
@@ -52,14 +52,15 @@ class NoisyTV(Wrapper):
         space, actions = seen_box(self), self.inner_spaces[1]
         if not space.is_bounded("both"):
             raise ForageError(
-                f"A television shows numbers within bounds, and what {name_of(self.environment)} shows has none; "
+                f"A television shows numbers within bounds, and what {environment_name(self.environment)} shows has "
+                f"none; "
                 f"images and grids have."
             )
         if not 1 <= self.size <= min(space.shape[:2] if len(space.shape) > 1 else space.shape):
             raise ForageError(f"A television of size {self.size} does not fit into a view of shape {space.shape}.")
         if self.channel >= -1 and not isinstance(actions, gymnasium.spaces.Discrete):
             raise ForageError(
-                f"One of numbered actions changes the channel, and {name_of(self.environment)} has {actions}; "
+                f"One of numbered actions changes the channel, and {environment_name(self.environment)} has {actions}; "
                 f"-2 changes it at every step."
             )
         if isinstance(actions, gymnasium.spaces.Discrete) and not -2 <= self.channel < int(actions.n):

@@ -29,7 +29,7 @@ class Piecewise(Environment):
     this is for long or continuing episodes; where the change is to come at a step of the whole run, whatever the
     episode, that is for the tasks part `phases`.
 
-        Piecewise.of((river_swim(), river_swim(small=1.0, large=5e-4)), times=(5000,))
+        Piecewise.from_phases((river_swim(), river_swim(small=1.0, large=5e-4)), times=(5000,))
 
     Source: Jaksch, Ortner and Auer (2010), "Near-optimal Regret Bounds for Reinforcement Learning", section 6, where
     an MDP changes some number of times.
@@ -39,7 +39,7 @@ class Piecewise(Environment):
     times: Int[Array, " change"] = equinox.field(converter=lambda value: jnp.asarray(value, jnp.int32))
 
     @staticmethod
-    def of(phases: Sequence[Environment], times: Sequence[int]) -> Piecewise:
+    def from_phases(phases: Sequence[Environment], times: Sequence[int]) -> Piecewise:
         """Put environments that differ in numbers only one behind the other. Raise `ForageError` for others."""
         if len(phases) != len(times) + 1 or list(times) != sorted(set(times)) or min(times, default=1) < 1:
             raise ForageError(

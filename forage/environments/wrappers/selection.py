@@ -12,13 +12,13 @@ from jaxtyping import Array, Float
 
 from forage.core.fields import depth_of, value_of
 from forage.core.types import ForageError
-from forage.environments.wrappers.base import Wrapper, flat_box, name_of
+from forage.environments.wrappers.base import Wrapper, environment_name, flat_box
 
 
-class Masked(Wrapper):
+class SelectEntries(Wrapper):
     """The listed entries of a flat observation, and no others.
 
-    Hiding the velocities makes a task that only memory solves: `Masked(CartPole(), (0, 2))`.
+    Hiding the velocities makes a task that only memory solves: `SelectEntries(CartPole(), (0, 2))`.
     """
 
     example: ClassVar[str] = "forage train ppo CartPole-v1 --wrap masked:0,2"
@@ -31,7 +31,7 @@ class Masked(Wrapper):
         if outside or not self.indices:
             what = f"entry {outside[0]}" if outside else "no entry at all"
             raise ForageError(
-                f"Masked cannot keep {what} of {name_of(self.environment)}'s observation; "
+                f"Masked cannot keep {what} of {environment_name(self.environment)}'s observation; "
                 f"it has entries 0 to {size - 1}."
             )
 

@@ -16,8 +16,8 @@ from forage.environments.wrappers.base import (
     Wrapper,
     WrapperState,
     check_least,
+    environment_name,
     flat_box,
-    name_of,
     select_tree,
     smaller_limit,
 )
@@ -72,7 +72,7 @@ class TimeAware(Wrapper):
         flat_box(self)
         if self.environment.horizon is None:
             raise ForageError(
-                f"TimeAware shows the time that is left, and {name_of(self.environment)} has no limit; "
+                f"TimeAware shows the time that is left, and {environment_name(self.environment)} has no limit; "
                 f"wrap it in a time limit first, as in --wrap time-limit:500 --wrap time-aware."
             )
 
@@ -131,7 +131,7 @@ class ActionRepeat(Wrapper):
         first, *keys = jax.random.split(key, self.repeats)
         state, step = self.environment.step(state, action, first)
 
-        def again(carry: tuple[PyTree[Array], Step], key: Key[Array, ""]):
+        def repeat_step(carry: tuple[PyTree[Array], Step], key: Key[Array, ""]):
             state, step = carry
             ended = step.terminated | step.truncated
             after, more = self.environment.step(state, action, key)
@@ -142,4 +142,4 @@ class ActionRepeat(Wrapper):
             more = Step(observation, step.reward + more.reward, terminated, truncated, more.info)
             return select_tree(ended.all(), carry, (after, more)), None
 
-        return (state, step) if not keys else jax.lax.scan(again, (state, step), jnp.stack(keys))[0]
+        return (state, step) if not keys else jax.lax.scan(repeat_step, (state, step), jnp.stack(keys))[0]

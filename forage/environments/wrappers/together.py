@@ -21,7 +21,7 @@ class TogetherState(NamedTuple):
     left: Bool[Array, " agent"]  # its own episode is over
 
 
-class Together(Environment):
+class EnvironmentCopies(Environment):
     """`count` agents, each in a copy of `environment`; the episode is over once all agents' own are.
 
     Each agent learns the same as it would alone, so this shows whether a loop keeps agents apart. Each sees

@@ -1,7 +1,7 @@
 """Off-policy evaluation: the return of a policy, estimated from another policy's log. See docs/off-policy.md."""
 
-from forage.data.collect import log_episodes, softened, tabular_policy
-from forage.data.logged import Logged
+from forage.data.collect import log_episodes, soften_policy, tabular_policy
+from forage.data.logged import LoggedEpisodes
 from forage.evaluation.off_policy.estimate import ESTIMATORS, Estimate, Table, estimate
 from forage.evaluation.off_policy.estimators.networks import NetworkDice, NetworkQ
 from forage.evaluation.off_policy.target import Overlap, Target, overlap
@@ -9,7 +9,7 @@ from forage.evaluation.off_policy.target import Overlap, Target, overlap
 __all__ = [
     "ESTIMATORS",
     "Estimate",
-    "Logged",
+    "LoggedEpisodes",
     "NetworkDice",
     "NetworkQ",
     "Overlap",
@@ -18,6 +18,6 @@ __all__ = [
     "estimate",
     "log_episodes",
     "overlap",
-    "softened",
+    "soften_policy",
     "tabular_policy",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, PyTree
 
 from forage.core.types import ForageError
-from forage.data.logged import Logged
+from forage.data.logged import LoggedEpisodes
 from forage.evaluation.off_policy.estimators import density_ratio, doubly_robust, fitted_q, importance
 from forage.evaluation.off_policy.estimators.magic import Magic
 from forage.evaluation.off_policy.estimators.networks import NetworkDice, NetworkQ
@@ -30,7 +30,7 @@ ESTIMATORS: dict[str, Estimator] = {
     "dr": doubly_robust.doubly_robust,
     "wdr": doubly_robust.weighted_doubly_robust,
     "magic": Magic(),
-    "mis": density_ratio.marginalised,
+    "mis": density_ratio.marginalised_importance,
     "dualdice": density_ratio.dualdice,
     "dualdice-network": NetworkDice(),
 }
@@ -84,7 +84,7 @@ class Table(Mapping[str, Estimate]):
 
 
 def estimate(
-    logged: Logged,
+    logged: LoggedEpisodes,
     policy: Callable[[PyTree[np.ndarray]], Any],
     discount: float,
     estimators: Sequence[str | Estimator] | Mapping[str, Estimator] | None = None,

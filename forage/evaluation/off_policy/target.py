@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree
 
 from forage.core.types import ForageError
-from forage.data.logged import Logged
+from forage.data.logged import LoggedEpisodes
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Target:
     Raise `ForageError` if the policy's answers are no probabilities, or an episode was truncated before `horizon`.
     """
 
-    logged: Logged
+    logged: LoggedEpisodes
     policy: Callable[[PyTree[np.ndarray]], Any]
     discount: float
     horizon: int | None = None
@@ -71,11 +71,11 @@ class Target:
         return self.probability.shape[1]
 
     @functools.cached_property
-    def taken(self) -> Float[np.ndarray, " transition"]:
+    def taken_probability(self) -> Float[np.ndarray, " transition"]:
         """pi(a | o) of the action that was logged."""
-        return self.chosen(self.probability)
+        return self.at_logged_actions(self.probability)
 
-    def chosen(self, of_actions: Float[np.ndarray, "transition action"]) -> Float[np.ndarray, " transition"]:
+    def at_logged_actions(self, of_actions: Float[np.ndarray, "transition action"]) -> Float[np.ndarray, " transition"]:
         """Return the entries of the logged actions."""
         return of_actions[np.arange(self.logged.transitions), self.logged.action]
 
@@ -111,9 +111,11 @@ class Target:
                 f"{estimator} needs the probabilities with which the logged actions were chosen, and the data has "
                 f"none; fqe and dualdice do without."
             )
-        return self.taken / self.logged.behaviour_probability
+        return self.taken_probability / self.logged.behaviour_probability
 
-    def padded(self, values: Float[np.ndarray, " transition"], fill: float = 0.0) -> Float[np.ndarray, "episode time"]:
+    def pad_episodes(
+        self, values: Float[np.ndarray, " transition"], fill: float = 0.0
+    ) -> Float[np.ndarray, "episode time"]:
         """Return one row for each episode, `fill` after its end."""
         logged = self.logged
         rows = np.full((logged.episodes, int(logged.lengths.max())), fill)
@@ -127,7 +129,7 @@ class Target:
     def weights(self, estimator: str) -> Float[np.ndarray, "episode time"]:
         """rho_t = product over k <= t of pi(a_k | o_k) / b(a_k | o_k); after the end, its value at the end."""
         with np.errstate(over="ignore", invalid="ignore"):
-            weights = np.cumprod(self.padded(self.ratio(estimator), 1.0), axis=1)
+            weights = np.cumprod(self.pad_episodes(self.ratio(estimator), 1.0), axis=1)
         if not np.isfinite(weights).all():
             raise ForageError(
                 f"The importance weights of {estimator} are too large for a number after {weights.shape[1]} steps; "
@@ -205,7 +207,7 @@ def overlap(target: Target) -> Overlap:
     return Overlap(effective_sample_size(weights), largest, float(ratio.mean()), unlogged, cut)
 
 
-def flat(observation: PyTree[np.ndarray]) -> Float[np.ndarray, "transition numbers"]:
+def flatten_observation(observation: PyTree[np.ndarray]) -> Float[np.ndarray, "transition numbers"]:
     """Return all numbers of each observation in a row."""
     leaves = jax.tree.leaves(observation)
     return np.concatenate([np.asarray(leaf, np.float64).reshape(len(leaf), -1) for leaf in leaves], axis=1)

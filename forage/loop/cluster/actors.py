@@ -22,7 +22,7 @@ import numpy as np
 
 from forage.core.errors import ForageError
 from forage.loop.cluster.process import SECONDS_TO_END, Lane, Worker, WorkerGone
-from forage.loop.cluster.worker import Actor, Exchange
+from forage.loop.cluster.worker import Exchange, RemoteActor
 
 OLDEST = (2, 50)  # release of Ray that this is tested with
 PER_CPU = 8  # actors on each processor that a machine brings to the cluster, at most
@@ -42,7 +42,7 @@ class RayWorker(Worker):
 
     def reach(self) -> None:
         ray = connect_ray()
-        actor = ray.remote(num_cpus=1 / PER_CPU, max_restarts=0, scheduling_strategy="SPREAD")(Actor)
+        actor = ray.remote(num_cpus=1 / PER_CPU, max_restarts=0, scheduling_strategy="SPREAD")(RemoteActor)
         told = [(lane.num_envs, lane.first) for lane in self.lanes]
         self.asked = []
         self.begun = False

@@ -317,7 +317,7 @@ class LeadingRunner:
             return found
 
         def call(*arguments: Any, **named: Any) -> Any:
-            self.channel.tell("call", name, plain(arguments), plain(named))
+            self.channel.tell("call", name, plain_arguments(arguments), plain_arguments(named))
             try:
                 return found(*arguments, **named)
             except jax.errors.JaxRuntimeError as error:
@@ -343,7 +343,7 @@ class LeadingRunner:
 
     def select(self, rows: Sequence[int]) -> LeadingRunner:
         """Return a runner that continues with these members alone."""
-        self.channel.tell("select", plain(rows))
+        self.channel.tell("select", plain_arguments(rows))
         return LeadingRunner(self.runner.select(rows), self.channel)
 
     def close(self) -> None:
@@ -352,7 +352,7 @@ class LeadingRunner:
         self.runner.close()
 
 
-def follow(runner: DeviceRunner, channel: Channel, number: int, note: Callable[[str], None]) -> None:
+def follow_leader(runner: DeviceRunner, channel: Channel, number: int, note: Callable[[str], None]) -> None:
     """Do as the first process does, until it closes its runner."""
     while True:
         name, arguments = channel.hear()
@@ -386,12 +386,12 @@ def is_of_another(error: jax.errors.JaxRuntimeError) -> bool:
     return any(word in str(error) for word in ("Gloo", "NCCL", "UNAVAILABLE", "coordination"))
 
 
-def plain(value: Any) -> Any:
+def plain_arguments(value: Any) -> Any:
     """Return arguments as JSON has them."""
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): plain_arguments(item) for key, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [plain(item) for item in value]
+        return [plain_arguments(item) for item in value]
     if isinstance(value, np.generic):
         return value.item()
     return str(value) if isinstance(value, Path) else value

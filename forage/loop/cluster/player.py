@@ -62,7 +62,7 @@ class Leaf(NamedTuple):
     weak: bool  # its dtype gives way to others', as that of a number in Python
 
 
-class Lesson(NamedTuple):
+class ActingData(NamedTuple):
     """The data that players need to act, except the parameters."""
 
     actor: bytes  # a learner and its state, with the numbers of leaves in their place
@@ -112,7 +112,7 @@ class RolloutWorker(Lane):
 
     def learn(self, lesson: bytes, name: str) -> None:
         """Load the policy's description, and open the shelf of this name."""
-        self.lesson: Lesson = pickle.loads(lesson)
+        self.lesson: ActingData = pickle.loads(lesson)
         self.shelf_block = Block(self.lesson.shelf, name)
         shelf: SharedBuffers = self.shelf_block.arrays
         self.stopped, self.parameters = shelf.stopped, shelf.parameters
@@ -130,7 +130,7 @@ class RolloutWorker(Lane):
         # Products of a matrix with one row are rounded otherwise than with several.
         self.times = 2 if self.num_envs == 1 < self.all_envs else 1
         many = lambda x: jnp.broadcast_to(x, (self.num_envs * self.times, *x.shape))  # noqa: E731
-        self.hidden = jax.tree.map(many, learner.hidden())
+        self.hidden = jax.tree.map(many, learner.init_hidden())
         self.ended = np.ones(own.rollout.terminated.shape[2:], bool)
 
     def load(self, order: Order) -> None:
@@ -158,7 +158,7 @@ class RolloutWorker(Lane):
                 return
             clock: Any = Clock(np.int32(order.steps + time * self.all_envs), np.float32(self.lesson.total_steps))  # type: ignore[arg-type]
             seen = self.shown
-            ended, shown, words = self.repeated((self.ended, seen, keys[time]))
+            ended, shown, words = self.repeat_copies((self.ended, seen, keys[time]))
             with COMPILING if not time else contextlib.nullcontext():
                 executed, decision = self.act(self.actor, self.hidden, ended, shown, words, first, clock)
             self.hidden = decision.hidden
@@ -180,7 +180,7 @@ class RolloutWorker(Lane):
             if self.environment.places is not None:
                 self.visited[order.place, time] = self.environment.place
 
-    def repeated(self, tree: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
+    def repeat_copies(self, tree: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
         """Repeat the leaves of each environment for the number of copies that the program acts in."""
         return tree if self.times == 1 else jax.tree.map(lambda x: np.repeat(x, self.times, 0), tree)
 
@@ -224,7 +224,7 @@ class RolloutWorker(Lane):
 
     def remind(self, hidden: PyTree[np.ndarray], ended: np.ndarray) -> None:
         """Continue from the result of `remember`."""
-        self.hidden, self.ended = restore_keys(self.repeated(hidden), self.hidden), np.array(ended)
+        self.hidden, self.ended = restore_keys(self.repeat_copies(hidden), self.hidden), np.array(ended)
 
     def close(self) -> None:
         super().close()

@@ -19,10 +19,10 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from forage.core.errors import ForageError, Interrupted
+from forage.core.errors import ForageError, RunInterrupted
 from forage.core.host import HostEnvironment
 from forage.loop.cluster.block import Block
-from forage.loop.cluster.player import LEARN, PLAY, REMEMBER, REMIND, Lesson, Order, SharedBuffers, play_main
+from forage.loop.cluster.player import LEARN, PLAY, REMEMBER, REMIND, ActingData, Order, SharedBuffers, play_main
 from forage.loop.cluster.pool import Pool, join_batches
 from forage.loop.cluster.process import Lane, Process, Worker, WorkerGone
 
@@ -69,7 +69,7 @@ class RolloutWorkers(Pool):
         assert self.shelf_block is not None
         return self.shelf_block.arrays
 
-    def teach(self, lesson: Lesson) -> None:
+    def teach(self, lesson: ActingData) -> None:
         """Tell all players how to act. Raise `ForageError` if the shelf has no room in memory."""
         advice = "a smaller --ahead, fewer environments, shorter rollouts"
         self.shelf_block = Block(lesson.shelf, what=f"Rollouts of {self.name} that workers play", advice=advice)
@@ -86,7 +86,7 @@ class RolloutWorkers(Pool):
                     lane.answer()
                 worker.starting = False
             except WorkerGone:
-                self._renewed(worker)
+                self._renew_worker(worker)
 
     def _open(self, lane: Lane) -> None:
         super()._open(lane)
@@ -112,13 +112,13 @@ class RolloutWorkers(Pool):
     def hear(self, number: int) -> None:
         """Wait until all have played the rollout of this number. Raise `ForageError` if an environment failed."""
         for lane in self.lanes:
-            self._until(lane, number)
+            self._wait_until(lane, number)
         self._check_played(number)
         for old in [n for n in self.orders if n <= number]:
             del self.orders[old]
             self.taken += self.shelf.lost.shape[1]
 
-    def _until(self, lane: Lane, number: int) -> None:
+    def _wait_until(self, lane: Lane, number: int) -> None:
         while self.done[lane] < number:
             try:
                 self._next(lane)
@@ -130,7 +130,7 @@ class RolloutWorkers(Pool):
         number = self.done[lane] + 1
         try:
             lane.answer()
-        except Interrupted:
+        except RunInterrupted:
             raise
         except ForageError as error:
             self.failed.setdefault(number, str(error))
@@ -148,7 +148,7 @@ class RolloutWorkers(Pool):
             with contextlib.suppress(WorkerGone):
                 while self.done[lane] < self.asked:
                     self._next(lane)
-        self._renewed(worker)
+        self._renew_worker(worker)
         self.anew.update(lane for lane in worker.lanes if self.done[lane] == self.asked)
         for lane in worker.lanes:
             for number in range(self.done[lane] + 1, self.asked + 1):
@@ -177,13 +177,13 @@ class RolloutWorkers(Pool):
         self.failed.clear()
         self.shelf.stopped[0] = False
 
-    def remembered(self) -> tuple[PyTree[np.ndarray], np.ndarray]:
+    def final_memory(self) -> tuple[PyTree[np.ndarray], np.ndarray]:
         """Return the memory of all environments, and the mask of ended episodes, once all rollouts are played.
 
         Raise `ForageError` if an environment failed.
         """
         for lane in self.lanes:
-            self._until(lane, self.asked)
+            self._wait_until(lane, self.asked)
         self._check_played(self.asked)
         return join_batches([self._sure(lane, REMEMBER) for lane in self.lanes])
 
@@ -211,7 +211,7 @@ class RolloutWorkers(Pool):
 
     def _ask(self, lane: Lane, name: str, *arguments: Any) -> Any:
         for other in lane.worker.lanes:  # answers come in the order of what was asked
-            self._until(other, self.asked)
+            self._wait_until(other, self.asked)
         return super()._ask(lane, name, *arguments)
 
     def _send(self, action: PyTree[np.ndarray]) -> None:

@@ -72,7 +72,7 @@ class Pool(HostEnvironment):
         worker answers, or is replaced. `note` says who was replaced, and why. Raise `ForageError` if there are more
         lanes than environments, and where `build` cannot be sent.
         """
-        check(build, num_envs, workers, threads, ray)
+        check_workers(build, num_envs, workers, threads, ray)
         sizes = [len(part) for part in np.array_split(np.arange(num_envs), workers * threads)]
         each = [sizes[i * threads : (i + 1) * threads] for i in range(workers)]
         firsts = np.cumsum([0, *map(sum, each[:-1])]).tolist()
@@ -94,7 +94,7 @@ class Pool(HostEnvironment):
             for worker in self.workers:
                 worker.start()
             self.silence.start()
-            told, *others = [self._begun(lane) for lane in self.lanes]
+            told, *others = [self._describe_lane(lane) for lane in self.lanes]
             spec = told["spec"]
             for lane, other in zip(self.lanes[1:], others, strict=True):
                 ours, theirs = ((one.observation_space, one.action_space) for one in (spec, other["spec"]))
@@ -112,7 +112,7 @@ class Pool(HostEnvironment):
             self.counted = dict.fromkeys(told["measured"], 0.0)  # by workers that are no more
             self.block = Block(self.shapes, what=f"A step of {num_envs} environments of {spec.name} in workers")
             for worker in self.workers:
-                self._opened(worker)
+                self._open_arrays(worker)
         except BaseException:
             self.close()
             raise
@@ -120,12 +120,12 @@ class Pool(HostEnvironment):
         self.evaluation_envs, self.in_words = told["evaluation_envs"], told["in_words"]  # type: ignore[misc]
 
     @property
-    def shared(self) -> Exchange:
+    def shared_arrays(self) -> Exchange:
         """Return the arrays that workers write to."""
         assert self.block is not None
         return self.block.arrays
 
-    def _begun(self, lane: Lane) -> dict[str, Any]:
+    def _describe_lane(self, lane: Lane) -> dict[str, Any]:
         """Return a lane's description of the environments that it made, after restarts of its worker if needed.
 
         Raise `ForageError` if that dies again and again.
@@ -151,13 +151,13 @@ class Pool(HostEnvironment):
             f"A worker {how} before it had made its environments, {TRIES} times; without workers the same run says why."
         )
 
-    def _opened(self, worker: Worker) -> None:
+    def _open_arrays(self, worker: Worker) -> None:
         """Have a worker's lanes open the shared arrays, or those of its replacement if it is gone."""
         try:
             for lane in worker.lanes:
                 self._open(lane)
         except WorkerGone:
-            self._renewed(worker)
+            self._renew_worker(worker)
 
     def _open(self, lane: Lane) -> None:
         assert self.block is not None
@@ -169,7 +169,7 @@ class Pool(HostEnvironment):
     def _reset(self, seed: int) -> PyTree[np.ndarray]:
         self.seed, self._lost = seed, None
         self.anew.clear()
-        self.shared.number[:] = 0  # steps are counted anew, and no lane has taken the first
+        self.shared_arrays.number[:] = 0  # steps are counted anew, and no lane has taken the first
         return join_batches([self._reset_lanes(worker, seed) for worker in self.workers])
 
     def _reset_lanes(self, worker: Worker, seed: int) -> PyTree[np.ndarray]:
@@ -177,10 +177,10 @@ class Pool(HostEnvironment):
         try:
             return join_batches([lane.ask("reset", seed) for lane in worker.lanes])
         except WorkerGone:
-            return join_batches(self._renewed(worker, seed))
+            return join_batches(self._renew_worker(worker, seed))
 
     def _send(self, action: PyTree[np.ndarray]) -> None:
-        jax.tree.map(np.copyto, self.shared.action, action)
+        jax.tree.map(np.copyto, self.shared_arrays.action, action)
         self._lost = None
         self.taken += 1
         self._gone = [worker for worker in self.workers if worker.lanes[0] in self.anew]
@@ -188,7 +188,7 @@ class Pool(HostEnvironment):
             if worker in self._gone:
                 continue
             try:
-                worker.begin_step(self._steps + 1, self.shared)
+                worker.begin_step(self._steps + 1, self.shared_arrays)
             except WorkerGone:
                 self._gone.append(worker)
 
@@ -198,7 +198,7 @@ class Pool(HostEnvironment):
             if worker in self._gone:
                 continue
             try:
-                failed = worker.end_step(self._steps, self.shared) or failed
+                failed = worker.end_step(self._steps, self.shared_arrays) or failed
             except WorkerGone:
                 self._gone.append(worker)
         if failed:  # raised once all have answered
@@ -209,26 +209,26 @@ class Pool(HostEnvironment):
 
     def _result(self) -> HostStep:
         """Return copies of the results that the workers wrote."""
-        shared = self.shared
+        shared = self.shared_arrays
         led_to, info = jax.tree.map(np.array, (shared.led_to, shared.info))
         step = Step(led_to, shared.reward.copy(), shared.terminated.copy(), shared.truncated.copy(), info)
         ended = (step.terminated | step.truncated).reshape(self.num_envs, -1).all(1)
         if not ended.any():
             return HostStep(step, led_to)
 
-        def begun(led_to: np.ndarray, first: np.ndarray) -> np.ndarray:
+        def first_result(led_to: np.ndarray, first: np.ndarray) -> np.ndarray:
             found = led_to.copy()
             found[ended] = first[ended]
             return found
 
-        return HostStep(step, jax.tree.map(begun, led_to, shared.observation))
+        return HostStep(step, jax.tree.map(first_result, led_to, shared.observation))
 
     def _lose(self, worker: Worker) -> None:
         """Begin new episodes in the environments of a worker that ended in the middle of a step, or before it.
 
         Lanes that had finished keep their step, whose episodes are cut there; that of the others is lost.
         """
-        shared = self.shared
+        shared = self.shared_arrays
         silent = [lane for lane in worker.lanes if shared.number[lane.first] != self._steps]
         lost = np.zeros(self.num_envs, bool) if self._lost is None else self._lost
         for lane, began in zip(worker.lanes, self._begin_anew(worker), strict=True):
@@ -256,13 +256,13 @@ class Pool(HostEnvironment):
         if was_replaced:
             with contextlib.suppress(WorkerGone):
                 return [lane.ask("reset", self._own_seed()) for lane in worker.lanes]
-        return self._renewed(worker)
+        return self._renew_worker(worker)
 
     def _own_seed(self) -> int:
         """Return the seed of the newest replacement."""
         return int(np.random.SeedSequence([self.seed, self.replaced]).generate_state(1)[0] >> 1)
 
-    def _renewed(self, worker: Worker, seed: int | None = None) -> list[PyTree[np.ndarray]]:
+    def _renew_worker(self, worker: Worker, seed: int | None = None) -> list[PyTree[np.ndarray]]:
         """Replace a worker, repeatedly if the new one dies at once. Return its lanes' observations after a reset.
 
         Without a seed they begin from one that this replacement has for itself.
@@ -278,7 +278,7 @@ class Pool(HostEnvironment):
                     f"to {worker.rows.stop - 1} of {self.name} were doing is lost, and episodes begin there."
                 )
             worker.end()
-            for name, values in self.shared.measured.items():
+            for name, values in self.shared_arrays.measured.items():
                 self.counted[name] += values[worker.rows].sum()
                 values[worker.rows] = 0
             worker.start()
@@ -308,7 +308,7 @@ class Pool(HostEnvironment):
 
     def _replace_between(self, worker: Worker) -> None:
         """Replace a worker that is gone between two steps, of which the next is lost then."""
-        self._renewed(worker)
+        self._renew_worker(worker)
         self.anew.update(worker.lanes)
 
     def _ask(self, lane: Lane, name: str, *arguments: Any) -> Any:
@@ -342,8 +342,8 @@ class Pool(HostEnvironment):
     def left(self) -> bool:
         return any(worker.left for worker in self.workers)
 
-    def measured(self) -> dict[str, np.ndarray]:
-        counts = {name: self.counted[name] + values.sum() for name, values in self.shared.measured.items()}
+    def metrics(self) -> dict[str, np.ndarray]:
+        counts = {name: self.counted[name] + values.sum() for name, values in self.shared_arrays.measured.items()}
         found = counts | {"workers_replaced": self.replaced}
         return {name: np.float32(number) for name, number in found.items()}  # type: ignore[misc]
 
@@ -353,7 +353,7 @@ class Pool(HostEnvironment):
 
     @property
     def place(self) -> Int[np.ndarray, " env"]:
-        return self.shared.place.copy()
+        return self.shared_arrays.place.copy()
 
     @property
     def info_names(self) -> tuple[str, ...]:
@@ -385,8 +385,8 @@ class Pool(HostEnvironment):
         return self.told["seeded"]
 
     @property
-    def numbered(self) -> int:
-        return self.told["numbered"]
+    def num_starts(self) -> int:
+        return self.told["num_starts"]
 
     @property
     def difficulty(self) -> Float[np.ndarray, " number"]:
@@ -401,8 +401,8 @@ class Pool(HostEnvironment):
         return self._ask(lane, "begin", own, seed, number, hint)
 
     @property
-    def written(self) -> int:
-        return self.told["written"]
+    def max_answer_tokens(self) -> int:
+        return self.told["max_answer_tokens"]
 
     def _branch(self, index: int, tokens: np.ndarray) -> PyTree[np.ndarray]:
         lane, own = self._at_home(index)
@@ -416,8 +416,8 @@ class Pool(HostEnvironment):
     def conversations(self) -> list[Conversation]:
         return [one for lane in self.lanes for one in self._ask(lane, "conversations")] if self.in_words else []
 
-    def played(self) -> Conversation | None:
-        return self._ask(self.lanes[0], "played")
+    def expert_episode(self) -> Conversation | None:
+        return self._ask(self.lanes[0], "expert_episode")
 
     def _render(self) -> UInt8[np.ndarray, "height width 3"]:
         return self._ask(self.lanes[0], "render")
@@ -443,11 +443,11 @@ class Pool(HostEnvironment):
             (size,) = struct.unpack_from("<Q", snapshot, at)
             parts.append(snapshot[at + 8 : at + 8 + size])
             at += 8 + size
-        shown = [self._restored(worker, parts) for worker in self.workers]
+        shown = [self._restore_worker(worker, parts) for worker in self.workers]
         self.anew = {lane for lane, anew in zip(self.lanes, snapshot[at:], strict=False) if anew}
         return join_batches(shown)
 
-    def _restored(self, worker: Worker, parts: Sequence[bytes]) -> PyTree[np.ndarray]:
+    def _restore_worker(self, worker: Worker, parts: Sequence[bytes]) -> PyTree[np.ndarray]:
         """Return the observations of a worker, or of its replacement, after its lanes are restored from a snapshot."""
         own = [(lane, parts[self.lanes.index(lane)]) for lane in worker.lanes]
         ask = lambda: [lane.ask("restore", part) for lane, part in own]  # noqa: E731
@@ -470,7 +470,7 @@ def join_batches(parts: Sequence[PyTree[np.ndarray]]) -> PyTree[np.ndarray]:
     return jax.tree.map(lambda *x: np.concatenate(x), *parts)
 
 
-def check(
+def check_workers(
     build: Callable[[int], HostEnvironment], num_envs: int, workers: int, threads: int, ray: bool = False
 ) -> None:
     """Raise `ForageError` for more workers than environments or than the machine allows, and for code that cannot be

@@ -141,7 +141,7 @@ class Worker:
         while self.is_slow(line) and not came(LOOKS_UP):
             if threading.current_thread() is threading.main_thread():
                 try:
-                    stop.heed(BEGINNING)
+                    stop.check_requested(BEGINNING)
                 except InterruptedCompiling:
                     self.left = True
                     raise

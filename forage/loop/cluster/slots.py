@@ -23,7 +23,7 @@ from forage.loop.cluster.process import Lane, Worker, WorkerGone
 from forage.loop.cluster.worker import Exchange
 
 
-class Slot:
+class WorkerSlot:
     """Neighbouring environments that step together, and whether they are at it."""
 
     def __init__(self, worker: Worker, place: int, lanes: Sequence[Lane]):
@@ -40,7 +40,7 @@ class Slot:
         self.actions, self.numbers = jax.tree.leaves(own.action), own.number
         self.written, self.structure = jax.tree.flatten(own._replace(action=(), place=(), number=(), measured=()))
 
-    def copied(self) -> Exchange:
+    def copy_arrays(self) -> Exchange:
         """Return copies of its results."""
         return jax.tree.unflatten(self.structure, [leaf.copy() for leaf in self.written])
 
@@ -65,9 +65,9 @@ class Slots(Pool):
     def __init__(self, build: Callable[[int], HostEnvironment], num_envs: int, *how: Any, **named: Any):
         """Start workers as a `Pool` does."""
         super().__init__(build, num_envs, *how, **named)
-        self.slots = [Slot(worker, i, lanes) for worker in self.workers for i, lanes in enumerate(worker.slots)]
+        self.slots = [WorkerSlot(worker, i, lanes) for worker in self.workers for i, lanes in enumerate(worker.slots)]
         for slot in self.slots:
-            slot.open(self.shared)
+            slot.open(self.shared_arrays)
         self.by_row = {slot.rows.start: slot for slot in self.slots}
         self.own = {worker: [slot for slot in self.slots if slot.worker is worker] for worker in self.workers}
         self.dead: list[Worker] = []  # that were found to be gone
@@ -75,7 +75,7 @@ class Slots(Pool):
 
     def tell(self, rows: Sequence[slice], action: PyTree[np.ndarray]) -> None:
         """Ask these slots for a step each. Leaves of `action` are `[env, ...]`; only their rows are read."""
-        shared, actions = self.shared, jax.tree.leaves(action)
+        shared, actions = self.shared_arrays, jax.tree.leaves(action)
         for slot in [self.by_row[one.start] for one in rows]:
             for to, new in zip(slot.actions, actions, strict=True):
                 to[...] = new[slot.rows]
@@ -94,9 +94,9 @@ class Slots(Pool):
 
         Raise `ForageError` if an environment failed, once nothing is under way any more.
         """
-        found, failed = self._heard()
+        found, failed = self._receive_results()
         while failed and any(slot.under_way for slot in self.slots):
-            self._heard()
+            self._receive_results()
         if failed:
             raise ForageError(failed)
         return found
@@ -118,37 +118,37 @@ class Slots(Pool):
         self._lost = lost if lost.any() else None
         return join_batches([one.result for one in each])
 
-    def _renewed(self, worker: Worker, seed: int | None = None) -> list[PyTree[np.ndarray]]:
+    def _renew_worker(self, worker: Worker, seed: int | None = None) -> list[PyTree[np.ndarray]]:
         self.ready = None
-        return super()._renewed(worker, seed)
+        return super()._renew_worker(worker, seed)
 
     def close(self) -> None:
         self.slots, self.by_row, self.own = [], {}, {}  # whose views would keep the shared memory
         super().close()
 
-    def _heard(self) -> tuple[list[SlotResults], str]:
+    def _receive_results(self) -> tuple[list[SlotResults], str]:
         """Return the results of the slots that have answered by now, at least one, and the error message."""
         found, failed = [], ""
         for slot in self.slots if self.anew else ():
             if slot.under_way and slot.lanes[0] in self.anew:
-                found += self._begun_anew(slot)
+                found += self._restart_slot(slot)
         self.ready = self.ready or type(self.workers[0]).listening(self.workers)
         for worker, place in self.ready(0 if self.dead or found else None):
             slot = self.own[worker][place]
             try:
-                failed = worker.end_step(slot.number, self.shared, place) or failed
+                failed = worker.end_step(slot.number, self.shared_arrays, place) or failed
             except WorkerGone:
                 self.dead += [worker] if worker not in self.dead else []
                 continue
             slot.under_way = False
-            found.append(self._shown(slot))
+            found.append(self._slot_results(slot))
         if self.dead:
             for worker in self.dead:
-                found += self._replaced(worker)
+                found += self._replace_worker(worker)
             self.dead = []
         return found, failed
 
-    def _begun_anew(self, slot: Slot) -> list[SlotResults]:
+    def _restart_slot(self, slot: WorkerSlot) -> list[SlotResults]:
         """Return the results of a slot whose worker was replaced before it got its step, which is lost.
 
         Nothing, where that worker is gone as well.
@@ -162,17 +162,17 @@ class Slots(Pool):
         slot.under_way = False
         return [self._lost_step(slot, observation)]
 
-    def _lost_step(self, slot: Slot, observation: PyTree[np.ndarray]) -> SlotResults:
+    def _lost_step(self, slot: WorkerSlot, observation: PyTree[np.ndarray]) -> SlotResults:
         """Return a lost step: the only known value is the first observation of the next episode."""
-        written = slot.copied()
+        written = slot.copy_arrays()
         nothing: Any = {name: np.full_like(values, np.nan) for name, values in written.info.items()}
         over: Any = np.zeros_like(written.terminated)
         step = Step(observation, np.zeros_like(written.reward), over, ~over, nothing)
         return SlotResults(slot.rows, HostStep(step, observation), observation, lost=True)
 
-    def _shown(self, slot: Slot) -> SlotResults:
+    def _slot_results(self, slot: WorkerSlot) -> SlotResults:
         """Return the results that a slot has written."""
-        shared = slot.copied()
+        shared = slot.copy_arrays()
         step = Step(shared.led_to, shared.reward, shared.terminated, shared.truncated, shared.info)
         observation = shared.led_to
         if step.terminated.any() or step.truncated.any():
@@ -184,12 +184,12 @@ class Slots(Pool):
             )
         return SlotResults(slot.rows, HostStep(step, observation), observation)
 
-    def _replaced(self, worker: Worker) -> list[SlotResults]:
+    def _replace_worker(self, worker: Worker) -> list[SlotResults]:
         """Replace a worker that is gone, and return the results of its slots.
 
         A step that one had taken, but had not told, counts, and its episode is cut there; one under way is lost.
         """
-        began, found = self._renewed(worker), []
+        began, found = self._renew_worker(worker), []
         self.anew.difference_update(worker.lanes)
         for slot in self.own[worker]:
             observation = join_batches([began[lane.place] for lane in slot.lanes])
@@ -197,10 +197,10 @@ class Slots(Pool):
                 found.append(SlotResults(slot.rows, None, observation))
                 continue
             slot.under_way = False
-            if self.shared.number[slot.rows.start] != slot.number:
+            if self.shared_arrays.number[slot.rows.start] != slot.number:
                 found.append(self._lost_step(slot, observation))
                 continue
-            shown = self._shown(slot).result
+            shown = self._slot_results(slot).result
             assert shown is not None
             step = shown.step._replace(truncated=~shown.step.terminated)
             found.append(SlotResults(slot.rows, HostStep(step, observation), observation))

@@ -39,8 +39,8 @@ NUMBER = struct.Struct("<q")
 """A step's number: as a message, it asks a worker for that step, or confirms that all its lanes have taken it."""
 
 TOLD = (
-    *("evaluation_episodes", "evaluation_envs", "in_words", "places", "returns", "seeded", "numbered", "difficulty"),
-    *("hints", "written", "frames_per_second", "info_names"),
+    *("evaluation_episodes", "evaluation_envs", "in_words", "places", "returns", "seeded", "num_starts", "difficulty"),
+    *("hints", "max_answer_tokens", "frames_per_second", "info_names"),
 )
 """The attributes that a batch reports once for all its environments."""
 
@@ -67,26 +67,26 @@ def exchange(spec: Spec, num_envs: int, measured: Sequence[str] = ()) -> Exchang
     """
     rows = (num_envs,) if spec.num_agents == 1 else (num_envs, spec.num_agents)
 
-    def batched(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+    def batched_shape(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((*rows, *shape), np.dtype(dtype))
 
-    def nested(space: Any) -> PyTree[jax.ShapeDtypeStruct]:
+    def nested_shapes(space: Any) -> PyTree[jax.ShapeDtypeStruct]:
         if isinstance(space, gymnasium.spaces.Dict):
-            return {name: nested(inner) for name, inner in space.items()}
-        return batched(space.shape or (), array_dtype(space))
+            return {name: nested_shapes(inner) for name, inner in space.items()}
+        return batched_shape(space.shape or (), array_dtype(space))
 
     action = jax.tree.map(
-        lambda x: batched(x.shape, x.dtype), jax.eval_shape(lambda: spaces.example(spec.action_space))
+        lambda x: batched_shape(x.shape, x.dtype), jax.eval_shape(lambda: spaces.example(spec.action_space))
     )
     reward = (len(spec.reward_names),) if spec.reward_names else ()
-    observation = nested(spec.observation_space)
-    flag, number = batched((), bool), jax.ShapeDtypeStruct((num_envs,), np.dtype(np.float32))
+    observation = nested_shapes(spec.observation_space)
+    flag, number = batched_shape((), bool), jax.ShapeDtypeStruct((num_envs,), np.dtype(np.float32))
     info = dict.fromkeys(spec.info_names, number)
     place = jax.ShapeDtypeStruct((num_envs,), np.dtype(np.int32))
     steps = jax.ShapeDtypeStruct((num_envs,), np.dtype(np.int64))
     counts = dict.fromkeys(measured, jax.ShapeDtypeStruct((num_envs,), np.dtype(np.float64)))
     return Exchange(
-        action, observation, observation, batched(reward, np.float32), flag, flag, info, place, steps, counts
+        action, observation, observation, batched_shape(reward, np.float32), flag, flag, info, place, steps, counts
     )
 
 
@@ -134,9 +134,9 @@ class Lane:
         mine, environment = self.mine, self.environment
         result = environment.step(jax.tree.unflatten(self.structure, [action.copy() for action in self.actions]))
         step = result.step
-        write(self.led_to, step.observation)
+        write_leaves(self.led_to, step.observation)
         if result.observation is not step.observation:
-            write(self.observation, result.observation)
+            write_leaves(self.observation, result.observation)
         mine.reward[:], mine.terminated[:], mine.truncated[:] = step.reward, step.terminated, step.truncated
         for name, values in mine.info.items():
             values[:] = step.info[name]
@@ -148,7 +148,7 @@ class Lane:
     def write_counts(self) -> None:
         """Write the counts of the environments into shared memory."""
         if self.mine.measured:
-            for name, number in self.environment.measured().items():
+            for name, number in self.environment.metrics().items():
                 self.mine.measured[name][0] = number
 
     def close(self) -> None:
@@ -221,7 +221,7 @@ class Worker:
             self.pipe.send_bytes(message)
 
 
-class Actor:
+class RemoteActor:
     """The lanes of a worker that is called from another machine: arrays come with each call, and go with its answer."""
 
     def __init__(self, build: bytes, lanes: list[tuple[int, int]]):
@@ -255,7 +255,7 @@ class Actor:
             thread.submit(lane.close).result()
 
 
-def write(leaves: list[np.ndarray], tree: PyTree[np.ndarray]) -> None:
+def write_leaves(leaves: list[np.ndarray], tree: PyTree[np.ndarray]) -> None:
     """Write the leaves of a tree into these."""
     for to, new in zip(leaves, jax.tree.leaves(tree), strict=True):
         to[...] = new
@@ -272,7 +272,7 @@ def answer_of(lane: Lane, place: int, *asked: Any) -> bytes:
 def description(environment: HostEnvironment) -> dict[str, Any]:
     """Return the attributes of a batch that hold for all its environments, and its spec."""
     told = {name: getattr(environment, name) for name in TOLD}
-    told |= {"spec": environment.spec, "measured": tuple(environment.measured())}
+    told |= {"spec": environment.spec, "measured": tuple(environment.metrics())}
     return told | {"saved": type(environment)._snapshot is not HostEnvironment._snapshot}
 
 

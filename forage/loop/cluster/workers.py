@@ -24,7 +24,7 @@ class Workers(NamedTuple):
     note: Callable[[str], None] = print_nothing  # says who was replaced, and why
 
     @classmethod
-    def of(
+    def parse(
         cls,
         asked: int | str,
         threads: int = 1,
@@ -46,7 +46,7 @@ class Workers(NamedTuple):
             check_timeout(step_timeout, int(count))
         return cls(int(count), threads, kind == "ray", first_come, ahead, step_timeout)
 
-    def around(self, build: Callable[[int], HostEnvironment]) -> Callable[[int], HostEnvironment]:
+    def batch_builder(self, build: Callable[[int], HostEnvironment]) -> Callable[[int], HostEnvironment]:
         """Return a builder of a batch that these workers step."""
         kind = Slots if self.first_come else Pool if self.ahead is None else RolloutWorkers
         how = self.count, self.threads, self.ray, self.step_timeout or PATIENCE, self.note

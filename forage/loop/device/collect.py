@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Int, Key
 from forage.core import mesh, prng, spaces, team
 from forage.core.ports import HiddenState, RolloutStates, World
 from forage.core.types import Clock, Experience
-from forage.loop.device.episodes import numbers, running_totals
+from forage.loop.device.episodes import info_numbers, running_totals
 from forage.loop.device.state import Actors, DeviceState, Pool, RolloutResults, Start
 from forage.loop.learner import Episodes, State, where_tree
 from forage.loop.visits import Places
@@ -32,7 +32,7 @@ def collect(loop: DeviceLoop, adapts: bool, state: DeviceState, clock: Clock, ke
     `adapts`: starts that were drawn before are stale, so new ones are drawn first.
     """
     num_envs, length, spec = loop.agent.num_envs, loop.agent.rollout_length, loop.learner.spec
-    first_hidden = loop.learner.hidden()
+    first_hidden = loop.learner.init_hidden()
     keys = jax.random.split(key, (length, 2 * num_envs + 1))
 
     # One environment
@@ -58,7 +58,7 @@ def collect(loop: DeviceLoop, adapts: bool, state: DeviceState, clock: Clock, ke
             truncated=step.truncated,
             source=decision.source,
             aux=decision.aux,
-            info=team.repeat(numbers(step.info, spec.info_names), spec.num_agents),
+            info=team.repeat(info_numbers(step.info, spec.info_names), spec.num_agents),
             memo=decision.memo,
             version=team.repeat(loop.agent.version(state.learner.agent), spec.num_agents),
         )
@@ -76,7 +76,7 @@ def collect(loop: DeviceLoop, adapts: bool, state: DeviceState, clock: Clock, ke
     ):
         pool, at, hidden, age = carry
         keys, time = inputs
-        (at, hidden, age), keys = mesh.split((at, hidden, age)), mesh.whole(keys)
+        (at, hidden, age), keys = mesh.split_leaves((at, hidden, age)), mesh.replicate(keys)
         now = clock._replace(steps=clock.steps + time * num_envs)
         at, hidden, experience, place = jax.vmap(one, in_axes=(0, 0, None, 0, 0, 0))(
             at, hidden, now, keys[:num_envs], keys[num_envs:-1], jnp.arange(num_envs)
@@ -103,7 +103,7 @@ def collect(loop: DeviceLoop, adapts: bool, state: DeviceState, clock: Clock, ke
         state = drop_unfinished(loop, state, jax.random.fold_in(key, prng.FRESH))
     carry = (state.pool, state.actors.at, state.actors.hidden, state.actors.episode_length)
     (pool, at, hidden, _), (rollout, played, visited, places) = jax.lax.scan(step, carry, (keys, jnp.arange(length)))
-    rollout = mesh.split(rollout, 1)
+    rollout = mesh.split_leaves(rollout, 1)
     # Episode totals, computed once after the scan: carried over + collected - still running.
     told = loop.as_one(rollout)
     ended, one_each = told.ended, jnp.ones(told.ended.shape, jnp.int32)
@@ -127,7 +127,7 @@ def drop_unfinished(loop: DeviceLoop, state: DeviceState, key: Key[Array, ""]) -
     """Replace the unfinished episodes by new ones, without counting them."""
     running = state.actors.episode_length > 0
     pool, at = restart_episodes(loop, state, state.pool, state.actors.at, running, key)
-    hidden = where_tree(running, jax.tree.map(lambda x: x[None], loop.learner.hidden()), state.actors.hidden)
+    hidden = where_tree(running, jax.tree.map(lambda x: x[None], loop.learner.init_hidden()), state.actors.hidden)
     nothing = jnp.zeros_like(state.actors.episode_return), jnp.zeros_like(state.actors.episode_length)
     return state._replace(pool=pool, actors=Actors(at, hidden, *nothing))
 

@@ -27,7 +27,7 @@ def some_of_all(size: int, batched: list[bool], flags: Bool[Array, "..."]) -> tu
     return any_of(flags), False
 
 
-def numbers(info: dict[str, Any], names: tuple[str, ...]) -> dict[str, Float[Array, "*env"]]:
+def info_numbers(info: dict[str, Any], names: tuple[str, ...]) -> dict[str, Float[Array, "*env"]]:
     """Return the entries of these names in 32-bit floats."""
     return {name: jnp.asarray(info[name], jnp.float32) for name in names}
 

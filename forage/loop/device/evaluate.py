@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage.core import mesh, prng, spaces, team
 from forage.core.ports import HiddenState, World
-from forage.loop.device.episodes import any_of, numbers
+from forage.loop.device.episodes import any_of, info_numbers
 from forage.loop.device.state import Start
 from forage.loop.learner import LearnerState, where_tree
 from forage.loop.runner import EvaluationEpisodes
@@ -52,9 +52,11 @@ def play_episodes(
 
     at, limits = jax.vmap(begin)(jax.random.split(start_key, episodes))
     last = limits.max()
-    hidden = loop.learner.hidden(explore=False)
+    hidden = loop.learner.init_hidden(explore=False)
     if loop.opponent is not None:
-        hidden = HiddenState(hidden, team.repeat(loop.opponent.hidden(loop.learner.spec), loop.learner.spec.num_agents))
+        hidden = HiddenState(
+            hidden, team.repeat(loop.opponent.init_hidden(loop.learner.spec), loop.learner.spec.num_agents)
+        )
     hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (episodes, *x.shape)), hidden)
     seats = jnp.arange(episodes) % loop.learner.spec.num_agents
 
@@ -68,15 +70,15 @@ def play_episodes(
 
     def step(carry):
         time, *rest = carry
-        at, hidden, running, total, length, infos = mesh.split(rest) if split else rest
+        at, hidden, running, total, length, infos = mesh.split_leaves(rest) if split else rest
         keys = jax.random.split(jax.random.fold_in(key, time), episodes)
         at, hidden, brought = jax.vmap(one)(at, hidden, keys, seats)
-        hidden = loop.learner.paid(state, hidden, brought.reward)
+        hidden = loop.learner.observe_reward(state, hidden, brought.reward)
         step = team.as_one(brought, loop.learner.spec.num_agents)
         if loop.opponent is not None:
             step = step._replace(reward=brought.reward[jnp.arange(episodes), seats])
         total, length = total + where_tree(running, step.reward, 0), length + running
-        infos = where_tree(running, numbers(step.info, loop.learner.spec.info_names), infos)
+        infos = where_tree(running, info_numbers(step.info, loop.learner.spec.info_names), infos)
         running &= ~(step.terminated | step.truncated) & (time + 1 < last)  # others, in this program, may go on
         return time + 1, at, hidden, running, total, length, infos
 
@@ -88,7 +90,7 @@ def play_episodes(
     total, length, infos = carry[4:]
     if loop.opponent is not None:
         results = {"win": total > 0, "draw": total == 0, "loss": total < 0}
-        infos = numbers(results, tuple(results)) | infos
+        infos = info_numbers(results, tuple(results)) | infos
     return EvaluationEpisodes(total, length, infos)
 
 

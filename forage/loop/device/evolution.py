@@ -83,7 +83,7 @@ class EvolutionLoop(DeviceLoop):
             learner = state.learner._replace(agent=before._replace(**{agent.acting: member}))
             return self.evaluate(learner, key, agent.episodes, agent.rollout_length, split=False)
 
-        members = mesh.split(population), mesh.split(jax.random.split(play_key, agent.population))
+        members = mesh.split_leaves(population), mesh.split_leaves(jax.random.split(play_key, agent.population))
         episodes = jax.vmap(play)(*members)
         returns, played = episodes.returns.mean(-1), state.played + episodes.lengths.sum()
         after = agent.tell(before, population, returns, clock._replace(steps=played))

@@ -111,7 +111,7 @@ class DeviceLoop(Part):
         )
         mark = jax.tree.map(lambda x: x[0], starts.mark) if self.agent.marks else ()
         learner_state = self.learner.init(learner_key, self.environment, mark)
-        hidden = self.learner.hidden()
+        hidden = self.learner.init_hidden()
         objectives = len(self.learner.spec.reward_names)
         actors = Actors(
             at=jax.tree.map(lambda x: x[:num_envs], starts),
@@ -120,7 +120,7 @@ class DeviceLoop(Part):
             episode_length=jnp.zeros(num_envs, jnp.int32),
         )
         pool = Pool(jax.tree.map(lambda x: x[num_envs:], starts), jnp.int32(0), jnp.int32(num_envs))
-        measured = visits.nothing(self.environment) if self.measured else ()
+        measured = visits.no_visits(self.environment) if self.measured else ()
         return DeviceState(key, learner_state, tasks_state, starts_state, pool, actors, measured, groups)
 
     def mark(self) -> PyTree[jax.ShapeDtypeStruct]:
@@ -165,7 +165,7 @@ class DeviceLoop(Part):
             loop.starts.report(state.starts, told, review),
             pool,
             actors,
-            visits.hear(state.visits, places, told, clock) if isinstance(state.visits, Visits) else (),
+            visits.count_visits(state.visits, places, told, clock) if isinstance(state.visits, Visits) else (),
             state.groups,
         )
         sums = {name: value if name == "updates" else value * metrics["updates"] for name, value in metrics.items()}

@@ -89,7 +89,9 @@ def lay_out(varied: SeedBatch, state: DeviceState) -> DeviceState:
     """Lay a state (leaves `seed ...`) out over the devices of each seed, and leave none of that to XLA."""
     if mesh.ways() == 1:
         return state
-    return jax.tree.map(lambda x, axis: mesh.split(x, axis) if axis else mesh.whole(x), state, env_axes(varied, state))
+    return jax.tree.map(
+        lambda x, axis: mesh.split_leaves(x, axis) if axis else mesh.replicate(x), state, env_axes(varied, state)
+    )
 
 
 def env_axes(varied: SeedBatch, state: DeviceState) -> PyTree[int]:
@@ -101,12 +103,12 @@ def env_axes(varied: SeedBatch, state: DeviceState) -> PyTree[int]:
     learner = varied.common.learner
     streams = learner.agent.num_envs * learner.spec.num_agents
 
-    def kept(node: Any) -> Any:
+    def node_axes(node: Any) -> Any:
         by_env = isinstance(node, Experience) and node.terminated.shape[2:3] == (streams,)
         return jax.tree.map(lambda _: 2 if by_env else 0, node)
 
     axes = jax.tree.map(lambda _: 0, state)
-    memory = jax.tree.map(kept, state.learner.memory, is_leaf=lambda node: isinstance(node, Experience))
+    memory = jax.tree.map(node_axes, state.learner.memory, is_leaf=lambda node: isinstance(node, Experience))
     learner = axes.learner._replace(memory=memory)
     return axes._replace(learner=learner, actors=jax.tree.map(lambda _: 1, state.actors))
 

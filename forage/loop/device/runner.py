@@ -69,11 +69,11 @@ class DeviceRunner:
         self.asked = len(here) if several_hosts and devices is None else devices
         shape = shape_of(len(seeds), shared_batch(varied.common)[0], here, self.asked)
         self.places = np.arange(-(-len(seeds) // shape.seed) * shape.seed) % len(seeds)  # the seed that runs in each
-        self.mesh = mesh.make(shape, here)
+        self.mesh = mesh.make_mesh(shape, here)
         self.shape = mesh.Shape(*self.mesh.devices.shape)  # devices that share the seeds, and each seed's environments
         self.devices = list(self.mesh.devices.flat)  # how many each has decides the last bits of its numbers
         self._placement = NamedSharding(self.mesh, P(mesh.SEED))
-        self.varied = self.placed(varied)
+        self.varied = self.place_on_devices(varied)
         self.steps = 0
         self.state: DeviceState | None = None  # leaves `place ...`
         self.agents: PyTree[Array] | None = None  # likewise; without the rest of a state, they can only be evaluated
@@ -85,7 +85,7 @@ class DeviceRunner:
         self._init = self._jitted(init, (True,), True, once=True)
         self._programs: dict[Any, Background] = {}
 
-    def placed(self, varied: SeedBatch) -> SeedBatch:
+    def place_on_devices(self, varied: SeedBatch) -> SeedBatch:
         """Put the loop's numbers on the devices, as every call would send them again otherwise."""
         everywhere = NamedSharding(self.mesh, P())
         return SeedBatch(mesh.put(varied.common, everywhere), self._spread(varied.members))
@@ -226,7 +226,7 @@ class DeviceRunner:
         return True
 
     @property
-    def spent(self) -> dict[str, float]:
+    def activity_seconds(self) -> dict[str, float]:
         """Return the seconds of training, by activity."""
         return dict(self.watch.spent)
 
@@ -247,7 +247,7 @@ class DeviceRunner:
 
     def load_agents(self, path: Path) -> dict[str, Any]:
         """Take the agents alone out of a checkpoint, to evaluate them. Return its header."""
-        agents, header = checkpoint.load(path, self.shapes().learner.agent, ".learner.agent")
+        agents, header = checkpoint.load_tree(path, self.shapes().learner.agent, ".learner.agent")
         self.use_agents(agents)
         self.steps = header["steps"]
         return header
@@ -277,7 +277,7 @@ class DeviceRunner:
         return self._seeds(mesh.fetch(look(self.varied, self.state, self._clock())))
 
     @property
-    def shown(self) -> PyTree[np.ndarray] | None:
+    def current_observations(self) -> PyTree[np.ndarray] | None:
         """Return the current observation of every environment, leaves `seed env ...`; `None` if episodes are not
         stored.
         """
@@ -296,7 +296,7 @@ class DeviceRunner:
         return mesh.fetch(measured.counts)[: self.rows].reshape(-1, *places)
 
     @property
-    def begun(self) -> np.ndarray | None:
+    def start_counts(self) -> np.ndarray | None:
         """Return the number of episodes of each seed that began at each place of that map, `seed *place`."""
         measured, places = self.state.visits if self.state else (), self.varied.common.environment.places
         if not isinstance(measured, visits.Visits) or not places:
@@ -326,16 +326,16 @@ class DeviceRunner:
         """
         state = self._reachable(self.state)
         if jax.process_index() == 0 or not self.several_hosts:
-            checkpoint.save(path, state, header, soundness.check_leaf, self.rows)
+            checkpoint.save_tree(path, state, header, soundness.check_leaf, self.rows)
 
     def load(self, path: Path) -> dict[str, Any]:
         """Continue from a checkpoint. Return its header."""
         self.state = None  # a state may be too large to be there twice
-        state, header = checkpoint.load(path, self.shapes())
+        state, header = checkpoint.load_tree(path, self.shapes())
         self.restore(state, header["steps"])
         return header
 
-    def kept(self) -> dict[str, PyTree[jax.ShapeDtypeStruct]]:
+    def array_shapes(self) -> dict[str, PyTree[jax.ShapeDtypeStruct]]:
         """Return the shapes of the arrays that training keeps in memory, by part, without making any of them."""
         state, learner = self.shapes(placed=True), self.learner
         parts = {part: getattr(state.learner, part) for part in ("agent", "behaviour", "rewards", "memory")}
@@ -357,9 +357,9 @@ class DeviceRunner:
         """Find the part that has learned a number which is not finite, and the number."""
         if self.state is None:
             return None
-        return soundness.search(self._reachable(self.state.learner), member)
+        return soundness.find_nonfinite(self._reachable(self.state.learner), member)
 
-    def since(self, member: int, before: int) -> int:
+    def first_nonfinite(self, member: int, before: int) -> int:
         """Return `before`: no more is known until training is repeated."""
         return before
 
@@ -398,7 +398,7 @@ class DeviceRunner:
 
     def adopt(self, source: Sequence[int], numbers: Numbers, anew: Sequence[bool]) -> list[str]:
         """Give member i the learned state and memory of `source[i]`, and its own numbers."""
-        self.varied = self.placed(batch_seeds(self.varied.common, as_arrays(numbers)))
+        self.varied = self.place_on_devices(batch_seeds(self.varied.common, as_arrays(numbers)))
         state, rows = self.state, np.array(source)
         assert state is not None
         if (rows != np.arange(len(rows))).any():

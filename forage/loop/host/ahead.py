@@ -22,18 +22,18 @@ from jaxtyping import Array, Int, Key, PyTree, UInt32
 
 from forage.core import prng
 from forage.core.compiling import Flat, jit_shared, kind, on_device, on_host
-from forage.core.errors import ForageError, Interrupted
+from forage.core.errors import ForageError, RunInterrupted
 from forage.core.mesh import bits, is_key
 from forage.core.types import Clock, Experience
-from forage.loop.cluster.player import Leaf, Lesson, Order, SharedBuffers, act_rows, generator_name, restore_keys
+from forage.loop.cluster.player import ActingData, Leaf, Order, SharedBuffers, act_rows, generator_name, restore_keys
 from forage.loop.cluster.players import RolloutWorkers
 from forage.loop.host.loop import HostLoop, HostOptions, HostState, cut_before_lost
 from forage.loop.host.programs import TurnMetrics, keys_of
 from forage.loop.learner import Learner, Report
-from forage.loop.program import trace, uses
+from forage.loop.program import trace_function, uses
 
 
-def check(learner: Learner, way: HostOptions, ahead: int) -> None:
+def check_policy_lag(learner: Learner, way: HostOptions, ahead: int) -> None:
     """Raise `ForageError` for parts that do not allow workers to collect with this policy lag."""
     agent = learner.agent
     if agent.on_policy:
@@ -124,16 +124,16 @@ class LaggedLoop(HostLoop):
         numbers = [jax.eval_shape(bits, leaf) for leaf in actor.leaves]
         each = self.rollout_length, self.environment.num_envs
 
-        def shelved(x: Any) -> jax.ShapeDtypeStruct:
+        def buffer_shape(x: Any) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct((self.ahead + 1, *x.shape), x.dtype)
 
         words = jax.eval_shape(jax.random.key_data, prng.key(0))
         shelf = SharedBuffers(
-            jax.tree.map(shelved, blank),
-            shelved(jax.ShapeDtypeStruct(each, np.bool_)),
-            shelved(jax.ShapeDtypeStruct(each, np.int32)),
-            shelved(jax.ShapeDtypeStruct((*each, *words.shape), words.dtype)),
-            [shelved(number) for number, needed in zip(numbers, self.needed, strict=True) if needed],
+            jax.tree.map(buffer_shape, blank),
+            buffer_shape(jax.ShapeDtypeStruct(each, np.bool_)),
+            buffer_shape(jax.ShapeDtypeStruct(each, np.int32)),
+            buffer_shape(jax.ShapeDtypeStruct((*each, *words.shape), words.dtype)),
+            [buffer_shape(number) for number, needed in zip(numbers, self.needed, strict=True) if needed],
             jax.ShapeDtypeStruct((1,), np.bool_),
             jax.ShapeDtypeStruct((self.environment.num_envs,), np.int64),
         )
@@ -141,12 +141,12 @@ class LaggedLoop(HostLoop):
             Leaf(number, needed, generator_name(leaf) if is_key(leaf) else None, getattr(leaf, "weak_type", False))
             for leaf, number, needed in zip(actor.leaves, numbers, self.needed, strict=True)
         ]
-        self.environment.teach(Lesson(parts, tuple(leaves), shelf, self.total_steps))
+        self.environment.teach(ActingData(parts, tuple(leaves), shelf, self.total_steps))
 
     def acting_part(self, state: Any) -> Flat:
         """Return the part of the learner that acts, with its state, or the shapes of that."""
         acting = dataclasses.replace(self.learner, rewards=None, memory=None)  # type: ignore[arg-type]
-        return Flat.of((on_device(acting), state))
+        return Flat.flatten((on_device(acting), state))
 
     def depends_on(self, actor: Flat, observation: PyTree[Any]) -> list[bool]:
         """Return for each leaf of the acting state whether actions depend on it: optimiser states need not travel."""
@@ -156,10 +156,10 @@ class LaggedLoop(HostLoop):
         def act(leaves: tuple[Any, ...], *others: Any) -> Any:
             return act_rows(Flat(leaves, actor.structure), *others)
 
-        program = trace(
+        program = trace_function(
             act,
             actor.leaves,
-            jax.tree.map(one, jax.eval_shape(self.learner.hidden)),
+            jax.tree.map(one, jax.eval_shape(self.learner.init_hidden)),
             jax.ShapeDtypeStruct((1, *self.flags[1:]), np.bool_),
             jax.tree.map(lambda x: jax.ShapeDtypeStruct((1, *x.shape[2:]), x.dtype), observation),
             one(words),
@@ -186,7 +186,7 @@ class LaggedLoop(HostLoop):
         if request.collected is None:
             self.environment.hear(request.number)
         watch.lap("step")
-        rollout, lost, visited = self.collected(request)
+        rollout, lost, visited = self.collect_results(request)
         self.requests.popleft()
         self.learn_key = request.after
         self.lags.append(self.rollouts - request.acted)
@@ -234,7 +234,7 @@ class LaggedLoop(HostLoop):
         needed = [bits(leaf) for leaf, needed in zip(leaves, self.needed, strict=True) if needed]
         self.environment.publish(self.sent % (self.ahead + 1), on_host(needed))
 
-    def collected(self, request: Request) -> LaggedRollout:
+    def collect_results(self, request: Request) -> LaggedRollout:
         """Return copies of the players' results, which workers overwrite in time."""
         if request.collected is not None:
             return request.collected
@@ -251,9 +251,9 @@ class LaggedLoop(HostLoop):
         if with_environment:
             self.ask(self.ahead)
             try:
-                hidden, self.ended = self.environment.remembered()
+                hidden, self.ended = self.environment.final_memory()
                 self.hidden = restore_keys(hidden, self.first_hidden)
-            except Interrupted:
+            except RunInterrupted:
                 raise
             except ForageError:  # in a rollout that is not needed yet, and says so when it is
                 with_environment = False
@@ -264,7 +264,7 @@ class LaggedLoop(HostLoop):
             return saved._replace(pending=())  # type: ignore[arg-type]
         if not with_environment:
             return saved._replace(**self.nothing_ahead(saved.key))
-        each = [self.collected(request) for request in self.requests]
+        each = [self.collect_results(request) for request in self.requests]
         rollout, lost, visited = jax.tree.map(lambda *x: np.stack(x), *each)
         behind = [self.rollouts - request.acted for request in self.requests]
         began = jnp.stack([request.began for request in self.requests])

@@ -44,7 +44,7 @@ def act_where(
     return executed, decision._replace(hidden=where_tree(ready, decision.hidden, hidden))
 
 
-def check(learner: Learner, way: HostOptions) -> None:
+def check_async(learner: Learner, way: HostOptions) -> None:
     """Raise `ForageError` for agents and parts that need all environments at each step."""
     if learner.agent.rollout_length == 1:
         raise ForageError(
@@ -146,7 +146,7 @@ class FirstCome(HostLoop):
         length, spec, environment = self.rollout_length, self.spec, self.environment
         many: Any = lambda x: np.zeros((length, *x.shape), x.dtype)  # noqa: E731
         observation, action, source, aux, memo, version = jax.tree.map(many, told)
-        shared: Any = environment.shared
+        shared: Any = environment.shared_arrays
         infos: Any = {name: many(self.for_agents(shared.info[name])) for name in spec.info_names}
         return Experience(
             observation=observation,
@@ -187,5 +187,5 @@ class FirstCome(HostLoop):
         if arrived.lost:
             kept.source[at, rows] = GONE
         lost[at, rows] = arrived.lost
-        places[at, rows] = self.environment.shared.place[rows]
+        places[at, rows] = self.environment.shared_arrays.place[rows]
         time[rows] += 1

@@ -18,17 +18,17 @@ from forage.core import prng, team
 from forage.core.bounds import bounded_leaves
 from forage.core.checkpoint import Bytes
 from forage.core.compiling import Flat, jit_shared, kind, on_device, on_host
-from forage.core.errors import Interrupted, warn
+from forage.core.errors import RunInterrupted, warn
 from forage.core.host import HostEnvironment
 from forage.core.packing import PickledState
 from forage.core.ports import Agent, HiddenState, Starts, Tasks
 from forage.core.types import GONE, Clock, Experience, ForageError, Step
 from forage.loop import visits
 from forage.loop.host.onlooker import InterventionRecorder
-from forage.loop.host.programs import TurnMetrics, act, begin, judge, learn, observe_actions, observe_rewards
+from forage.loop.host.programs import TurnMetrics, act, init_learner, judge, learn, observe_actions, observe_rewards
 from forage.loop.host.starts import HostedEnvironment, HostStarts, HostStartsState
 from forage.loop.learner import Episodes, Learner, LearnerState, Report
-from forage.loop.soundness import Unsound, learned_sentence, search, sound
+from forage.loop.soundness import Unsound, find_nonfinite, learned_sentence, sound
 from forage.loop.visits import Visits
 from forage.loop.watch import Watch
 
@@ -62,7 +62,7 @@ class HostOptions(NamedTuple):
 
 
 PLAIN = HostOptions()
-count = jax.jit(visits.hear)
+count = jax.jit(visits.count_visits)
 
 
 def cut_before_lost(rollout: Experience, lost: Bool[np.ndarray, "time env"]) -> Experience:
@@ -83,7 +83,10 @@ class HostLoop:
     ):
         self.learner = learner
         same = kind(learner)
-        self.begun, self.act = jit_shared(same, begin, once=True), jit_shared(same, act, static_argnames="explore")
+        self.begun, self.act = (
+            jit_shared(same, init_learner, once=True),
+            jit_shared(same, act, static_argnames="explore"),
+        )
         self.learned = jit_shared(same, learn, donate_argnames="state")
         self.judged = jit_shared(same, judge)
         self.acted = jit_shared(same, observe_actions)
@@ -95,7 +98,7 @@ class HostLoop:
         self.starts: HostStarts | None = None
         if way.starts is not None:
             self.starts = HostStarts(way.starts, environment, learner.spec, seed, way.tasks)
-        self.visits = visits.nothing(HostedEnvironment(learner.spec, environment.places)) if way.measured else ()
+        self.visits = visits.no_visits(HostedEnvironment(learner.spec, environment.places)) if way.measured else ()
         self.environment = environment
         self.seed = seed
         self.total_steps = total_steps
@@ -103,12 +106,12 @@ class HostLoop:
         self.episodes = 0  # that ended here, in this sitting
         self.watch = Watch()
         self.overlap = not learner.agent.on_policy
-        self.first_hidden = learner.hidden()
+        self.first_hidden = learner.init_hidden()
         self.observation: PyTree[np.ndarray] = None
         self.bounded = bool(bounded_leaves(learner.spec.observation_space))
         self.shown: PyTree[np.ndarray] | None = None  # what the newest rollout led to, where it has bounds
         self.key: Any = None
-        self.flat = Flat.of(None)  # the state, flattened
+        self.flat = Flat.flatten(None)  # the state, flattened
         self.hidden: Any = None
         self.pending: Experience | None = None
         self.unwell: int | None = None  # the step before which a metric was not finite, in the newest chunk
@@ -123,7 +126,7 @@ class HostLoop:
         self._learner, self.agent, self.spec = learner, learner.agent, learner.spec
         self.rollout_length = learner.agent.rollout_length
         self.versioned = type(learner.agent).version is not Agent.version
-        self.numbers = Flat.of(on_device(learner))
+        self.numbers = Flat.flatten(on_device(learner))
         self.acting: tuple[Any, Any, int] | None = None  # see `actor`
 
     @property
@@ -132,7 +135,7 @@ class HostLoop:
 
     @state.setter
     def state(self, state: Any) -> None:
-        self.flat = Flat.of(state)
+        self.flat = Flat.flatten(state)
 
     def actor(self) -> Flat:
         """Return the result of `actor_of`, from leaves that are flattened already."""
@@ -167,10 +170,10 @@ class HostLoop:
         for _ in range(iterations):
             try:
                 learned.append(self.iterate())
-            except (Unsound, Interrupted):
+            except (Unsound, RunInterrupted):
                 raise
             except ForageError as error:
-                raise self.blamed(error) from error
+                raise self.blame_action(error) from error
         found: list[TurnMetrics | None] = jax.device_get(learned)
         self.watch.lap("learn")
         unwell = [number for number, m in enumerate(found) if m and not np.isfinite(m.values).all()]
@@ -188,8 +191,8 @@ class HostLoop:
             means = dict(zip(names, total / max(updates, 1), strict=True))
         latest = jax.device_get(visits.measures(self.visits)) if isinstance(self.visits, Visits) else {}
         if self.onlooker is not None:
-            latest |= self.onlooker.measured()
-        latest |= self.environment.measured()
+            latest |= self.onlooker.metrics()
+        latest |= self.environment.metrics()
         healthy = np.asarray(sound(self.state))
         self.watch.lap("keep")
         return Report(
@@ -201,9 +204,9 @@ class HostLoop:
             {name: (total, count) for name, (total, count) in self.infos.items()},  # type: ignore[arg-type]
         )
 
-    def blamed(self, error: ForageError) -> ForageError:
+    def blame_action(self, error: ForageError) -> ForageError:
         """If a non-finite action made the environment fail, return the error for that action instead."""
-        found = search(self.state, None)
+        found = find_nonfinite(self.state, None)
         if found is None:
             return error
         part, bad = found
@@ -229,7 +232,7 @@ class HostLoop:
                 key = jax.random.split(self.key)[1]  # with which an on-policy agent will learn from this rollout
                 judgement = self.judged(self.learner, self.state, rollout, clock, key)
             self.starts.report(told, clock, fresh, judgement)
-            self.observation = self.starts.renewed(self.observation)
+            self.observation = self.starts.restart_waiting(self.observation)
         if isinstance(self.visits, Visits):
             self.visits = count(self.visits, places if environment.places else (), told, clock)
         self.steps += self.rollout_length * environment.num_envs
@@ -286,7 +289,7 @@ class HostLoop:
             marks = self.marks()  # before other episodes begin
             if self.starts is not None:
                 last = time == self.rollout_length - 1
-                result = self.starts.after(result, self.episode_length, action, aux, last)
+                result = self.starts.after_step(result, self.episode_length, action, aux, last)
             if self.way.measured:
                 places.append(environment.place)
             step, self.observation = result.step, result.observation

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Int, PyTree
 
 from forage.core import spaces
-from forage.core.errors import Interrupted
+from forage.core.errors import RunInterrupted
 from forage.core.ports import Behaviour, Intervention, InterventionContext
 from forage.core.types import GONE, NOBODY, PERSON, Clock, Experience, ForageError, Spec
 
@@ -42,7 +42,9 @@ class InterventionRecorder:
 
     def begin(self) -> None:
         """Begin a run."""
-        self.state = self.arrays(self.asked("when the run began", self.behaviour.attend, self.spec, self.num_envs))
+        self.state = self.arrays(
+            self.call_behaviour("when the run began", self.behaviour.attend, self.spec, self.num_envs)
+        )
 
     def ask(
         self,
@@ -59,10 +61,10 @@ class InterventionRecorder:
 
         `aux`: what the agent wants back of each action. `policy` returns the agent's state.
         """
-        seen, chosen, fresh = (as_read_only(part) for part in (observation, executed, begins))
-        scene = InterventionContext(seen, chosen, fresh, self.spec, clock, self.seed, as_read_only(aux), policy)
+        seen, chosen, fresh = (read_only_views(part) for part in (observation, executed, begins))
+        scene = InterventionContext(seen, chosen, fresh, self.spec, clock, self.seed, read_only_views(aux), policy)
         when = f"at step {int(clock.steps):,} with seed {self.seed}"
-        answer = self.asked(when, self.behaviour.intervene, self.state, scene)
+        answer = self.call_behaviour(when, self.behaviour.intervene, self.state, scene)
         given, taken, state = answer[:3]
         own, who = Intervention(*answer)[3:]
         taken = np.asarray(taken)
@@ -88,11 +90,13 @@ class InterventionRecorder:
 
         executed, action = (jax.tree.map(put, one, given) for one in (executed, action))
         if own is not None:
-            aux = jax.tree.map(put, aux, self.alike(own, aux, taken, when))
+            aux = jax.tree.map(put, aux, self.matching_info(own, aux, taken, when))
         source = np.where(taken, PERSON if who is None else who, source).astype(source.dtype)
         return IntervenedActions(executed, action, aux, source)
 
-    def alike(self, own: PyTree[Any], like: PyTree[np.ndarray], taken: np.ndarray, when: str) -> PyTree[np.ndarray]:
+    def matching_info(
+        self, own: PyTree[Any], like: PyTree[np.ndarray], taken: np.ndarray, when: str
+    ) -> PyTree[np.ndarray]:
         """Return the replacement of the agent's `aux`, with the dtypes of its own. Raise `ForageError` for another
         form.
         """
@@ -105,17 +109,19 @@ class InterventionRecorder:
             raise ForageError(f"{self.name} answered {when} with NaN or infinity for the agent to learn from.")
         return own
 
-    def measured(self) -> dict[str, np.ndarray]:
+    def metrics(self) -> dict[str, np.ndarray]:
         """Return the metrics of a report: those of the behaviour, or else the number of steps taken over."""
-        found = self.asked("for its metrics", self.behaviour.measured, self.state) or {"taken_over": self.taken}
+        found = self.call_behaviour("for its metrics", self.behaviour.intervention_metrics, self.state) or {
+            "taken_over": self.taken
+        }
         return {name: np.float32(value) for name, value in found.items()}  # type: ignore[misc]
 
-    def asked(self, when: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    def call_behaviour(self, when: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Return the result of a function of the behaviour. Raise `ForageError` for any exception in it."""
         try:
             return function(*arguments)
         except KeyboardInterrupt:
-            raise Interrupted(f"Stopped by Ctrl-C while {self.name} was asked {when}.") from None
+            raise RunInterrupted(f"Stopped by Ctrl-C while {self.name} was asked {when}.") from None
         except ForageError:
             raise
         except Exception as error:
@@ -148,7 +154,7 @@ class InterventionRecorder:
             return jax.tree.map(fit, given, like)
         except (TypeError, ValueError) as error:
             raise ForageError(
-                f"{self.name} took over {when} with what is no action of {spaces.describe(space)}: "
+                f"{self.name} took over {when} with what is no action of {spaces.describe_space(space)}: "
                 f"{str(error).splitlines()[0].rstrip('.')}."
             ) from error
 
@@ -183,7 +189,7 @@ class InterventionRecorder:
         self.state, self.taken = jax.tree.unflatten(jax.tree.structure(self.state), leaves), int(taken)
 
 
-def as_read_only(tree: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
+def read_only_views(tree: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
     """Return read-only views of the same arrays, so that a behaviour cannot change its stored state."""
 
     def view(array: Any) -> np.ndarray:

@@ -16,7 +16,9 @@ from forage.core.types import Clock, Experience
 from forage.loop.learner import Learner, LearnerState, where_tree
 
 
-def begin(learner: Learner, key: Key[Array, ""], mark: PyTree[Array] = ()) -> tuple[Key[Array, ""], LearnerState]:
+def init_learner(
+    learner: Learner, key: Key[Array, ""], mark: PyTree[Array] = ()
+) -> tuple[Key[Array, ""], LearnerState]:
     """Return the next key, and the learner's first state."""
     key, init_key = jax.random.split(key)
     return key, learner.init(init_key, mark=mark)
@@ -24,7 +26,7 @@ def begin(learner: Learner, key: Key[Array, ""], mark: PyTree[Array] = ()) -> tu
 
 def actor_of(learner: Learner, state: LearnerState) -> Flat:
     """Return the part of the learner that acts, agent and behaviour only: fewer arrays to pass at every step."""
-    return Flat.of((learner, state._replace(rewards=(), memory=())))
+    return Flat.flatten((learner, state._replace(rewards=(), memory=())))
 
 
 def act(
@@ -47,7 +49,7 @@ def act(
     if explore:
         return key, *decide(actor, hidden, ended, observation, clock, keys, jnp.arange(len(keys)))
     learner, state = actor.tree
-    hidden = where_tree(ended, jax.tree.map(lambda x: x[None], learner.hidden(explore)), hidden)
+    hidden = where_tree(ended, jax.tree.map(lambda x: x[None], learner.init_hidden(explore)), hidden)
     action, hidden = jax.vmap(learner.play, in_axes=(None, 0, 0, 0, None))(state, hidden, observation, keys, sampled)
     return key, spaces.clip(learner.spec.action_space, action), Decision(action, hidden, aux=())
 
@@ -68,7 +70,7 @@ def decide(
     decisions with the actions before clipping.
     """
     learner, state = actor.tree
-    hidden = where_tree(ended, jax.tree.map(lambda x: x[None], learner.hidden()), hidden)
+    hidden = where_tree(ended, jax.tree.map(lambda x: x[None], learner.init_hidden()), hidden)
     axes: Any = Clock(0, None) if own_clocks else None  # type: ignore[arg-type]
     act = jax.vmap(learner.act, in_axes=(None, 0, 0, axes, 0, 0))
     decision = act(state, hidden, observation, clock, keys, rows)
@@ -88,14 +90,14 @@ def keys_of(key: Key[Array, ""], steps: int, num_envs: int) -> tuple[Key[Array, 
 def observe_actions(actor: Flat, hidden: HiddenState, action: PyTree[Array]) -> HiddenState:
     """Update the agents' memories with the actions that were taken, after a possible intervention."""
     learner, state = actor.tree
-    tell = jax.vmap(learner.acted, in_axes=(None, 0, 0))
+    tell = jax.vmap(learner.observe_action, in_axes=(None, 0, 0))
     return (tell if learner.spec.num_agents == 1 else jax.vmap(tell, in_axes=(None, 0, 0)))(state, hidden, action)
 
 
 def observe_rewards(actor: Flat, hidden: PyTree[Array], reward: Float[Array, " env"]) -> PyTree[Array]:
     """Update the agents' memories with the rewards of their steps."""
     learner, state = actor.tree
-    return learner.paid(state, hidden, reward)
+    return learner.observe_reward(state, hidden, reward)
 
 
 def judge(learner: Learner, state: LearnerState, rollout: Experience, clock: Clock, key: Key[Array, ""]) -> Any:
@@ -111,7 +113,7 @@ class TurnMetrics:
     names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
 
     @classmethod
-    def of(cls, metrics: Metrics) -> TurnMetrics:
+    def from_dict(cls, metrics: Metrics) -> TurnMetrics:
         names = tuple(sorted(metrics))
         return cls(jnp.stack([metrics[name] for name in names]), names)
 
@@ -122,4 +124,4 @@ def learn(
     """Learn from a rollout. Learner and state come and go flattened: parts are flattened slowly, at every call."""
     key, learn_key = jax.random.split(key)
     learned, metrics = learner.tree.learn(state.tree, rollout, clock, learn_key)
-    return key, Flat.of(learned), TurnMetrics.of(metrics)
+    return key, Flat.flatten(learned), TurnMetrics.from_dict(metrics)

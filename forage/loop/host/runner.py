@@ -15,7 +15,7 @@ from jaxtyping import Array, PyTree
 from forage.core import checkpoint, prng, team
 from forage.core.arrays import check_alike
 from forage.core.compiling import on_host
-from forage.core.errors import Interrupted
+from forage.core.errors import RunInterrupted
 from forage.core.host import Conversation, HostEnvironment
 from forage.core.mesh import Shape
 from forage.core.types import Clock, Experience, ForageError, Spec
@@ -51,9 +51,9 @@ class HostRunner:
         more of them.
         """
         if workers.first_come:
-            first_come.check(learners[0], way)
+            first_come.check_async(learners[0], way)
         if workers.ahead is not None:
-            ahead.check(learners[0], way, workers.ahead)
+            ahead.check_policy_lag(learners[0], way, workers.ahead)
         self.seeds = seeds
         self.build = workers.evaluating(build)
         agent = learners[0].agent
@@ -67,7 +67,7 @@ class HostRunner:
         self.usual_episodes, self.in_words = HostEnvironment.evaluation_episodes, HostEnvironment.in_words
         try:
             for learner, seed in zip(learners, seeds, strict=True):
-                self._open.append(workers.around(build)(agent.num_envs))
+                self._open.append(workers.batch_builder(build)(agent.num_envs))
                 check_copy(learner.spec, self._open[-1], "the batch that trains")
                 given: Any = learner, self._open[-1], seed, total_steps, way
                 if workers.ahead is not None:
@@ -105,7 +105,7 @@ class HostRunner:
         return ""
 
     @property
-    def spent(self) -> dict[str, float]:
+    def activity_seconds(self) -> dict[str, float]:
         """Return the seconds of training, by activity."""
         return sum_counts([loop.watch.spent for loop in self.loops])
 
@@ -132,7 +132,7 @@ class HostRunner:
         header: dict[str, Any] = {}
         for number, loop in enumerate(self.loops):
             like = loop.shapes().learner.agent
-            agent, header = checkpoint.load(path, like, f"[{number}].learner.agent")
+            agent, header = checkpoint.load_tree(path, like, f"[{number}].learner.agent")
             loop.state, loop.steps = LearnerState(agent, (), (), ()), header["steps"]
         return header
 
@@ -164,7 +164,7 @@ class HostRunner:
         return np.stack(counts).reshape(-1, *places) if counts and places else None
 
     @property
-    def begun(self) -> np.ndarray | None:
+    def start_counts(self) -> np.ndarray | None:
         """Return `None`: environments on the host report only the places after steps, not the first ones."""
         return None
 
@@ -216,10 +216,10 @@ class HostRunner:
             self._evaluation = self.build(count)
             check_copy(self.learner.spec, self._evaluation, "the batch that evaluates")
             self._evaluation.examine()
-        return play(loop, self._evaluation, episodes, max_steps, seed, sampled)
+        return play_episodes(loop, self._evaluation, episodes, max_steps, seed, sampled)
 
     @property
-    def shown(self) -> PyTree[np.ndarray] | None:
+    def current_observations(self) -> PyTree[np.ndarray] | None:
         """Return the observations after the steps of the newest rollouts, leaves `seed time env ...`; `None` before
         the first.
         """
@@ -253,15 +253,15 @@ class HostRunner:
 
     def save(self, path: Path, header: dict[str, Any]) -> None:
         """Write a checkpoint. Raise `NotFinite` if any of its values is not finite."""
-        checkpoint.save(path, self.state, header, soundness.check_leaf)
+        checkpoint.save_tree(path, self.state, header, soundness.check_leaf)
 
     def load(self, path: Path) -> dict[str, Any]:
         """Continue from a checkpoint. Return its header."""
-        state, header = checkpoint.load(path, self.shapes())
+        state, header = checkpoint.load_tree(path, self.shapes())
         self.restore(state, header["steps"])
         return header
 
-    def kept(self) -> dict[str, PyTree[Any]]:
+    def array_shapes(self) -> dict[str, PyTree[Any]]:
         """Return the shapes of the arrays that training keeps in memory, by part, without making any of them."""
         states = self.shapes()
         parts = {
@@ -276,9 +276,9 @@ class HostRunner:
 
     def search(self, member: int) -> tuple[str, Bad] | None:
         """Find the part that has learned a number which is not finite, and the number."""
-        return soundness.search(self.loops[member].state, None)
+        return soundness.find_nonfinite(self.loops[member].state, None)
 
-    def since(self, member: int, before: int) -> int:
+    def first_nonfinite(self, member: int, before: int) -> int:
         """Return the step from which on a metric was not finite, where one was; else `before`."""
         unwell = self.loops[member].unwell
         return before if unwell is None else unwell
@@ -291,7 +291,7 @@ class HostRunner:
             report = loop.advance(max(0, until - loop.steps) // each)
             return soundness.reason_to_stop(name, loop.seed, report.environment_finite, report.agent_finite)
 
-        found, failed = self._each(train, skip)
+        found, failed = self._map_members(train, skip)
         return [why or broken or "" for why, broken in zip(failed, found, strict=True)]
 
     def attempt_evaluation(
@@ -302,18 +302,18 @@ class HostRunner:
         def returns_of(loop: HostLoop) -> np.ndarray:
             return np.asarray(self.evaluate_one(loop, episodes, max_steps, seed, sampled).returns, float)
 
-        found, failed = self._each(returns_of, skip)
+        found, failed = self._map_members(returns_of, skip)
         shape = next((returns.shape for returns in found if returns is not None), (episodes,))
         return np.array([np.full(shape, -np.inf) if r is None else r for r in found], float), failed
 
-    def _each(self, work: Callable[[HostLoop], Any], skip: Sequence[bool]) -> tuple[list[Any], list[str]]:
+    def _map_members(self, work: Callable[[HostLoop], Any], skip: Sequence[bool]) -> tuple[list[Any], list[str]]:
         """Call `work` for every member that is not skipped. Return its results, or `None`, and the error messages."""
         found, failed = [None] * len(self.loops), [""] * len(self.loops)
         for index, loop in enumerate(self.loops):
             if not skip[index]:
                 try:
                     found[index] = work(loop)
-                except Interrupted:
+                except RunInterrupted:
                     raise
                 except ForageError as error:
                     failed[index] = str(error)
@@ -341,7 +341,7 @@ class HostRunner:
             if new:
                 loop.forget()
                 loop.steps = steps
-        return self._each(HostLoop.begin_episodes, [not new for new in anew])[1]
+        return self._map_members(HostLoop.begin_episodes, [not new for new in anew])[1]
 
     def close(self) -> None:
         """Free the environments. No method can be called afterwards."""
@@ -363,7 +363,7 @@ def vary(learner: Learner, numbers: Numbers, members: int) -> list[Learner]:
     return [with_numbers(learner, {path: values[i] for path, values in own.items()}) for i in range(members)]
 
 
-def play(
+def play_episodes(
     loop: HostLoop,
     environment: HostEnvironment,
     episodes: int,
@@ -386,7 +386,7 @@ def play_once(
     """Play one evaluation episode in each environment, with `start` as seed; see `DeviceLoop.evaluate`."""
     learner, num_envs = loop.learner, environment.num_envs
     seen = actor_of(learner, loop.state)
-    hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), learner.hidden(explore=False))
+    hidden = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), learner.init_hidden(explore=False))
     observation, key = environment.reset(start), prng.key(chance)
     agents = learner.spec.num_agents
     ended = np.ones(num_envs if agents == 1 else (num_envs, agents), bool)

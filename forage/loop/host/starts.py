@@ -59,7 +59,7 @@ class HostedEnvironment(Environment):
     slot: Int[Array, ""] | tuple[()] = ()  # in `next`: how many groups began since the tasks learned; in `report`: all
 
     @classmethod
-    def of(
+    def from_environment(
         cls,
         environment: HostEnvironment,
         spec: Spec,
@@ -70,12 +70,12 @@ class HostedEnvironment(Environment):
         """Return an environment on the host as parts see it: with its numbers only if `tasks` choose among them, and
         with the beginnings of answers only if starts use written tokens.
         """
-        written = environment.written if heeds else 0
+        written = environment.max_answer_tokens if heeds else 0
         if not tasks:
             return cls(spec, environment.places, seeded, written=written)
         difficulty: Any = np.asarray(environment.difficulty, np.float32)
         numbers: Any = {"number": np.int32(0), "hint": np.float32(0), "slot": np.int32(0)}
-        numbers |= {"numbered": environment.numbered, "hints": environment.hints}
+        numbers |= {"numbered": environment.num_starts, "hints": environment.hints}
         return cls(spec, environment.places, True, written=written, difficulty=difficulty, **numbers)
 
     @property
@@ -105,7 +105,7 @@ class HostedEnvironment(Environment):
     def place(self, state: Ticket) -> Int[Array, ""]:
         return state.place
 
-    def kept(self, observation: PyTree[Array]) -> tuple[()]:
+    def stored_observation(self, observation: PyTree[Array]) -> tuple[()]:
         return ()
 
     def reset(self, key: Key[Array, ""]) -> tuple[Ticket, PyTree[Array]]:
@@ -140,7 +140,7 @@ class HostStartsState(NamedTuple):
     tasks: TasksState | tuple[()] = ()  # where tasks choose among numbered beginnings
 
 
-def begin(
+def begin_tickets(
     part: Starts,
     state: Any,
     world: HostedEnvironment,
@@ -158,7 +158,7 @@ def begin(
     return key, ticket, mark
 
 
-def draw(
+def draw_tasks(
     part: Tasks,
     state: TasksState,
     world: HostedEnvironment,
@@ -176,11 +176,11 @@ def draw(
         asked = dataclasses.replace(world, slot=group - state.first)
         return part.next(state.part, asked, jax.random.fold_in(state.key, group))
 
-    def where(condition: Bool[Array, " env"], yes: Array, no: Array) -> Array:
+    def select_rows(condition: Bool[Array, " env"], yes: Array, no: Array) -> Array:
         return jnp.where(condition.reshape(-1, *[1] * (no.ndim - 1)), yes, no)
 
-    drawn = jax.tree.map(lambda kept, x: where(group == state.group, kept, x), state.newest, jax.vmap(one)(group))
-    current = jax.tree.map(lambda new, old: where(over, new, old), drawn, state.current)
+    drawn = jax.tree.map(lambda kept, x: select_rows(group == state.group, kept, x), state.newest, jax.vmap(one)(group))
+    current = jax.tree.map(lambda new, old: select_rows(over, new, old), drawn, state.current)
     last = jnp.argmax(jnp.where(over, index, -1))
     newest = jax.tree.map(lambda x: x[last], drawn)
     return state._replace(group=group[last], newest=newest, current=current)
@@ -200,7 +200,7 @@ def report(
     return key, part.report(state, rollout, RolloutReport(world, visited, clock, report_key, judgement))
 
 
-def study(
+def teach_tasks(
     part: Tasks,
     state: Any,
     world: HostedEnvironment,
@@ -221,7 +221,7 @@ def call_on_step(part: Starts, state: Any, action: PyTree[Array], aux: PyTree[Ar
 
 
 def onward(part: Starts, reward: Float[Array, " env"]) -> Int[Array, " env"]:
-    return part.joined(reward)
+    return part.source_environments(reward)
 
 
 def cut(part: Starts, marks: PyTree[Array], lengths: Int[Array, " env"]) -> Bool[Array, " env"]:
@@ -243,13 +243,15 @@ class HostStarts:
             at_fraction(part, 0.0),
             at_fraction(tasks, 0.0),
         )  # the parts as they are in this rollout
-        self.world = HostedEnvironment.of(environment, spec, part.repeats, tasks is not None, part.follows_steps)
+        self.world = HostedEnvironment.from_environment(
+            environment, spec, part.repeats, tasks is not None, part.follows_steps
+        )
         self.anew = part.repeats or tasks is not None  # a reset is one that this class asks for
         self.size = max(part.group, 1)
         same = kind((part, tasks, self.world))
-        self.begin = jit_shared(same, begin)
+        self.begin = jit_shared(same, begin_tickets)
         self.reported, self.cut = jit_shared(same, report, donate_argnums=1), jit_shared(same, cut)
-        self.drawn, self.studied = jit_shared(same, draw, static_argnums=5), jit_shared(same, study)
+        self.drawn, self.studied = jit_shared(same, draw_tasks, static_argnums=5), jit_shared(same, teach_tasks)
         self.heeded, self.joined = jit_shared(same, call_on_step), jit_shared(same, onward)
         self.num_envs = environment.num_envs
         self.saved: dict[int, bytes] = {}
@@ -269,7 +271,7 @@ class HostStarts:
         key, part_key = jax.random.split(jax.random.fold_in(key, prng.STARTS))
         part = self.now.init(part_key, self.world, self.world.spec, self.num_envs)
         task = tasks.current if isinstance(tasks, TasksState) else None
-        key, _, marks = begin(self.now, part, self.world, key, jnp.arange(self.num_envs), task)
+        key, _, marks = begin_tickets(self.now, part, self.world, key, jnp.arange(self.num_envs), task)
         begun = 0 if self.anew else self.num_envs
         return HostStartsState(part, marks, jnp.int32(0), key, jnp.int32(begun), tasks)  # type: ignore[arg-type]
 
@@ -299,7 +301,7 @@ class HostStarts:
         """Return the simulator's states, for a checkpoint."""
         return join_states(self.saved)
 
-    def after(
+    def after_step(
         self,
         result: HostStep,
         age: Int[np.ndarray, " env"],
@@ -308,7 +310,7 @@ class HostStarts:
         last: bool = False,
     ) -> HostStep:
         """Truncate episodes, then restart those that ended. `age`: steps before this one. `action` and `aux`: the
-        agent's, for a part that heeds them. After the `last` step of a rollout, episodes begin in `renewed` if
+        agent's, for a part that heeds them. After the `last` step of a rollout, episodes begin in `restart_waiting` if
         the tasks adapt.
         """
         step = result.step
@@ -321,7 +323,7 @@ class HostStarts:
         if self.part.cuts:
             cuts = ~over & np.asarray(self.cut(self.now, self.state.marks, age + 1))
         if self.part.every_state:
-            self.seen.append(self.visited(over, self.environment.place))
+            self.seen.append(self.make_tickets(over, self.environment.place))
         if cuts.any():
             step = step._replace(truncated=team.truncate_teams(step, cuts))
         if self.part.follows_steps:
@@ -351,12 +353,12 @@ class HostStarts:
                 batch[index] = one
         return observation
 
-    def renewed(self, observation: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
+    def restart_waiting(self, observation: PyTree[np.ndarray]) -> PyTree[np.ndarray]:
         """Return the observations after the start of the episodes that waited for the tasks to learn."""
         waiting, self.waiting = self.waiting, None
         return observation if waiting is None else self.begin_anew(observation, *waiting)
 
-    def visited(self, gone: Bool[np.ndarray, " env"], place: Int[np.ndarray, " env"]) -> Seen:
+    def make_tickets(self, gone: Bool[np.ndarray, " env"], place: Int[np.ndarray, " env"]) -> Seen:
         """Return tickets for the current states of the environments, except those whose episode is gone already."""
         if not self.environment.returns:  # nothing but resets is asked for there
             gone = np.ones_like(gone)
@@ -423,7 +425,7 @@ class HostStarts:
         `judgement`: the agent's, for a part that is `judged`.
         """
         if not self.part.every_state:
-            self.seen = [self.visited(np.asarray(rollout.ended[-1]), np.zeros(self.num_envs, np.int32))]
+            self.seen = [self.make_tickets(np.asarray(rollout.ended[-1]), np.zeros(self.num_envs, np.int32))]
         env_states, gone = jax.tree.map(lambda *x: np.stack(x), *self.seen)
         marks = jax.tree.map(lambda *x: np.stack(x), *self.marks)
         played = jax.tree.map(lambda *x: np.stack(x), *self.played) if self.played else None

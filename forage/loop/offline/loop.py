@@ -59,11 +59,11 @@ def check_offline(loop: OfflineLoop) -> None:
             f"environment, scale or shift."
         )
 
-    def noted() -> Any:
+    def example_info() -> Any:
         agent, spec, key = learner.agent, learner.spec, prng.key(0)
         return learner.example(agent.init(key, spec), learner.behaviour.init(key, agent, spec)).aux
 
-    if jax.tree.leaves(jax.eval_shape(noted)):
+    if jax.tree.leaves(jax.eval_shape(example_info)):
         raise ForageError(
             f"{type(learner.agent).__name__} learns from what it noted while it acted, and a data set has no such "
             f"notes; use an agent without memory, such as bc, iql, dqn, sac or td3."

@@ -103,8 +103,8 @@ class Architecture(NamedTuple):
             )
         if self.size % 2:
             raise ForageError(f"Rotary positions turn pairs of numbers, and a head of {self.size} is odd.")
-        if self.heads % self.shared:
-            raise ForageError(f"{self.heads} heads cannot share {self.shared} of keys; take a number that divides.")
+        if self.heads % self.kv_heads:
+            raise ForageError(f"{self.heads} heads cannot share {self.kv_heads} of keys; take a number that divides.")
         for name in ("windows", "rotated"):
             if len(getattr(self, name)) not in (0, self.layers):
                 raise ForageError(f"{name} has an entry for each of the {self.layers} layers, or none.")
@@ -155,7 +155,7 @@ class Architecture(NamedTuple):
         return self.head_size or self.width // self.heads
 
     @property
-    def shared(self) -> int:
+    def kv_heads(self) -> int:
         """Return the number of heads of keys and values."""
         return self.key_heads or self.heads
 

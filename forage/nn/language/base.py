@@ -48,7 +48,7 @@ STEPS, ROWS, LENGTH = 2500, 16, 128
 LEARNING_RATE, DECAY, LONGEST = 3e-3, 0.1, 1.0
 
 
-def texts(generator: np.random.Generator) -> Iterator[str]:
+def problem_texts(generator: np.random.Generator) -> Iterator[str]:
     """Draw one problem with its worked solution after the other, without end; and conversations."""
     made = {name: family(name) for name in FAMILIES}
     order = [name for name in made for _ in range(OFTEN.get(name, 1))]
@@ -75,7 +75,7 @@ def calculator_call(generator: np.random.Generator) -> str:
 
 def guessing_conversation(generator: np.random.Generator) -> str:
     """Return a conversation about a hidden number, in which guesses are any that are left."""
-    game, end = games.make("guess", numbers=2 ** int(generator.integers(3, 6)) - 1), "<|end|>"
+    game, end = games.make_game("guess", numbers=2 ** int(generator.integers(3, 6)) - 1), "<|end|>"
     said = game.begin(int(generator.integers(2**31)))
     lines = [said]
     over = False
@@ -86,9 +86,9 @@ def guessing_conversation(generator: np.random.Generator) -> str:
     return "\n".join(lines)
 
 
-def rows(words: Tokenizer, seed: int, rows: int, length: int) -> Iterator[Int[np.ndarray, "row time"]]:
+def text_rows(words: Tokenizer, seed: int, rows: int, length: int) -> Iterator[Int[np.ndarray, "row time"]]:
     """Lay texts one after another into rows, batch by batch."""
-    drawn = texts(np.random.default_rng(seed))
+    drawn = problem_texts(np.random.default_rng(seed))
     kept: list[int] = []
     while True:
         while len(kept) < rows * length:
@@ -97,7 +97,7 @@ def rows(words: Tokenizer, seed: int, rows: int, length: int) -> Iterator[Int[np
         kept = kept[rows * length :]
 
 
-def loss(network: Transformer, tokens: Int[Array, "row time"]) -> Float[Array, ""]:
+def token_loss(network: Transformer, tokens: Int[Array, "row time"]) -> Float[Array, ""]:
     """Compute the mean cross-entropy of each next token, in nats."""
     logits = network(tokens[:, :-1])
     return optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, 1:]).mean()
@@ -119,23 +119,23 @@ def train_base_model(
 
     @functools.partial(jax.jit, donate_argnums=(0, 1))
     def step(network: Transformer, state: Any, tokens: Array) -> tuple[Transformer, Any, Array]:
-        value, slope = jax.value_and_grad(loss)(network, tokens)
+        value, slope = jax.value_and_grad(token_loss)(network, tokens)
         return *optimiser.step(slope, state, network), value
 
-    for number, tokens in zip(range(1, steps + 1), rows(words, seed, ROWS, LENGTH), strict=False):
+    for number, tokens in zip(range(1, steps + 1), text_rows(words, seed, ROWS, LENGTH), strict=False):
         network, state, value = step(network, state, tokens)
         if number % 100 == 0:
             heard(number, float(value))
     return network
 
 
-def save(network: Transformer, path: Path = WEIGHTS) -> None:
+def save_base(network: Transformer, path: Path = WEIGHTS) -> None:
     """Write the weights, rounded to 16 bits."""
     leaves = {str(number): np.asarray(leaf, np.float16) for number, leaf in enumerate(jax.tree.leaves(network))}
     np.savez_compressed(path, **leaves)  # type: ignore[arg-type]
 
 
-def load(path: Path = WEIGHTS) -> Transformer:
+def load_base(path: Path = WEIGHTS) -> Transformer:
     """Return the base model in 32 bits."""
     like = jax.eval_shape(lambda: Transformer(jax.random.key(0), ARCHITECTURE))
     leaves, structure = jax.tree.flatten(like)

@@ -62,7 +62,7 @@ SIZES = {
 }
 
 
-def load(directory: Path, dtype: Any = None) -> Transformer:
+def load_transformer(directory: Path, dtype: Any = None) -> Transformer:
     """Read a transformer from a directory. See `Transformer.load`."""
     config = read_json(directory / "config.json", f"{directory} holds no transformer: it has no config.json.")
     architecture = read_architecture(config, directory)
@@ -94,7 +94,7 @@ def load(directory: Path, dtype: Any = None) -> Transformer:
     return jax.tree_util.tree_unflatten(structure, found)
 
 
-def save(network: Transformer, directory: Path) -> Path:
+def save_transformer(network: Transformer, directory: Path) -> Path:
     """Write a transformer to a directory. See `Transformer.save`."""
     save_file = safetensors("save_file")
     network = lora.merge_adapters(network)
@@ -316,7 +316,7 @@ def write_architecture(architecture: Architecture, read: dict[str, Any] | None, 
         "architectures": [CLASSES[family]],
         "model_type": family,
         **{theirs: getattr(architecture, ours) for ours, theirs in SIZES.items()},
-        "num_key_value_heads": architecture.shared,
+        "num_key_value_heads": architecture.kv_heads,
         "head_dim": architecture.size,
         "hidden_act": "silu",
         "tie_word_embeddings": architecture.tied,

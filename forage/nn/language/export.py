@@ -11,7 +11,7 @@ from forage.nn.language.directory import with_tokens
 from forage.nn.transformer import Transformer
 
 
-def write(network: Transformer, tokenizer: Tokenizer, directory: Path) -> Path:
+def write_model(network: Transformer, tokenizer: Tokenizer, directory: Path) -> Path:
     """Write a transformer and its tokenizer to a directory, with the same tokens for end and padding in both.
 
     Tokens that the tokenizer does not have are suppressed, as they are where Forage writes.

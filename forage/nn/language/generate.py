@@ -145,11 +145,11 @@ def _generate(
     stop: tuple[int, ...],
 ) -> GeneratedText:
     """Write tokens, in one program."""
-    hidden, cache = network.read(network.cache(*tokens.shape), tokens, mask)
-    return write(network, cache, last(hidden, mask), key, new, sampling, stop, allowed, grow=True)[0]
+    hidden, cache = network.extend(network.cache(*tokens.shape), tokens, mask)
+    return write_tokens(network, cache, last_hidden(hidden, mask), key, new, sampling, stop, allowed, grow=True)[0]
 
 
-def write(
+def write_tokens(
     network: Transformer,
     cache: Cache,
     hidden: Float[Array, "batch width"],
@@ -192,7 +192,7 @@ def write(
         return token, ended, written
 
     def step(number: Array, going: Going) -> Going:
-        hidden, cache = network.read(going.cache, going.token[:, None], going.written.mask[number - 1][:, None])
+        hidden, cache = network.extend(going.cache, going.token[:, None], going.written.mask[number - 1][:, None])
         return Going(cache, *draw(number, hidden[:, 0], going.ended, going.written))
 
     shape = new, batch
@@ -204,7 +204,7 @@ def write(
     number = jnp.int32(1)
     for before, end in zip([1, *until], until, strict=False):
         if grow:
-            going = going._replace(cache=network.grown(going.cache, end - before))
+            going = going._replace(cache=network.grow_cache(going.cache, end - before))
         if stop:
             number, going = jax.lax.while_loop(
                 lambda pair, end=end: (pair[0] < end) & jnp.any(pair[1].written.mask[pair[0] - 1]),
@@ -216,7 +216,9 @@ def write(
     return jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), going.written), going.cache
 
 
-def last(hidden: Float[Array, "batch time width"], mask: Bool[Array, "batch time"]) -> Float[Array, "batch width"]:
+def last_hidden(
+    hidden: Float[Array, "batch time width"], mask: Bool[Array, "batch time"]
+) -> Float[Array, "batch width"]:
     """Return the hidden state of the last token of each row that is no padding."""
     time = mask.shape[1]
     place = time - 1 - jnp.argmax(mask[:, ::-1], axis=1)
@@ -251,7 +253,7 @@ def hidden_before_tokens(
         return _before_turns(network, tokens, mask, wanted, together)
     wanted = wanted or time - 1
     first = time - 1 - wanted  # the column of the first that is wanted of `hidden`
-    hidden = network.hidden(tokens, mask, remat, wanted + 1)
+    hidden = network.hidden_states(tokens, mask, remat, wanted + 1)
     column = jnp.where(mask, jnp.arange(time), -1)
     place = jax.lax.cummax(column, axis=1)[:, first:-1]
     hidden = jnp.take_along_axis(hidden, jnp.maximum(place - first, 0)[..., None], axis=1)
@@ -271,11 +273,11 @@ def _before_answers(
     """
     prompt = tokens.shape[1] - wanted
     there = mask[::together, :prompt]
-    asked, cache = network.read(network.cache(*there.shape), tokens[::together, :prompt], there)
-    hidden = jnp.repeat(last(asked, there), together, axis=0)[:, None]
+    asked, cache = network.extend(network.cache(*there.shape), tokens[::together, :prompt], there)
+    hidden = jnp.repeat(last_hidden(asked, there), together, axis=0)[:, None]
     if wanted > 1:
-        cache = network.grown(network.repeated(cache, together), wanted - 1)
-        answered, _ = network.read(cache, tokens[:, prompt:-1], mask[:, prompt:-1])
+        cache = network.grow_cache(network.repeat_rows(cache, together), wanted - 1)
+        answered, _ = network.extend(cache, tokens[:, prompt:-1], mask[:, prompt:-1])
         hidden = jnp.concatenate([hidden, answered], axis=1)
     begun = jnp.pad(mask[:, prompt:-1], ((0, 0), (1, 0)))
     place = jax.lax.cummax(jnp.where(begun, jnp.arange(wanted), 0), axis=1)
@@ -296,29 +298,29 @@ def _before_turns(
     """
     time, turn = tokens.shape[1], 0 if together.by_turn else 1
 
-    def laid(x: Array) -> Array:
+    def lay_out(x: Array) -> Array:
         shape = (together.turns, -1) if together.by_turn else (-1, together.turns)
         return x.reshape(*shape, *x.shape[1:])
 
     text = jnp.take_along_axis(tokens, jnp.argsort(~mask, axis=1, stable=True), axis=1)  # without what is padded
-    text, length = laid(text), laid(mask.sum(1))
+    text, length = lay_out(text), lay_out(mask.sum(1))
     longest = jnp.expand_dims(jnp.argmax(length, axis=turn), (turn, 2))
     whole = jnp.take_along_axis(text, longest, axis=turn)
     alike = jnp.all((text == whole) | (jnp.arange(time) >= length[..., None]))
     number = (jnp.cumsum(mask, axis=1) - mask)[:, -wanted:]  # tokens in front of each that is wanted
 
-    def once() -> Float[Array, "batch wanted width"]:
+    def run_once() -> Float[Array, "batch wanted width"]:
         there = jnp.arange(time) < length.max(turn)[:, None]
-        hidden = network.hidden(whole.squeeze(turn), there)
-        place = jnp.maximum(laid(number) - 1, 0)
+        hidden = network.hidden_states(whole.squeeze(turn), there)
+        place = jnp.maximum(lay_out(number) - 1, 0)
         taken = jax.vmap(lambda place: jnp.take_along_axis(hidden, place[..., None], axis=1), turn, turn)(place)
         return taken.reshape(len(tokens), wanted, -1)
 
-    def each() -> Float[Array, "batch wanted width"]:
+    def run_each() -> Float[Array, "batch wanted width"]:
         return hidden_before_tokens(network, tokens, mask, wanted=wanted)[0]
 
     # What a gradient keeps of one branch is written as zeros by the other: all of the rarer one is computed anew
-    hidden = jax.lax.cond(alike, once, jax.checkpoint(each))
+    hidden = jax.lax.cond(alike, run_once, jax.checkpoint(run_each))
     return hidden, mask[:, -wanted:] & (number > 0)
 
 
@@ -336,15 +338,15 @@ def log_probabilities(
     """Return, from one pass, the log-probability of each token after those before it, and its distribution's entropy.
 
     Both are 0 for padding and for a row's first token. `chunk`: how many columns become logits at once, 0 for all;
-    where the vocabulary is large, logits take more memory than all else. `remat`: as in `Transformer.hidden`. `wanted`:
-    of how many of the last columns, 0 for all, and `together`: what rows have in common in front of those; both as in
-    `before`.
+    where the vocabulary is large, logits take more memory than all else. `remat`: as in `Transformer.hidden_states`.
+    `wanted`: of how many of the last columns, 0 for all, and `together`: what rows have in common in front of those;
+    both as in `before`.
     """
     mask = jnp.ones(tokens.shape, bool) if mask is None else mask
     hidden, real = hidden_before_tokens(network, tokens, mask, remat, wanted, together)
     count = hidden.shape[1]
 
-    def scored(pair: tuple[Array, Array]) -> tuple[Array, Array]:
+    def score_pair(pair: tuple[Array, Array]) -> tuple[Array, Array]:
         hidden, token = pair
         logits = network.logits(hidden)
         log_p = distribution.log_probability(logits, token, sampling, allowed)
@@ -356,10 +358,10 @@ def log_probabilities(
         room = pieces * chunk - count
         parts = jnp.pad(hidden, ((0, 0), (0, room), (0, 0))), jnp.pad(after, ((0, 0), (0, room)))
         parts = jax.tree.map(lambda x: x.reshape(len(x), pieces, chunk, *x.shape[2:]).swapaxes(0, 1), parts)
-        found = jax.lax.map(jax.checkpoint(scored), parts)
+        found = jax.lax.map(jax.checkpoint(score_pair), parts)
         log_p, entropy = (x.swapaxes(0, 1).reshape(len(tokens), -1)[:, :count] for x in found)
     else:
-        log_p, entropy = scored((hidden, after))
+        log_p, entropy = score_pair((hidden, after))
     log_p, entropy = (jnp.where(real, x, 0.0) for x in (log_p, entropy))
     if not wanted:  # a row's first token
         log_p, entropy = (jnp.pad(x, ((0, 0), (1, 0))) for x in (log_p, entropy))

@@ -78,7 +78,7 @@ def merge_adapters(network: Transformer) -> Transformer:
     return map_projections(network, lambda layer, name, one: merge(one))
 
 
-def split(network: Transformer) -> tuple[Transformer, Transformer]:
+def split_adapters(network: Transformer) -> tuple[Transformer, Transformer]:
     """Split a transformer into the adapters, which learn, and the frozen rest; `equinox.combine` joins them again."""
     frozen = jax.tree_util.tree_map_with_path(lambda path, _: not is_adapter(path), network)
     rest, adapters = equinox.partition(network, frozen)

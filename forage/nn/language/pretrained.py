@@ -26,7 +26,7 @@ from forage.nn.transformer import Transformer
 Tree = TypeVar("Tree")
 
 
-class Pretrained(Part):
+class PretrainedModel(Part):
     """A transformer by its source, with its sizes once they are known, and its weights once they were read."""
 
     source: str = equinox.field(static=True, default="forage")  # the base model `forage`, a directory or a run
@@ -90,20 +90,20 @@ def from_sizes(sizes: str) -> Transformer:
     return jax.eval_shape(lambda: Transformer(prng.key(0), architecture, dtype, said["files"]))
 
 
-def as_pretrained(given: Any) -> Any:
+def make_pretrained(given: Any) -> Any:
     """Convert a name, a directory or a transformer to a pretrained model."""
     if isinstance(given, str):
-        return Pretrained(given)
+        return PretrainedModel(given)
     if isinstance(given, Transformer):
-        return Pretrained("a transformer", sizes=sizes_of(given), weights=given)
+        return PretrainedModel("a transformer", sizes=sizes_of(given), weights=given)
     return given
 
 
 def is_pretrained(node: Any) -> bool:
     """Return whether a node of a tree of parts is a pretrained transformer."""
-    return isinstance(node, Pretrained)
+    return isinstance(node, PretrainedModel)
 
 
-def map_pretrained(part: Tree, change: Callable[[Pretrained], Pretrained]) -> Tree:
+def map_pretrained(part: Tree, change: Callable[[PretrainedModel], PretrainedModel]) -> Tree:
     """Return a part with each pretrained transformer that it, or a part within it, holds, changed."""
     return jax.tree.map(lambda x: change(x) if is_pretrained(x) else x, part, is_leaf=is_pretrained)

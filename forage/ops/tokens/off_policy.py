@@ -104,7 +104,7 @@ def moving_bounds(
         negative = jnp.sum(jnp.maximum(ratio, low) * jnp.maximum(-weighed, 0.0))
         return jnp.where(negative > 0, positive / jnp.where(negative > 0, negative, 1.0), jnp.inf)
 
-    def on(carry: tuple[Array, Array, Array]) -> Array:
+    def should_continue(carry: tuple[Array, Array, Array]) -> Array:
         low, high, now = carry
         return (now < target) & ((low < floor[1]) | (high < ceiling[1]))
 
@@ -116,7 +116,7 @@ def moving_bounds(
         return low, high, balance(low, high)
 
     low, high = (jnp.asarray(first, ratio.dtype) for first in (floor[0], ceiling[0]))
-    return jax.lax.while_loop(on, turn, (low, high, balance(low, high)))
+    return jax.lax.while_loop(should_continue, turn, (low, high, balance(low, high)))
 
 
 def external(

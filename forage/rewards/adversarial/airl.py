@@ -13,7 +13,14 @@ from jaxtyping import Array, Float, Key, PyTree
 from forage.core.ports import Metrics
 from forage.core.types import Clock, Experience, Spec
 from forage.nn.distributions import Actions
-from forage.rewards.adversarial.base import Discriminating, DiscriminatorState, Policy, Rows, Seen, Sight
+from forage.rewards.adversarial.base import (
+    Discriminating,
+    DiscriminatorInputs,
+    DiscriminatorState,
+    Policy,
+    Sight,
+    StoredRows,
+)
 
 
 class ShapedReward(equinox.Module):
@@ -51,11 +58,11 @@ class AIRL(Discriminating):
 
     def build(self, key: Key[Array, ""], shape: tuple[int, ...], space: spaces.Space) -> ShapedReward:
         reward_key, potential_key = jax.random.split(key)
-        actions = Actions.of(space)
+        actions = Actions.from_space(space)
         more = 1 if self.state_only else actions.outputs + 1
         return ShapedReward(Sight(reward_key, shape, more, self), Sight(potential_key, shape, 1, self), actions)
 
-    def verdict(self, network: ShapedReward, seen: Seen) -> Float[Array, " row"]:
+    def verdict(self, network: ShapedReward, seen: DiscriminatorInputs) -> Float[Array, " row"]:
         action = () if self.state_only else (seen.action,)
         reward = network.reward(seen.observation, *action, seen.absorbing)
         before = network.potential(seen.observation, seen.absorbing)
@@ -81,5 +88,5 @@ class AIRL(Discriminating):
     ) -> tuple[DiscriminatorState, PyTree[Array], Metrics]:
         assert policy is not None
         state, _, metrics = super().learn(state, rollout, clock, key, policy)
-        rows = Rows.of(rollout)
+        rows = StoredRows.from_rollout(rollout)
         return state, policy(rows.observation, rows.action).reshape(rollout.ended.shape), metrics

@@ -51,7 +51,7 @@ Policy = Callable[[PyTree[Array], PyTree[Array]], Float[Array, " row"]]
 """From observations and actions (leaves `row ...`) to log-probabilities."""
 
 
-class Seen(NamedTuple):
+class DiscriminatorInputs(NamedTuple):
     """Transitions as a discriminator sees them, one row each."""
 
     observation: Float[Array, "row *shape"]  # normalised; 0 in the absorbing state
@@ -62,7 +62,7 @@ class Seen(NamedTuple):
     log_probability: Float[Array, " row"]  # of the action, where the method asks for it; else 0
 
 
-class Rows(NamedTuple):
+class StoredRows(NamedTuple):
     """Transitions as they are kept, one row each."""
 
     observation: PyTree[Array]
@@ -71,7 +71,7 @@ class Rows(NamedTuple):
     terminated: Array
 
     @classmethod
-    def of(cls, rollout: Experience) -> Rows:
+    def from_rollout(cls, rollout: Experience) -> StoredRows:
         """Return the transitions of a rollout (leaves `time env ...`), one row each."""
         steps: Any = cls(rollout.observation, rollout.action, rollout.next_observation, rollout.terminated)
         return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), steps)
@@ -103,7 +103,7 @@ class DiscriminatorState(NamedTuple):
     network: Any
     optimiser: Any
     norm: RunningNorm  # of the demonstrations' observations
-    kept: Rows  # leaves `row ...`: the agent's newest transitions
+    kept: StoredRows  # leaves `row ...`: the agent's newest transitions
     count: Int[Array, ""]  # how many there were so far
 
 
@@ -137,14 +137,14 @@ class Discriminating(Rewards):
         """Make the network, for observations of a shape and a space of actions. It has a field `actions`."""
 
     @abc.abstractmethod
-    def verdict(self, network: Any, seen: Seen) -> Float[Array, " row"]:
+    def verdict(self, network: Any, seen: DiscriminatorInputs) -> Float[Array, " row"]:
         """Compute the network's logits of rows."""
 
     @abc.abstractmethod
     def pay(self, verdict: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Compute the rewards of the network's logits."""
 
-    def logit(self, network: Any, seen: Seen) -> Float[Array, " row"]:
+    def logit(self, network: Any, seen: DiscriminatorInputs) -> Float[Array, " row"]:
         """Compute the logit that rows are demonstrations."""
         return self.verdict(network, seen) - seen.log_probability
 
@@ -152,21 +152,21 @@ class Discriminating(Rewards):
         """Raise `ForageError` for spaces that a discriminator cannot read."""
         check_recordable(spec)
         row_shape(type(self).__name__, spec)
-        Actions.of(spec.action_space)
+        Actions.from_space(spec.action_space)
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> DiscriminatorState:
         shape = row_shape(type(self).__name__, spec)
         network = self.build(key, shape, spec.action_space)
-        norm = RunningNorm.of(shape)
+        norm = RunningNorm.from_shape(shape)
         if isinstance(self.demonstrations, Demonstrations) and self.demonstrations.data is not None:
-            norm = norm.update(as_rows(shape, jax.tree.map(lambda x: x[None], self.shown.observation)))
+            norm = norm.update(as_rows(shape, jax.tree.map(lambda x: x[None], self.demonstration_rows.observation)))
         seen = spaces.example(spec.observation_space)
-        one = Rows(seen, spaces.example(spec.action_space), seen, jnp.bool_(False))
+        one = StoredRows(seen, spaces.example(spec.action_space), seen, jnp.bool_(False))
         kept = jax.tree.map(lambda x: jnp.zeros((self.capacity, *x.shape), x.dtype), one)
         return DiscriminatorState(network, self.descent().init(network), norm, kept, jnp.int32(0))
 
     @property
-    def shown(self) -> Experience:
+    def demonstration_rows(self) -> Experience:
         """Return the demonstrations, leaves `transition ...`."""
         assert isinstance(self.demonstrations, Demonstrations)
         return self.demonstrations.experience
@@ -174,28 +174,28 @@ class Discriminating(Rewards):
     def descent(self) -> Optimiser:
         return adam(self.learning_rate, flat=True)
 
-    def sight(self, state: DiscriminatorState, rows: Rows, policy: Policy | None = None) -> Seen:
+    def sight(self, state: DiscriminatorState, rows: StoredRows, policy: Policy | None = None) -> DiscriminatorInputs:
         """Return rows as the network sees them; with `absorbing`, those that end lead to the absorbing state."""
         actions: Actions = state.network.actions
         now, after = (
             state.norm(as_rows(state.norm.mean.shape, jax.tree.map(lambda x: x[None], tree)))
             for tree in (rows.observation, rows.next_observation)
         )
-        heard = jax.vmap(actions.heard)(rows.action).astype(jnp.float32)
+        heard = jax.vmap(actions.action_features)(rows.action).astype(jnp.float32)
         ends = rows.terminated.astype(jnp.float32) * self.absorbing
         after = jnp.where(ends.reshape(-1, *(1,) * (after.ndim - 1)) > 0, 0.0, after)
         nothing = jnp.zeros(len(now))
         log_probability = nothing if policy is None else policy(rows.observation, rows.action)
-        return Seen(now, heard, after, nothing, ends, log_probability)
+        return DiscriminatorInputs(now, heard, after, nothing, ends, log_probability)
 
-    def nothing(self, like: Seen) -> Seen:
+    def nothing(self, like: DiscriminatorInputs) -> DiscriminatorInputs:
         """Return as many rows of steps within the absorbing state."""
         zero = jax.tree.map(jnp.zeros_like, like)
         return zero._replace(absorbing=jnp.ones_like(like.absorbing), ends=jnp.ones_like(like.ends))
 
     def relabel(self, state: DiscriminatorState, experience: Experience) -> Experience:
         shape = experience.ended.shape
-        seen = self.sight(state, Rows.of(experience))
+        seen = self.sight(state, StoredRows.from_rollout(experience))
         paid = self.pay(self.verdict(state.network, seen))
         if self.absorbing:
             after = self.pay(self.verdict(state.network, self.nothing(jax.tree.map(lambda x: x[:1], seen))))[0]
@@ -210,19 +210,19 @@ class Discriminating(Rewards):
         key: Key[Array, ""],
         policy: Policy | None = None,
     ) -> tuple[DiscriminatorState, PyTree[Array], Metrics]:
-        rows = jax.tree.map(lambda x: x[-self.capacity :], Rows.of(rollout))
+        rows = jax.tree.map(lambda x: x[-self.capacity :], StoredRows.from_rollout(rollout))
         new = len(rows.terminated)
         places = (state.count + jnp.arange(new)) % self.capacity
         kept = jax.tree.map(lambda old, x: old.at[places].set(x), state.kept, rows)
         state = state._replace(kept=kept, count=state.count + new)
         there = jnp.minimum(state.count, self.capacity)
         updates = max(1, rollout.ended.size // self.transitions_per_update)
-        theirs = Rows(*(getattr(self.shown, name) for name in Rows._fields))
+        theirs = StoredRows(*(getattr(self.demonstration_rows, name) for name in StoredRows._fields))
 
         def turn(state: DiscriminatorState, key: Key[Array, ""]) -> tuple[DiscriminatorState, Metrics]:
             own_key, shown_key, mix_key = jax.random.split(key, 3)
-            own = drawn(state.kept, jax.random.randint(own_key, (self.batch_size,), 0, there))
-            shown = drawn(theirs, jax.random.randint(shown_key, (self.batch_size,), 0, len(theirs.terminated)))
+            own = take_rows(state.kept, jax.random.randint(own_key, (self.batch_size,), 0, there))
+            shown = take_rows(theirs, jax.random.randint(shown_key, (self.batch_size,), 0, len(theirs.terminated)))
             return self.update(state, own, shown, mix_key, policy)
 
         state, metrics = jax.lax.scan(turn, state, jax.random.split(key, updates))
@@ -231,8 +231,8 @@ class Discriminating(Rewards):
     def update(
         self,
         state: DiscriminatorState,
-        own: Rows,
-        shown: Rows,
+        own: StoredRows,
+        shown: StoredRows,
         key: Key[Array, ""],
         policy: Policy | None = None,
     ) -> tuple[DiscriminatorState, Metrics]:
@@ -259,21 +259,23 @@ class Discriminating(Rewards):
         network, optimiser = self.descent().step(gradient, state.optimiser, state.network)
         return state._replace(network=network, optimiser=optimiser), metrics
 
-    def penalty(self, network: Any, theirs: Seen, mine: Seen, key: Key[Array, ""]) -> Float[Array, ""]:
+    def penalty(
+        self, network: Any, theirs: DiscriminatorInputs, mine: DiscriminatorInputs, key: Key[Array, ""]
+    ) -> Float[Array, ""]:
         """Compute the mean of (|gradient of the logit| - 1)^2 between demonstrations and the agent's transitions."""
         share = jax.random.uniform(key, theirs.absorbing.shape)
-        between = mixed(share, theirs, mine)
+        between = mix_rows(share, theirs, mine)
         slopes = jax.grad(lambda seen: self.verdict(network, seen).sum())(between)
         squares = sum(jnp.sum(x.reshape(len(share), -1) ** 2, axis=1) for x in jax.tree.leaves(slopes))
         return jnp.mean((jnp.sqrt(squares + 1e-12) - 1) ** 2)
 
 
-def drawn(rows: Rows, places: Int[Array, " batch"]) -> Rows:
+def take_rows(rows: StoredRows, places: Int[Array, " batch"]) -> StoredRows:
     """Return the rows at some places."""
     return jax.tree.map(lambda x: x[places], rows)
 
 
-def mixed(share: Array, a: Seen, b: Seen) -> Seen:
+def mix_rows(share: Array, a: DiscriminatorInputs, b: DiscriminatorInputs) -> DiscriminatorInputs:
     """Return share a + (1 - share) b, row by row."""
 
     def leaf(a: Float[Array, "row ..."], b: Float[Array, "row ..."]) -> Array:

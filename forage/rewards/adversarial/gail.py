@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key
 
 from forage.core.types import ForageError
 from forage.nn.distributions import Actions
-from forage.rewards.adversarial.base import Discriminating, Seen, Sight
+from forage.rewards.adversarial.base import Discriminating, DiscriminatorInputs, Sight
 
 PAID = {
     "positive": jax.nn.softplus,
@@ -26,7 +26,7 @@ class Discriminator(equinox.Module):
     sight: Sight
     actions: Actions = equinox.field(static=True)
 
-    def __call__(self, seen: Seen) -> Float[Array, " row"]:
+    def __call__(self, seen: DiscriminatorInputs) -> Float[Array, " row"]:
         return self.sight(seen.observation, seen.action, seen.absorbing)
 
 
@@ -61,10 +61,10 @@ class GAIL(Discriminating):
             raise ForageError(f"GAIL pays nothing called {self.paid!r}; there are {', '.join(PAID)}.")
 
     def build(self, key: Key[Array, ""], shape: tuple[int, ...], space: spaces.Space) -> Discriminator:
-        actions = Actions.of(space)
+        actions = Actions.from_space(space)
         return Discriminator(Sight(key, shape, actions.outputs + 1, self), actions)
 
-    def verdict(self, network: Discriminator, seen: Seen) -> Float[Array, " row"]:
+    def verdict(self, network: Discriminator, seen: DiscriminatorInputs) -> Float[Array, " row"]:
         return network(seen)
 
     def pay(self, verdict: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

@@ -97,8 +97,8 @@ class Bonus(Rewards):
             self.begin(own_key, spec, num_envs),
             jnp.asarray(self.weight, jnp.float32),
             jnp.zeros((2, num_envs)),
-            RunningNorm.of(()),
-            RunningNorm.of(()),
+            RunningNorm.from_shape(()),
+            RunningNorm.from_shape(()),
         )
 
     def note(self, spec: Spec) -> PyTree[Array]:
@@ -107,11 +107,11 @@ class Bonus(Rewards):
     def relabel(self, state: BonusState, experience: Experience) -> Experience:
         within, own = experience.note
         given = self.inner.relabel(state.inner, experience._replace(note=within))
-        bonus = self.scaled(state, self.novelty(state.own, experience._replace(note=own)))
+        bonus = self.scale_novelty(state, self.novelty(state.own, experience._replace(note=own)))
         paid = given.rewards[BONUS] + bonus if BONUS in given.rewards else bonus
         return given._replace(rewards={**given.rewards, BONUS: paid})
 
-    def scaled(self, state: BonusState, novelty: Float[Array, "time batch"]) -> Float[Array, "time batch"]:
+    def scale_novelty(self, state: BonusState, novelty: Float[Array, "time batch"]) -> Float[Array, "time batch"]:
         return state.weight * (novelty / jnp.sqrt(state.returns.variance + 1e-8) if self.normalise else novelty)
 
     def learn(
@@ -132,9 +132,9 @@ class Bonus(Rewards):
             now, seen = discounted_returns(running[1], reward, rollout.ended, self.norm_discount)
             running, rewarded = running.at[1].set(now), rewarded.update(seen.reshape(-1), counts)
         state = state._replace(
-            running=running, returns=returns, rewarded=rewarded, weight=self.scheduled(rewarded, clock)
+            running=running, returns=returns, rewarded=rewarded, weight=self.scheduled_weight(rewarded, clock)
         )
-        bonus = jnp.sum(self.scaled(state, novelty) * rollout.counts) / jnp.maximum(rollout.counts.sum(), 1)
+        bonus = jnp.sum(self.scale_novelty(state, novelty) * rollout.counts) / jnp.maximum(rollout.counts.sum(), 1)
         return state, (within, note), metrics | own_metrics | {"bonus": bonus, "bonus_weight": state.weight}
 
     def truncate(self, state: BonusState) -> BonusState:
@@ -144,7 +144,7 @@ class Bonus(Rewards):
             running=state.running.at[1].set(0.0),  # the first, of novelty, goes on across the ends of episodes
         )
 
-    def scheduled(self, rewarded: RunningNorm, clock: Clock) -> Float[Array, ""]:
+    def scheduled_weight(self, rewarded: RunningNorm, clock: Clock) -> Float[Array, ""]:
         """Return the weight after a rollout that began at `clock`."""
         factor = {
             "fixed": lambda: jnp.ones(()),

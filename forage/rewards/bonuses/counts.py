@@ -15,11 +15,11 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from forage.core import prng
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import Tokens, describe, leaves, observation_part, split_mask, unknown_space
+from forage.core.spaces import Tokens, describe_space, observation_part, spaces_by_path, split_mask, unknown_space
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.encoders import OneHot
 from forage.rewards.bonuses.base import Bonus
-from forage.rewards.bonuses.first_visits import Episode, first_visits, nothing
+from forage.rewards.bonuses.first_visits import Episode, empty_episode, first_visits
 
 MOST = 2**20
 """Most states that are counted in a cell each."""
@@ -56,7 +56,7 @@ class SimHash(equinox.Module):
     number: tuple[int, int] = equinox.field(static=True)
 
     def __init__(self, key: Key[Array, ""], space: spaces.Space[Any], bits: int, buckets: int, tables: int):
-        parts = leaves(space)
+        parts = spaces_by_path(space)
         self.paths = tuple(parts)
         self.choices = tuple(one_hot(part) for part in parts.values())
         scale = np.concatenate([scale_of(part) for part in parts.values()])
@@ -95,12 +95,12 @@ def scale_of(space: spaces.Space[Any]) -> Float[np.ndarray, " features"]:
     if isinstance(space, spaces.MultiBinary):
         return np.ones(math.prod(space.shape))
     if not isinstance(space, spaces.Box):
-        raise ForageError(f"Counts cannot read {describe(space)}. {unknown_space(space)}")
+        raise ForageError(f"Counts cannot read {describe_space(space)}. {unknown_space(space)}")
     bound = np.maximum(np.abs(space.low.astype(float)), np.abs(space.high.astype(float))).reshape(-1)
     return np.where(np.isfinite(bound) & (bound > 0) & (bound < 1e9), 1 / np.maximum(bound, 1e-9), 1.0)
 
 
-def few(space: spaces.Space[Any]) -> tuple[np.ndarray, np.ndarray] | None:
+def discrete_bounds(space: spaces.Space[Any]) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the lowest value and the number of values of each place if there are few states, else `None`."""
     if isinstance(space, spaces.Discrete):
         lowest, choices = np.array([space.start]), np.array([space.n])
@@ -192,13 +192,13 @@ class Counts(Bonus):
         self.cells(prng.key(0), spec)
         if self.of == "state-action" and not isinstance(spec.action_space, spaces.Discrete):
             raise ForageError(
-                f"Counts of state-action need numbered actions; {spec.name} has {describe(spec.action_space)}. "
+                f"Counts of state-action need numbered actions; {spec.name} has {describe_space(spec.action_space)}. "
                 f"Counts of state work there."
             )
 
     def cells(self, key: Key[Array, ""], spec: Spec) -> Cells | SimHash:
         space = observation_part(spec.observation_space)
-        digits = few(space)
+        digits = discrete_bounds(space)
         if digits is None and isinstance(space, spaces.Box) and math.prod(space.shape) == 1:
             raise ForageError(
                 f"Counts hash by the signs of projections, and {spec.name} shows one number, of which they see nothing "
@@ -214,7 +214,7 @@ class Counts(Bonus):
             assert isinstance(spec.action_space, spaces.Discrete)
             actions = int(spec.action_space.n)
         visits = jnp.zeros((tables, number * actions), jnp.int32)
-        return CountsState(cells, visits, nothing(num_envs, self.episode_size) if self.episode_size else ())
+        return CountsState(cells, visits, empty_episode(num_envs, self.episode_size) if self.episode_size else ())
 
     def remark(self, spec: Spec) -> PyTree[Array]:
         return jnp.bool_(False) if self.episode_size else ()  # whether the episode came there for the first time
@@ -239,7 +239,7 @@ class Counts(Bonus):
         places, first, episode = self.places(own, rollout), (), own.episode
         if isinstance(episode, Episode):
             before = self.places(own, rollout._replace(next_observation=rollout.observation))
-            episode, first = first_visits(episode, numbered(before), numbered(places), rollout.ended)
+            episode, first = first_visits(episode, table_index(before), table_index(places), rollout.ended)
         places = places.reshape(len(places), -1)
         fresh = (jnp.take_along_axis(own.visits, places, 1).min(0) == 0).mean()
         table = jnp.arange(len(places))[:, None]
@@ -252,7 +252,7 @@ class Counts(Bonus):
         return own._replace(episode=own.episode._replace(count=jnp.zeros_like(own.episode.count)))
 
 
-def numbered(places: Int[Array, "table time env"]) -> Int[Array, "time env"]:
+def table_index(places: Int[Array, "table time env"]) -> Int[Array, "time env"]:
     """Return one number for the places in all tables."""
     powers = jnp.array([pow(1_000_003, table, 2**31) for table in range(len(places))], jnp.int32)
     return jnp.tensordot(powers, places, 1)

@@ -16,7 +16,7 @@ class Episode(NamedTuple):
     count: Int[Array, " env"]  # 0 before the first step
 
 
-def nothing(num_envs: int, size: int) -> Episode:
+def empty_episode(num_envs: int, size: int) -> Episode:
     return Episode(jnp.zeros((num_envs, size), jnp.int32), jnp.zeros(num_envs, jnp.int32))
 
 

@@ -40,7 +40,7 @@ class Curiosity(equinox.Module):
         observations.
         """
         now, after = (self.inverse.embedding.rows(seen) for seen in (rows.observation, rows.next_observation))
-        heard = jax.vmap(self.inverse.actions.heard)(rows.action)
+        heard = jax.vmap(self.inverse.actions.action_features)(rows.action)
         forward = 0.5 * jnp.sum((self.forward(jnp.concatenate([now, heard], axis=1)) - after) ** 2, axis=1)
         return jax.vmap(self.inverse.error)(now, after, rows.action), forward
 
@@ -97,13 +97,15 @@ class ICM(Bonus):
     def check(self, spec: Spec) -> None:
         super().check(spec)
         row_shape("ICM", spec)
-        Actions.of(spec.action_space)
+        Actions.from_space(spec.action_space)
 
     def begin(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> ICMState:
         shape = row_shape("ICM", spec)
         model = Curiosity(key, shape, spec, self)
         # A buffer of its own, so that both can be donated.
-        return ICMState(model, jax.tree.map(jnp.copy, model), self.optimiser().init(model), RunningNorm.of(shape))
+        return ICMState(
+            model, jax.tree.map(jnp.copy, model), self.optimiser().init(model), RunningNorm.from_shape(shape)
+        )
 
     def optimiser(self) -> Optimiser:
         return adam(self.learning_rate, flat=True)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import channels_first, describe, observation_part, split_mask
+from forage.core.spaces import channels_first, describe_space, observation_part, split_mask
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.embedding import LIMIT, Embedding
 from forage.nn.normalise import RunningNorm
@@ -86,7 +86,7 @@ class RND(Bonus):
         ):
             raise ForageError(
                 f"RND's channels count from the end of an observation's last axis; got channels={self.channels}, and "
-                f"{spec.name} gives {describe(observation_part(spec.observation_space))}."
+                f"{spec.name} gives {describe_space(observation_part(spec.observation_space))}."
             )
 
     def begin(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> RNDState:
@@ -104,7 +104,7 @@ class RND(Bonus):
             predictor,
             jax.tree.map(jnp.copy, predictor),  # a buffer of its own, so that both can be donated
             self.optimiser().init(predictor),
-            RunningNorm.of(shape),
+            RunningNorm.from_shape(shape),
         )
 
     def optimiser(self) -> Optimiser:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Float, PyTree
 
-from forage.core.spaces import describe, observation_part, split_mask
+from forage.core.spaces import describe_space, observation_part, split_mask
 from forage.core.types import GONE, NOBODY, Experience, ForageError, Spec
 from forage.nn.embedding import LIMIT
 from forage.nn.normalise import RunningNorm
@@ -25,7 +25,9 @@ def row_shape(who: str, spec: Spec) -> tuple[int, ...]:
             raise ForageError(f"{who} sees numbers that count from 0; those of {spec.name} begin at {space.start}.")
         return (int(space.n),)
     if not isinstance(space, spaces.Box):
-        raise ForageError(f"{who} sees boxes, images and numbers; {spec.name} gives {describe(space)}; flatten it.")
+        raise ForageError(
+            f"{who} sees boxes, images and numbers; {spec.name} gives {describe_space(space)}; flatten it."
+        )
     return space.shape
 
 

@@ -58,7 +58,7 @@ def lengths(experience: Experience) -> Int[Array, " env"]:
     return wrote(experience).sum((0, 2))
 
 
-def told(experience: Experience, name: str) -> Float[Array, " env"]:
+def last_info(experience: Experience, name: str) -> Float[Array, " env"]:
     """Return the environment's information at each episode's last step, and 0 if there is none."""
     return jnp.nan_to_num(experience.info[name]).sum(0)
 

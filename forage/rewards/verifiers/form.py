@@ -10,7 +10,7 @@ from jaxtyping import Array, Key, PyTree
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, Experience, ForageError, Spec
-from forage.rewards.verifiers.base import TextRewards, at_the_end, told
+from forage.rewards.verifiers.base import TextRewards, at_the_end, last_info
 
 
 class Format(TextRewards):
@@ -40,12 +40,14 @@ class Format(TextRewards):
 
     def relabel(self, state: Any, experience: Experience) -> Experience:
         given = self.inner.relabel(state, experience)
-        form = at_the_end(experience, self.weight * told(experience, "format"))
+        form = at_the_end(experience, self.weight * last_info(experience, "format"))
         return given._replace(reward=given.reward + form)
 
     def learn(
         self, state: Any, rollout: Experience, clock: Clock, key: Key[Array, ""]
     ) -> tuple[Any, PyTree[Array], Metrics]:
         state, note, metrics = self.inner.learn(state, rollout, clock, key)
-        apart = jax.tree.map(lambda x: x.mean(), {"form": told(rollout, "format"), "truth": told(rollout, "truth")})
+        apart = jax.tree.map(
+            lambda x: x.mean(), {"form": last_info(rollout, "format"), "truth": last_info(rollout, "truth")}
+        )
         return state, note, metrics | apart

@@ -9,9 +9,9 @@ from typing import Any
 
 from forage.config.registry import load
 from forage.core.errors import ForageError
-from forage.core.loading import load_class, name_of
+from forage.core.loading import load_class, target_name
 from forage.runs.run import read_json, write_json
-from forage.runs.trackers.base import Tracker, final, flat
+from forage.runs.trackers.base import Tracker, final, flatten_row
 
 TRACKERS = {
     "tensorboard": "forage.runs.trackers.services:TensorBoard",
@@ -43,7 +43,7 @@ def tracker_names(asked: Names) -> list[str]:
         if isinstance(one, type):
             check_class(one.__name__, one)
             registered = next((name for name, known in REGISTERED.items() if known is one), None)
-            if (found := registered or name_of(one)) is None:
+            if (found := registered or target_name(one)) is None:
                 raise ForageError(
                     f"{one.__name__} is in no file that a resumed run could find; "
                     f"forage.register_tracker('name', {one.__name__}) gives it a name."
@@ -124,7 +124,7 @@ class TrackerRecord:
     def write(self, row: dict[str, Any]) -> None:
         """Write the numbers of a point of the curve or of an evaluation, unless the tracker has them."""
         kind = "evaluated" if any(key.startswith("evaluation/") for key in row) else "trained"
-        if row["steps"] > self.known[self.name].get(kind, -1) and (numbers := flat(row)):
+        if row["steps"] > self.known[self.name].get(kind, -1) and (numbers := flatten_row(row)):
             self.tell(lambda: self.tracker.write(row["steps"], numbers), kind, row["steps"])
 
     def write_score(self, result: dict[str, Any]) -> None:

@@ -40,7 +40,7 @@ class Tracker(Protocol):
         return
 
 
-def flat(row: Mapping[str, Any]) -> dict[str, float]:
+def flatten_row(row: Mapping[str, Any]) -> dict[str, float]:
     """Return the finite numbers of a row by name: means over seeds, and with several seeds, each of them."""
     numbers: dict[str, float] = {}
     for name, value in row.items():

@@ -15,7 +15,7 @@ from forage.core.ports import Environment, Evolver
 from forage.core.schedule import with_plain_numbers
 from forage.core.types import Spec
 from forage.loop.learner import Learner
-from forage.studies.check.findings import NOTE, OK, WRONG, Checked, Finding
+from forage.studies.check.findings import NOTE, OK, WRONG, CheckReport, Finding
 from forage.studies.check.host import look_at_batch, look_at_single, look_at_vector
 from forage.studies.check.native import look_at_native
 
@@ -27,7 +27,7 @@ def check(
     seed: int = 0,
     environment_options: Mapping[str, Any] | None = None,
     wrap: Sequence[str] = (),
-) -> Checked:
+) -> CheckReport:
     """Play an environment with random actions, and return the findings.
 
     `environment` is any that `forage.train` takes (an id, a class, a function that makes one, a native environment),
@@ -45,7 +45,7 @@ def check(
     if isinstance(made, Environment):
         played, findings, speed = look_at_native(name, made, steps, seed)
         if any(one.verdict == WRONG and one.topic in ("contract", "spaces") for one in findings):
-            return Checked(name, played, tuple(findings), {}, speed)
+            return CheckReport(name, played, tuple(findings), {}, speed)
         spec = Spec(
             name,
             made.observation_space,
@@ -69,10 +69,12 @@ def check(
         finally:
             batch.close()
     found, agents = which_agents(spec, made)
-    return Checked(name, played, (*findings, found), agents, speed)
+    return CheckReport(name, played, (*findings, found), agents, speed)
 
 
-def check_object(environment: Any, steps: int, seed: int, options: Mapping[str, Any], wrap: Sequence[str]) -> Checked:
+def check_object(
+    environment: Any, steps: int, seed: int, options: Mapping[str, Any], wrap: Sequence[str]
+) -> CheckReport:
     """Check one environment, or one batch, that is made already."""
     name = type(environment.unwrapped).__name__
     if options or wrap:
@@ -81,7 +83,7 @@ def check_object(environment: Any, steps: int, seed: int, options: Mapping[str, 
     if isinstance(environment, gymnasium.vector.VectorEnv):
         findings = [*findings, Finding(NOTE, "training", many_environments(environment))]
     found, agents = which_agents(spec, None)
-    return Checked(name, played, (*findings, found), agents, speed)
+    return CheckReport(name, played, (*findings, found), agents, speed)
 
 
 def which_agents(spec: Spec, environment: Environment | Any) -> tuple[Finding, dict[str, str]]:

@@ -26,7 +26,7 @@ class Finding:
 
 
 @dataclasses.dataclass(frozen=True)
-class Checked:
+class CheckReport:
     """The findings of `forage.check` in an environment."""
 
     environment: str  # its name

@@ -14,11 +14,11 @@ from gymnasium.wrappers.utils import RunningMeanStd
 
 from forage.core.errors import ForageError
 from forage.core.host import HostEnvironment, Misfit
-from forage.core.spaces import describe
+from forage.core.spaces import describe_space
 from forage.core.types import Spec
 from forage.environments.adapters.gymnasium import saving
 from forage.environments.adapters.gymnasium.make import horizon
-from forage.environments.adapters.gymnasium.spaces import plain
+from forage.environments.adapters.gymnasium.spaces import wrap_plain
 from forage.environments.adapters.gymnasium.vector import VectorEnvironment
 from forage.studies.check.findings import NOTE, OK, WRONG, Finding
 from forage.studies.check.players import AsItIs, Batch, Parts, Player, Single, StepResults, Vector
@@ -39,7 +39,7 @@ def look_at_single(batch: Any, steps: int, seed: int) -> Looked:
     """Check a Gymnasium environment; `batch` holds one and makes more."""
     env, again = batch.one(), fresh_player(batch.one)
     try:
-        played, findings, speed, record = look(Single(env, seed), steps, seed, batch.horizon, again)
+        played, findings, speed, record = look_at_environment(Single(env, seed), steps, seed, batch.horizon, again)
     finally:
         env.close()
     if record is None:  # it failed on the way, and would again
@@ -85,7 +85,7 @@ def look_at_batch(batch: HostEnvironment, steps: int, seed: int, make: Callable[
         finally:
             environment.close()
 
-    played, findings, speed, record = look(player(batch), steps, seed, batch.horizon, fresh)
+    played, findings, speed, record = look_at_environment(player(batch), steps, seed, batch.horizon, fresh)
     findings += [Finding(WRONG, "agents", words) for words in batch.broken.values()]
     if record is not None:
         if is_seeded(findings):
@@ -105,15 +105,15 @@ def look_at_vector(name: str, env: Any, steps: int, seed: int) -> tuple[str, lis
             player: Player = Vector(VectorEnvironment(env, name, env.num_envs), seed)
         except ForageError as error:
             player, why = AsItIs(env, seed), Finding(NOTE, "autoreset", str(error).rstrip("."))
-            played, findings, speed, _ = look(player, steps, seed, horizon(env))
+            played, findings, speed, _ = look_at_environment(player, steps, seed, horizon(env))
             return played, [*findings, why], speed, Spec(name, player.space, player.actions)
     else:
         with contextlib.suppress(Exception):  # what cannot be copied is not played beside a copy
             twin = copy.deepcopy(env)
-            again = fresh_player(lambda: plain(twin))
-        env = plain(env)
+            again = fresh_player(lambda: wrap_plain(twin))
+        env = wrap_plain(env)
         player = Single(env, seed)
-    played, findings, speed, _ = look(player, steps, seed, horizon(env), again)
+    played, findings, speed, _ = look_at_environment(player, steps, seed, horizon(env), again)
     return played, findings, speed, Spec(name, player.space, player.actions)
 
 
@@ -132,7 +132,7 @@ class Record:
 
     def differs(self, first: Parts, again: Callable[[Any], StepResults]) -> str:
         """Return the place of the first difference when it is played again; empty if there is none."""
-        if not same(first, self.first):
+        if not arrays_equal(first, self.first):
             return "in the first observation"
         for number, (action, before) in enumerate(zip(self.actions, self.brought, strict=True), 1):
             now = again(action)
@@ -143,18 +143,18 @@ class Record:
                 ("truncated", now.truncated, before.truncated),
                 ("first observation after an end", now.following, before.following),
             ):
-                if not same(one, other):
+                if not arrays_equal(one, other):
                     return f"in the {what} at step {number}"
         return ""
 
 
-def same(one: Any, other: Any) -> bool:
+def arrays_equal(one: Any, other: Any) -> bool:
     if isinstance(one, dict):
-        return all(same(one[key], other[key]) for key in one)
+        return all(arrays_equal(one[key], other[key]) for key in one)
     return np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind == "f")
 
 
-def look(
+def look_at_environment(
     player: Player, steps: int, seed: int, limit: int | None, again: Fresh | None = None
 ) -> tuple[str, list[Finding], float | None, Record | None]:
     """Play, and return a description, the findings, steps a second, and a record, which is `None` if playing failed.
@@ -162,7 +162,9 @@ def look(
     `again` makes another copy, to be played by the record.
     """
     watch = Watch(player.space, player.rows, limit)
-    findings = [Finding(OK, "spaces", f"shows {describe(player.space)}, acts in {describe(player.actions)}")]
+    findings = [
+        Finding(OK, "spaces", f"shows {describe_space(player.space)}, acts in {describe_space(player.actions)}")
+    ]
     played = f"{steps:,} steps with random actions, seed {seed}"
     record, taken = None, 0
     try:
@@ -184,7 +186,7 @@ def look(
         findings.append(speed_of(player, taken))
     except Exception as error:
         if isinstance(error, Misfit):
-            words = f"it {error.what}; {error.should}"
+            words = f"it {error.message}; {error.should}"
         elif isinstance(error, ForageError):
             words = str(error).rstrip(".")
         else:
@@ -214,14 +216,14 @@ def of_seeds(player: Player, record: Record, seed: int, again: Fresh | None = No
     """Return whether the seed decides the course of episodes, and whether another seed changes it."""
     mend = "draw every random number from self.np_random, after super().reset(seed=seed)"
     first, _ = player.reset(seed)
-    begun = same(first, record.first)
+    begun = arrays_equal(first, record.first)
     where = record.differs(first, player.step)
     if where and again is not None and not new_differs(record, seed, again):
         return [Finding(NOTE, "state", describe_kept_state(player, where))]
     if not begun:
         return [Finding(WRONG, "seed", f"two resets with seed {seed} show different observations; {mend}")]
     other, _ = player.reset(seed + 1)
-    begins = "begins as this one does" if same(other, first) else "begins elsewhere"
+    begins = "begins as this one does" if arrays_equal(other, first) else "begins elsewhere"
     said = [Finding(OK, "seed", f"two resets with one seed agree, and another seed {begins}")]
     if where:
         words = f"one seed and the same actions bring something else {where} the second time; {mend}"
@@ -266,11 +268,11 @@ def copies(again: Fresh, record: Record, seed: int) -> Finding:
             first, _ = one.reset(seed)
             other.reset(seed + 1)
 
-            def beside(action: Any) -> StepResults:
+            def step_copy(action: Any) -> StepResults:
                 other.step(other.choose())
                 return one.step(action)
 
-            where = record.differs(first, beside)
+            where = record.differs(first, step_copy)
     except Exception as error:
         words = f"a second copy fails with {type(error).__name__}: {error}; a run makes num_envs of it for each seed"
         return Finding(WRONG, "copies", words)
@@ -283,7 +285,7 @@ def copies(again: Fresh, record: Record, seed: int) -> Finding:
 def check_saving(batch: Any) -> Finding:
     """Return whether its state can be saved exactly."""
     try:
-        exact = saving.exact(batch.one)
+        exact = saving.restores_exactly(batch.one)
         if exact and not batch.returns:
             return Finding(OK, "saving", "its state can be saved exactly; a run does so with --env.snapshots true")
     except Exception:  # where no copy can be made, nothing can be tried

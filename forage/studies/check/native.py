@@ -13,7 +13,7 @@ from jaxtyping import Array, Key, PyTree
 from forage.core import prng, spaces
 from forage.core.errors import ForageError
 from forage.core.ports import Environment
-from forage.core.spaces import describe, split_mask
+from forage.core.spaces import describe_space, split_mask
 from forage.environments.adapters.gymnasium.batch import pick
 from forage.environments.checking import check_environment
 from forage.studies.check.findings import NOTE, OK, WRONG, Finding
@@ -31,17 +31,17 @@ def look_at_native(name: str, environment: Environment, steps: int, seed: int) -
         check_environment(environment, name)
     except ForageError as error:
         return "traced, not played", [Finding(WRONG, "contract", str(error))], None
-    seen = describe(environment.observation_space)
+    seen = describe_space(environment.observation_space)
     findings = [
-        Finding(OK, "spaces", f"shows {seen}, acts in {describe(environment.action_space)}"),
+        Finding(OK, "spaces", f"shows {seen}, acts in {describe_space(environment.action_space)}"),
         Finding(OK, "contract", "reset and step trace, and return the shapes and dtypes that the spaces declare"),
     ]
     keys = jax.random.split(prng.key(seed), BESIDE)
     watch = Watch(environment.observation_space, BESIDE, environment.horizon)
-    chunk = jax.jit(jax.vmap(lambda begun, key: play(environment, begun, key)))
+    chunk = jax.jit(jax.vmap(lambda begun, key: play_random(environment, begun, key)))
     begun = jax.jit(jax.vmap(lambda key: fresh(environment, key)))(keys)
     first, taken, seconds, began = None, 0, 0.0, time.monotonic()
-    watch.observe(parts(watch, begun[1]))
+    watch.observe(rows_by_path(watch, begun[1]))
     while taken < steps and time.monotonic() - began < PATIENCE:
         keys = jax.vmap(jax.random.fold_in, (0, None))(keys, taken)
         started, at = time.perf_counter(), begun
@@ -64,7 +64,7 @@ def fresh(environment: Environment, key: Key[Array, ""]) -> tuple[PyTree[Array],
     return environment.reset(key)
 
 
-def play(environment: Environment, begun: tuple[PyTree[Array], PyTree[Array]], key: Key[Array, ""]) -> Any:
+def play_random(environment: Environment, begun: tuple[PyTree[Array], PyTree[Array]], key: Key[Array, ""]) -> Any:
     """Step with random actions, and reset after an episode's end. Return the state and the observations."""
 
     def step(carry: Any, key: Key[Array, ""]) -> Any:
@@ -93,7 +93,7 @@ def choice(environment: Environment, observation: PyTree[Array], key: Key[Array,
     return jax.vmap(lambda key, mask: spaces.sample(space, key, mask))(keys, mask)
 
 
-def parts(watch: Watch, observation: PyTree[Array]) -> dict[tuple[str, ...], np.ndarray]:
+def rows_by_path(watch: Watch, observation: PyTree[Array]) -> dict[tuple[str, ...], np.ndarray]:
     """Return rows of observations by the paths of their parts, with a row for each agent of a team."""
     found = {}
     for path, space in watch.leaves.items():
@@ -107,14 +107,14 @@ def look_on(watch: Watch, brought: Any) -> None:
     step, following = brought
     ended = watch.step(step.reward, step.terminated, step.truncated, step.info)
     watch.numbers.update(name for name, value in step.info.items() if np.shape(value) == (watch.rows,))
-    watch.observe(parts(watch, step.observation))
+    watch.observe(rows_by_path(watch, step.observation))
     if ended.any():
-        watch.observe(parts(watch, following))
+        watch.observe(rows_by_path(watch, following))
 
 
 def programs(environment: Environment, begun: Any, keys: Any, brought: Any) -> list[Finding]:
     """Return whether another program of the same code, and each environment alone, give the same results."""
-    again = jax.jit(jax.vmap(lambda begun, key: play(environment, begun, key)))(begun, keys)[1]
+    again = jax.jit(jax.vmap(lambda begun, key: play_random(environment, begun, key)))(begun, keys)[1]
     if (where := differs(again, brought, 0.0)) is not None:
         words = (
             f"traced twice, it brings something else in its {where}; numbers drawn by NumPy or random become constants "
@@ -122,7 +122,9 @@ def programs(environment: Environment, begun: Any, keys: Any, brought: Any) -> l
         )
         return [Finding(WRONG, "jit", words)]
     said = [Finding(OK, "jit", "compiled twice, one key brings the same; no chance but the key's")]
-    alone = jax.jit(lambda begun, key: play(environment, begun, key))(*jax.tree.map(lambda x: x[0], (begun, keys)))[1]
+    alone = jax.jit(lambda begun, key: play_random(environment, begun, key))(
+        *jax.tree.map(lambda x: x[0], (begun, keys))
+    )[1]
     # Only a few steps, as rounding, which is another in another program, grows in a chaotic environment.
     few, same_few = jax.tree.map(lambda x: x[:FEW], alone), jax.tree.map(lambda x: x[0, :FEW], brought)
     if (where := differs(few, same_few, 1e-3)) is not None:

@@ -11,9 +11,9 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 from forage.core.host import HostEnvironment, Misfit
-from forage.core.spaces import leaves
+from forage.core.spaces import spaces_by_path
 from forage.environments.adapters.gymnasium.batch import pick
-from forage.environments.adapters.gymnasium.calls import advance, begin, check_step
+from forage.environments.adapters.gymnasium.calls import check_step, reset_environment, step_environment
 from forage.environments.adapters.gymnasium.make import reward_names
 from forage.environments.adapters.gymnasium.spaces import is_choices
 from forage.environments.adapters.gymnasium.vector import VectorEnvironment
@@ -52,7 +52,7 @@ class Single:
 
     def __init__(self, env: gymnasium.Env[Any, Any], seed: int):
         self.env, self.space, self.rows, self.seconds = env, env.observation_space, 1, 0.0
-        self.paths = list(leaves(self.space))
+        self.paths = list(spaces_by_path(self.space))
         self.names = reward_names(env)
         self.mask: Any = None
         self.actions = env.action_space
@@ -65,7 +65,7 @@ class Single:
         return found
 
     def reset(self, seed: int | None) -> tuple[Parts, dict[str, Any]]:
-        observation, info = begin(self.env, seed)
+        observation, info = reset_environment(self.env, seed)
         return self.parts(observation), info
 
     def choose(self) -> Any:
@@ -73,7 +73,7 @@ class Single:
 
     def step(self, action: Any) -> StepResults:
         began = time.perf_counter()
-        observation, reward, over, cut, info = advance(self.env, action, self.names)
+        observation, reward, over, cut, info = step_environment(self.env, action, self.names)
         self.seconds += time.perf_counter() - began
         seen, info = self.parts(observation), dict(info)
         following = self.reset(None)[0] if over or cut else seen
@@ -101,9 +101,9 @@ class Raw:
     """A layout that copies observations unchanged, so that their shapes and dtypes can be judged."""
 
     def __init__(self, space: gymnasium.Space[Any], num_envs: int):
-        self.paths, self.num_envs = list(leaves(space)), num_envs
+        self.paths, self.num_envs = list(spaces_by_path(space)), num_envs
 
-    def read(self, batch: Any, step: int) -> Parts:
+    def read_batch(self, batch: Any, step: int) -> Parts:
         """Return a batch of observations. Raise `Misfit` if it has another number of environments."""
         found = {}
         for path in self.paths:
@@ -184,14 +184,14 @@ class AsItIs:
     def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any], seed: int):
         self.env, self.space, self.rows, self.seconds = env, env.single_observation_space, env.num_envs, 0.0
         self.actions = env.single_action_space
-        self.paths = list(leaves(self.space))
+        self.paths = list(spaces_by_path(self.space))
         self.env.action_space.seed(seed)
 
     def parts(self, observation: Any) -> Parts:
         return {path: np.array(pick(observation, path) if path else observation) for path in self.paths}
 
     def reset(self, seed: int) -> tuple[Parts, dict[str, Any]]:
-        observation, info = begin(self.env, seed)
+        observation, info = reset_environment(self.env, seed)
         return self.parts(observation), info
 
     def choose(self) -> Any:
@@ -213,7 +213,7 @@ class Batch:
         self.rows, self.agents, self.seconds = environment.num_envs, environment.num_agents, 0.0
         self.actions: Any = environment.action_space
         self.mask: np.ndarray | None = None
-        self.paths = list(leaves(self.space))
+        self.paths = list(spaces_by_path(self.space))
         self.actions.seed(seed)
 
     def parts(self, observation: Any) -> Parts:

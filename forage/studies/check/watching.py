@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from forage.core.bounds import Outside, farthest
-from forage.core.spaces import describe, fit_dtype, leaves
+from forage.core.spaces import describe_space, fit_dtype, spaces_by_path
 from forage.studies.check.findings import NOTE, OK, WRONG, Finding
 
 LARGE = 100.0  # rewards beyond which learning usually wants them smaller
@@ -22,7 +22,7 @@ class Watch:
     def __init__(self, space: gymnasium.Space[Any], rows: int, horizon: int | None = None):
         """`rows` is the number of parallel episodes; a team's observations have a row for each of its agents."""
         self.rows, self.horizon = rows, horizon
-        self.leaves = leaves(space)
+        self.leaves = spaces_by_path(space)
         self.seen = self.steps = 0
         self.outside: dict[tuple[str, ...], Outside] = {}
         self.bad: dict[tuple[str, str], str] = {}  # what is wrong with observations, first met, by part and kind
@@ -47,7 +47,7 @@ class Watch:
             space, what = self.leaves[path], ".".join(path) or "it"
             if array.dtype == object or array.shape[1:] != (space.shape or ()):
                 found = f"{array.dtype}{list(array.shape[1:])}"
-                self.note_bad(what, "shape", f"has shape {found}, and its space {describe(space)}")
+                self.note_bad(what, "shape", f"has shape {found}, and its space {describe_space(space)}")
                 continue
             if array.dtype != space.dtype:
                 try:
@@ -62,7 +62,7 @@ class Watch:
             if isinstance(space, gymnasium.spaces.Box):
                 self.measure(path, array, space)
             elif not all(space.contains(row.astype(space.dtype)) for row in array):
-                self.note_bad(what, "choice", f"was {array[0]}, which is not in {describe(space)}")
+                self.note_bad(what, "choice", f"was {array[0]}, which is not in {describe_space(space)}")
             if path and path[-1] == "action_mask":
                 self.masked = True
                 if self.nothing_allowed is None and not (array.reshape(len(array), -1) != 0).any(axis=1).all():

@@ -11,7 +11,7 @@ from typing import Any
 from forage.config import registry
 from forage.core.errors import ForageError, nearest
 from forage.runs import training
-from forage.studies.claims.claim import SEEDS, Also, Arm, Before, Claim, Paper, Rule, Scale
+from forage.studies.claims.claim import SEEDS, Arm, Claim, Paper, PriorRun, Rule, Scale, SecondMeasure
 from forage.studies.claims.rows import SHARED, Row, arms_of, place_error, seeds_of
 
 TEXTS = ("title", "authors", "source", "statement", "treatment", "measured")
@@ -167,10 +167,10 @@ def make_measure(row: Row, said: Any, where: str) -> Any:
     return make_value(row, said, where) if isinstance(said, Mapping) else find_function(row, said, where)
 
 
-def make_also(row: Row, table: Any) -> Also:
+def make_also(row: Row, table: Any) -> SecondMeasure:
     """Return a second measure."""
     given = check_table(table, ("measure", "measured"), ("higher",), "also")
-    return Also(**given | {"measure": make_measure(row, given["measure"], "also.measure")})
+    return SecondMeasure(**given | {"measure": make_measure(row, given["measure"], "also.measure")})
 
 
 # Values
@@ -270,12 +270,12 @@ def make_arm(row: Row, label: str, words: Mapping[str, Any]) -> Arm:
     )
 
 
-def make_before(row: Row, words: Any, where: str) -> Before:
+def make_before(row: Row, words: Any, where: str) -> PriorRun:
     """Return the run that comes before an arm."""
     where = f"{where}.before"
     check_table(words, ("agent", "steps"), ("options", *arguments()), where)
     options, parts = split_words(row, words, where)
-    return Before(words["agent"], words["steps"], options, parts)
+    return PriorRun(words["agent"], words["steps"], options, parts)
 
 
 @functools.cache

@@ -17,7 +17,7 @@ Measure = Callable[[Run], list[float]]
 """One number for each seed of a trained run."""
 
 
-class Before(NamedTuple):
+class PriorRun(NamedTuple):
     """A run that precedes an arm's own, which continues it."""
 
     agent: str
@@ -33,11 +33,11 @@ class Arm(NamedTuple):
     options: Mapping[str, Any] = {}  # of the agent
     parts: Callable[[], dict[str, Any]] = dict  # for other ports, and any other word of `forage.train`
     environment: Any = None  # an id, or what makes an environment, where it is not the claim's own
-    before: Before | None = None  # the run that it goes on from
+    before: PriorRun | None = None  # the run that it goes on from
     steps: int | None = None  # of each seed at the scale laptop, where not the claim's: updates from data, labels
 
 
-class Also(NamedTuple):
+class SecondMeasure(NamedTuple):
     """A second measure, shown with the first and its effects. It does not affect the verdict."""
 
     measure: Measure
@@ -111,7 +111,7 @@ class Claim(NamedTuple):
     laptop: Scale
     smoke: Scale
     paper: Paper
-    also: tuple[Also, ...] = ()
+    also: tuple[SecondMeasure, ...] = ()
     rule: Rule = Rule()
     note: str = ""  # where the experiment differs from the paper's, and why
     judge: Callable[[Mapping[str, np.ndarray], Rule], list[Effect]] | None = None  # in place of differences of means
@@ -133,18 +133,18 @@ def effects(claim: Claim, values: Mapping[str, np.ndarray]) -> list[Effect]:
         if not claim.rule.higher:
             better, worse = worse, better
         value, low, high = welch_difference(better, worse, claim.rule.confidence)
-        found.append(Effect(baseline, value, low, high, judged(low, high, claim.rule.margin)))
+        found.append(Effect(baseline, value, low, high, interval_verdict(low, high, claim.rule.margin)))
     return found
 
 
-def judged(low: float, high: float, margin: float) -> str:
+def interval_verdict(low: float, high: float, margin: float) -> str:
     """Return the verdict of an interval on an effect that must be larger than `margin`."""
     if low > margin:
         return "holds"
     return "fails" if high < margin else "undecided"
 
 
-def verdict(found: list[Effect]) -> str:
+def join_verdicts(found: list[Effect]) -> str:
     """Join the verdicts of all comparisons: the claim holds against every baseline, or fails against one."""
     said = {effect.verdict for effect in found}
     if "fails" in said:

@@ -1,8 +1,8 @@
 """The dependencies of a claim's result, read from the source of the working tree or of any commit without running it.
 
-Two answers. `fingerprint` is one hash over all modules that a claim's runs can import, so that it changes with any of
-them. `settings` has a digest for each definition that affects the meaning of the numbers: measures and helpers, seeds,
-the defaults of the parts and the statistics.
+Two answers. `claim_fingerprint` is one hash over all modules that a claim's runs can import, so that it changes with
+any of them. `claim_settings` has a digest for each definition that affects the meaning of the numbers: measures and
+helpers, seeds, the defaults of the parts and the statistics.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from forage.config import packages
-from forage.config.former import FORMER_CLASSES, FORMER_OPTIONS
+from forage.config.former import FORMER_OPTIONS, FORMER_WATCHED, with_former_words
 from forage.studies.claims import rows
 from forage.studies.claims.provenance import PACKAGES, experiment, is_text
 from forage.studies.claims.rows import folders
@@ -28,7 +28,7 @@ FOLDERS = (*folders(), "forage.studies.claims.papers", "forage.claims")
 """The packages that hold claims, now and earlier, when each was a file."""
 
 WHOLE = ("forage.studies.claims", "forage.claims", "forage.evaluation", *folders())
-"""Packages with definitions that count whole in `settings`; of all others, defaults count."""
+"""Packages with definitions that count whole in `claim_settings`; of all others, defaults count."""
 
 TRAINING = ("forage.studies.claims.running", "forage.claims.running")
 """The module that trains and measures a claim's arms, and its former path."""
@@ -36,20 +36,26 @@ TRAINING = ("forage.studies.claims.running", "forage.claims.running")
 TABLES = ("registry", "catalogue", "ids")
 """Modules that hold tables of names, besides the packages of the ports."""
 
-CLAIM = tuple(f"forage.studies.claims.claim:{name}" for name in ("Claim", "Arm", "Before", "Scale", "Paper", "Rule"))
-"""The definitions that a row fills in, whose defaults it may rely on."""
+CLAIM = tuple(
+    f"forage.studies.claims.claim:{name}" for name in ("Claim", "Arm", "Before", "PriorRun", "Scale", "Paper", "Rule")
+)
+"""The definitions that a row fills in, by all names that they have had, whose defaults it may rely on."""
 
 JUDGING = (
-    *(f"{package}.claim:{name}" for package in WHOLE[:2] for name in ("effects", "judged", "verdict")),
+    *(
+        f"{package}.claim:{name}"
+        for package in WHOLE[:2]
+        for name in ("effects", "judged", "interval_verdict", "verdict", "join_verdicts")
+    ),
     "forage.evaluation.statistics:score",
 )
-"""The definitions that turn scores into verdicts and intervals."""
+"""The definitions that turn scores into verdicts and intervals, by all names that they have had."""
 
 BESIDE = tuple(f"forage.config.defaults:default_{port}" for port in ("behaviour", "memory", "starts"))
 """The definitions of an agent's default parts."""
 
 CARRIES_OUT = ("forage.config.", "forage.runs.", "forage.cli.")
-"""Packages that only execute settings: no default of their classes counts in `settings`."""
+"""Packages that only execute settings: no default of their classes counts in `claim_settings`."""
 
 PRESETS = (
     "forage.config.presets",
@@ -58,7 +64,7 @@ PRESETS = (
 """The modules of agents' settings for environments."""
 
 MADE = "forage.environments."
-"""The package of environments' makers: the defaults of its functions count in `settings`."""
+"""The package of environments' makers: the defaults of its functions count in `claim_settings`."""
 
 
 class Snapshot:
@@ -104,7 +110,7 @@ class Snapshot:
         return TEXTS[self.blobs[module]]
 
     @functools.cached_property
-    def named(self) -> dict[str, str]:
+    def part_targets(self) -> dict[str, str]:
         """Return `module:Class` of every named part, wrapper, environment and suite."""
         return find_named(self)
 
@@ -117,10 +123,10 @@ class Snapshot:
         """Return the modules that one imports, or names in strings."""
         if module not in self._neighbours:
             blob = self.blobs[module]
-            reached = set(imported(blob))
-            strings = usual(blob) | (words(blob) if helps(module) else set())
+            reached = set(module_imports(blob))
+            strings = usual(blob) | (experiment_words(blob) if helps(module) else set())
             for word in strings:  # of ids with a suite's prefix, the suite
-                target = self.named.get(word) or self.named.get(word.partition(":")[0], "")
+                target = self.part_targets.get(word) or self.part_targets.get(word.partition(":")[0], "")
                 reached |= {target.partition(":")[0], target.replace(":", ".")}
             for one in list(reached):
                 reached |= self.bases(one)
@@ -212,10 +218,10 @@ def at_commit(root: Path, commit: str) -> Snapshot | None:
         elif is_table(path):
             tables[path] = about.split()[2]
 
-    def read(wanted: list[str]) -> dict[str, str]:
+    def decode_blobs(wanted: list[str]) -> dict[str, str]:
         return {blob: data.decode() for blob, data in read_blobs(root, wanted).items()}
 
-    return Snapshot(blobs, tables, read)
+    return Snapshot(blobs, tables, decode_blobs)
 
 
 def read_blobs(root: Path, blobs: list[str]) -> dict[str, bytes]:
@@ -249,7 +255,7 @@ NAMED = re.compile(r""""([\w:./-]+)":\s*(?:(?:Entry|Suite)\(\s*)?"([\w.]+):(\w+)
 
 
 @functools.cache
-def imported(blob: str) -> frozenset[str]:
+def module_imports(blob: str) -> frozenset[str]:
     """Return the modules that a file may import anywhere in it, with the names that it takes from packages."""
     text = FOR_TYPES.sub("", TEXTS[blob])
     found = {module for module, name, _ in imports(text)} | {f"{module}.{name}" for module, name, _ in imports(text)}
@@ -273,7 +279,7 @@ def find_named(snapshot: Snapshot) -> dict[str, str]:
     snapshot.load(holders)
     found: dict[str, str] = {}
     for holder in sorted(holders):
-        for name, module, cls in named(snapshot.blobs[holder]):
+        for name, module, cls in name_rows(snapshot.blobs[holder]):
             places = (f"{holder}.{module}", f"{PACKAGES[0]}.environments.{module}", module)
             if place := next((one for one in places if one in snapshot.blobs), None):
                 found[name] = f"{place}:{cls}"
@@ -281,7 +287,7 @@ def find_named(snapshot: Snapshot) -> dict[str, str]:
 
 
 @functools.cache
-def named(blob: str) -> tuple[tuple[str, str, str], ...]:
+def name_rows(blob: str) -> tuple[tuple[str, str, str], ...]:
     """Return the rows of a file's tables of names: a name, a module and a class."""
     return tuple(NAMED.findall(TEXTS[blob]))
 
@@ -295,11 +301,11 @@ def usual(blob: str) -> frozenset[str]:
 def words_at(snapshot: Snapshot, module: str) -> frozenset[str]:
     """Return the short strings of a claim's file."""
     snapshot.load([module])
-    return words(snapshot.blobs[module])
+    return experiment_words(snapshot.blobs[module])
 
 
 @functools.cache
-def words(blob: str) -> frozenset[str]:
+def experiment_words(blob: str) -> frozenset[str]:
     """Return the short strings of a claim's file that are part of its experiment."""
     return frozenset(STRING.findall(experiment(TEXTS[blob])))
 
@@ -334,7 +340,7 @@ def helps(module: str) -> bool:
     return module.rpartition(".")[0] in (*WHOLE[:2], *FOLDERS) and module not in TRAINING
 
 
-def fingerprint(snapshot: Snapshot, claim: str) -> str:
+def claim_fingerprint(snapshot: Snapshot, claim: str) -> str:
     """Return a hash over a claim's row and all modules that its runs can import; empty for an unknown claim."""
     found = sorted(modules(snapshot, claim))
     told = "\n".join(f"{module} {snapshot.blobs[module]}" for module in found)
@@ -352,10 +358,9 @@ def experiment_of(snapshot: Snapshot, claim: str) -> str:
     Empty for an unknown claim.
     """
     if claim in snapshot.claim_rows:
-        sources = sorted(snapshot.claim_reach(claim).sources.items())
-        return "\n".join(
-            [rows.experiment(snapshot.claim_rows[claim].table), *(f"{name} {text}" for name, text in sources)]
-        )
+        sources = snapshot.claim_reach(claim).sources.items()
+        texts = sorted(with_former_words(f"{name} {text}") for name, text in sources)
+        return "\n".join([rows.experiment(snapshot.claim_rows[claim].table), *texts])
     module = snapshot.module_of(claim)
     return experiment(snapshot.text(module)) if module else ""
 
@@ -376,7 +381,7 @@ def find_reach(snapshot: Snapshot, row: Place) -> Reach:
     said = set(rows.strings(table))
     left = [target for name in rows.functions(table) if (target := function_at(snapshot, row.folder, name))]
     sources: dict[str, str] = {}
-    targets = [snapshot.named[word] for word in said if word in snapshot.named]
+    targets = [snapshot.part_targets[word] for word in said if word in snapshot.part_targets]
     targets += [word for word in said if word.partition(":")[0] in snapshot.blobs]
     while left:
         place = find(snapshot, target := left.pop())
@@ -389,8 +394,8 @@ def find_reach(snapshot: Snapshot, row: Place) -> Reach:
         if name not in sources:
             sources[name] = without_words(place[1])
             said |= set(STRING.findall(sources[name]))
-            left += referred(snapshot, place[0], place[1])
-    suites = {snapshot.named.get(word.partition(":")[0], "") for word in said}
+            left += referred_names(snapshot, place[0], place[1])
+    suites = {snapshot.part_targets.get(word.partition(":")[0], "") for word in said}
     return Reach(sources, sorted({*targets, *suites} - {""}), frozenset(said))
 
 
@@ -414,7 +419,7 @@ class Module(NamedTuple):
 
 
 @functools.cache
-def parsed(blob: str) -> Module:
+def parse_module(blob: str) -> Module:
     """Return the definitions of a file, by git's id of it."""
     defined: dict[str, ast.stmt] = {}
     tree = ast.parse(TEXTS[blob])
@@ -454,7 +459,7 @@ def setting_class(name: str, base: str, call: ast.Call) -> Row:
     return Row(name, [ast.Name(base)], [], lines, [])
 
 
-def settings(snapshot: Snapshot, claim: str) -> dict[str, str]:
+def claim_settings(snapshot: Snapshot, claim: str) -> dict[str, str]:
     """Return a digest of each setting that decides the meaning of a claim's scores, by its name.
 
     `area`, a measure, a helper or a constant, counts whole; `PPO.epochs` is the default of a part's field, wherever
@@ -462,26 +467,28 @@ def settings(snapshot: Snapshot, claim: str) -> dict[str, str]:
     """
     if claim in snapshot.claim_rows:
         reach = snapshot.claim_reach(claim)
-        found = by_former_names(follow(snapshot, [*reach.targets, *CLAIM, *BESIDE]))
+        found = by_former_names(follow_definitions(snapshot, [*reach.targets, *CLAIM, *BESIDE]))
         return found | {preset.name: preset.digest for preset in snapshot.presets if preset.fits(reach.words)}
     file = snapshot.module_of(claim)
     if file is None:
         return {}
     told = words_at(snapshot, file)
-    named = (snapshot.named.get(word, "") for word in told)
+    named = (snapshot.part_targets.get(word, "") for word in told)
     read = names_in(snapshot, file, parsed_at(snapshot, file).tree)
     # What the file defines itself is its experiment, which is compared as a whole.
     outside = [one for one in read if not one.startswith(f"{file}:")]
-    found = by_former_names(follow(snapshot, [*outside, *named, *BESIDE]))
+    found = by_former_names(follow_definitions(snapshot, [*outside, *named, *BESIDE]))
     return found | {preset.name: preset.digest for preset in snapshot.presets if preset.fits(told)}
 
 
 def by_former_names(digests: dict[str, str]) -> dict[str, str]:
-    """Return digests by the former names of classes and options, which all versions of a setting share."""
+    """Return digests by the former names of definitions and options, which all versions of a setting share."""
     found = {}
     for name, digest in digests.items():
-        owner, dot, option = name.partition(".")
-        found[FORMER_CLASSES.get(owner, owner) + dot + FORMER_OPTIONS.get(option, option)] = digest
+        owner, rest = re.fullmatch(r"([^.(]*)(.*)", name).groups()  # pyrefly: ignore[missing-attribute]
+        option = rest[1:] if rest.startswith(".") else ""
+        former = FORMER_WATCHED.get(owner, owner) + (f".{FORMER_OPTIONS.get(option, option)}" if option else rest)
+        found[FORMER_WATCHED.get(name, former)] = digest
     return found
 
 
@@ -511,7 +518,7 @@ def find_presets(snapshot: Snapshot) -> list[Preset]:
         for call in ast.walk(here.tree):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Preset":
                 agent, patterns = (constant(here, one) for one in call.args[:2])
-                said = "".join(spelt_out(here, one) for one in (*call.args[3:4], *call.args[5:], *call.keywords))
+                said = "".join(expand_source(here, one) for one in (*call.args[3:4], *call.args[5:], *call.keywords))
                 found += [Preset(agent, patterns.split(), short(said))] if agent and patterns else []
     return found
 
@@ -523,18 +530,18 @@ def constant(here: Module, node: ast.expr) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
-def spelt_out(here: Module, node: ast.AST, seen: frozenset[str] = frozenset()) -> str:
+def expand_source(here: Module, node: ast.AST, seen: frozenset[str] = frozenset()) -> str:
     """Return a piece of source with that of the names from the same file that it refers to, and so on."""
     names = sorted({one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & here.defined.keys() - seen)
-    return without_words(node) + "".join(spelt_out(here, here.defined[one], seen | set(names)) for one in names)
+    return without_words(node) + "".join(expand_source(here, here.defined[one], seen | set(names)) for one in names)
 
 
 def statistics(snapshot: Snapshot) -> dict[str, str]:
     """Return a digest of each definition that turns scores into verdicts and intervals, by its name."""
-    return follow(snapshot, JUDGING)
+    return by_former_names(follow_definitions(snapshot, JUDGING))
 
 
-def follow(snapshot: Snapshot, targets: Iterable[str]) -> dict[str, str]:
+def follow_definitions(snapshot: Snapshot, targets: Iterable[str]) -> dict[str, str]:
     """Return the digests of definitions, each `module:name`, and of all definitions that they refer to."""
     left, seen = list(targets), set()
     found: dict[str, str] = {}
@@ -570,7 +577,7 @@ def define(snapshot: Snapshot, target: str) -> tuple[dict[str, str], list[str]]:
     found, more = {}, []
     for key, (where, piece) in pieces.items():
         found[key] = short(without_words(piece))
-        more += referred(snapshot, where, piece)
+        more += referred_names(snapshot, where, piece)
     return found, more
 
 
@@ -599,7 +606,7 @@ def find(snapshot: Snapshot, target: str) -> tuple[str, ast.stmt] | None:
 def parsed_at(snapshot: Snapshot, module: str) -> Module:
     """Return the definitions of a module."""
     snapshot.load([module])
-    return parsed(snapshot.blobs[module])
+    return parse_module(snapshot.blobs[module])
 
 
 def fields(snapshot: Snapshot, module: str, node: ast.ClassDef) -> dict[str, tuple[str, ast.expr]]:
@@ -636,10 +643,10 @@ def target_of(snapshot: Snapshot, module: str, name: str) -> str:
     return f"{module}:{name}" if name in here.defined else here.taken.get(name, "")
 
 
-def referred(snapshot: Snapshot, module: str, node: ast.AST) -> list[str]:
+def referred_names(snapshot: Snapshot, module: str, node: ast.AST) -> list[str]:
     """Return `module:name` of the definitions that a piece of source refers to: by name, and parts in strings."""
     strings = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-    named = [snapshot.named[string] for string in strings if string in snapshot.named]
+    named = [snapshot.part_targets[string] for string in strings if string in snapshot.part_targets]
     return [*names_in(snapshot, module, node), *named]
 
 
@@ -649,7 +656,7 @@ def names_in(snapshot: Snapshot, module: str, node: ast.AST) -> list[str]:
     for one in ast.walk(node):
         if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load):
             found.append(target_of(snapshot, module, one.id))
-        elif isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name):  # `files.write`, of a module `files`
+        elif isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name):  # such as `files.write_data`
             found.append(f"{target_of(snapshot, module, one.value.id).replace(':', '.')}:{one.attr}")
     return [target for target in found if target]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from forage.evaluation.look import INK, PALETTE, QUIET, describe, save, sheet, style
+from forage.evaluation.look import INK, PALETTE, QUIET, caption, save_figure, sheet, style
 from forage.evaluation.plots import draw_run
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 WIDTH = 80  # letters of a legend's line
 
 
-def draw(path: Path, result: Mapping[str, Any], environments: Mapping[str, str] | None = None) -> Path:
+def draw_claim(path: Path, result: Mapping[str, Any], environments: Mapping[str, str] | None = None) -> Path:
     """Draw learning curves of all arms on the left; on the right a dot for each seed, the score and its interval.
 
     `environments` names those of arms in another environment than the claim's; each environment has a row of its own,
@@ -40,10 +40,10 @@ def draw(path: Path, result: Mapping[str, Any], environments: Mapping[str, str] 
         if len(rows) > 1:
             right.set_title(where, fontsize=9.5, color=INK, loc="right")
     figure.suptitle(f"{result['claim']}: {result['verdict']}", x=0.01, ha="left", color=INK, fontweight="bold")
-    said = describe([len(result["seeds"])], "shaded, and as bars" if curves else "as bars")
+    said = caption([len(result["seeds"])], "shaded, and as bars" if curves else "as bars")
     where = "" if len(rows) > 1 else f"{result['environment']}, "
     figure.supxlabel(f"{where}{said}", x=0.01, ha="left", color=QUIET, fontsize=8.5)
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 def draw_curves(axes: Axes, arms: Mapping[str, tuple[str, Any]]) -> None:

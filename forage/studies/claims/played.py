@@ -81,7 +81,7 @@ def played(environment: str, rule: PlayedBy, random: Sequence[float], seed: int 
         setup = resolve("ppo", environment, seeds=1)
         native = setup.environment
         assert isinstance(native, Environment)
-        files.write(file, episodes(native, rule, random, seed), {"spec": setup.config()["spec"]})
+        files.write_data(file, episodes(native, rule, random, seed), {"spec": setup.config()["spec"]})
     return str(file)
 
 

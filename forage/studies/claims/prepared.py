@@ -9,12 +9,12 @@ from typing import Any
 
 from forage.config.resolve import from_config
 from forage.data import files
-from forage.memory.recorded import Recorded
+from forage.memory.recorded import RecordedMemory
 from forage.memory.uniform import UniformReplay
 from forage.runs import training
 from forage.runs.run import Run
 from forage.studies.claims.played import FOLDER
-from forage.studies.datasets.make import experienced
+from forage.studies.datasets.make import collect_experience
 
 
 def learned(
@@ -49,10 +49,10 @@ def replay(
     agent: str, environment: str, steps: int, seed: int, options: tuple[tuple[str, Any], ...], **words: Any
 ) -> str:
     """Return the file of a run's whole experience; train the run and write the file if they are missing."""
-    memory = Recorded(UniformReplay(steps), steps)
+    memory = RecordedMemory(UniformReplay(steps), steps)
     run = Run(learned(agent, environment, steps, seed, dict(options), memory=memory, **words))
     file = run.directory.with_suffix(".npz")
     if not file.exists():
         setup = from_config(run.config, where=run.directory)
-        files.write(file, experienced(run, setup, steps)[0], {"spec": run.config["spec"]})
+        files.write_data(file, collect_experience(run, setup, steps)[0], {"spec": run.config["spec"]})
     return str(file)

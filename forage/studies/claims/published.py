@@ -39,7 +39,7 @@ def code_here(claim: str) -> Code:
     """Return the code that a claim would run with now."""
     tree = dependencies.working_tree(ROOT)
     commit = git(ROOT, "rev-parse", "HEAD").strip() if tracked() else ""
-    return Code(commit, dependencies.fingerprint(tree, claim), len(dependencies.modules(tree, claim)))
+    return Code(commit, dependencies.claim_fingerprint(tree, claim), len(dependencies.modules(tree, claim)))
 
 
 def tracked() -> bool:
@@ -62,7 +62,7 @@ def uncommitted_modules(claim: str) -> list[str]:
 
 
 @functools.cache
-def before() -> dict[str, Any]:
+def early_facts() -> dict[str, Any]:
     """Return the facts on results from before they named their code: `results` by claim, and those run again."""
     return json.loads((ROOT / BEFORE).read_text())
 
@@ -84,7 +84,7 @@ def code_of(result: Mapping[str, Any]) -> Code | None:
     """Return the code of a result; `None` if it is unknown."""
     if "ran" in result:
         return Code(**result["ran"])
-    found = before()["results"].get(result["claim"])
+    found = early_facts()["results"].get(result["claim"])
     if found is None or found["code"] != result["versions"]["code"]:
         return None
     return Code(**{name: found[name] for name in Code._fields if name in found})
@@ -108,7 +108,7 @@ def breach(
         return said
     snapshot = dependencies.at_commit(ROOT, code.commit)
     assert snapshot is not None  # as the history has it
-    if (found := dependencies.fingerprint(snapshot, name)) != code.fingerprint:
+    if (found := dependencies.claim_fingerprint(snapshot, name)) != code.fingerprint:
         return (
             f"{name}'s result is not of commit {code.commit[:12]}: what its runs import has the fingerprint "
             f"{found or 'of nothing'} there, and the result {code.fingerprint}."
@@ -116,21 +116,21 @@ def breach(
     seeds = result["seeds"] if seeds is None else seeds
     now = experiment_here(name)
     if now and now != experiment_at(code.commit, name) and set(seeds) & set(result["seeds"]):
-        fresh = unused([*seeds, *result["seeds"]])
+        fresh = unused_seeds([*seeds, *result["seeds"]])
         return f"{name} has changed since its result, whose seeds it still has; give it fresh ones, such as {fresh}."
     if known_again(result):
         return ""
-    said = reused(result["seeds"], code.fingerprint, earlier)
+    said = reuse_sentence(result["seeds"], code.fingerprint, earlier)
     return f"{name} was run again by other code on {said}." if said else ""
 
 
-def reused(seeds: Sequence[int], fingerprint: str, earlier: Sequence[Mapping[str, Any]]) -> str:
+def reuse_sentence(seeds: Sequence[int], fingerprint: str, earlier: Sequence[Mapping[str, Any]]) -> str:
     """Describe the seeds that results by other code used before, and suggest fresh ones; empty if there are none."""
     for one in earlier:
         former = code_of(one)
         both = set(one["seeds"]) & set(seeds)
         if both and (former is None or former.fingerprint != fingerprint):
-            fresh = unused([*seeds, *(seed for other in earlier for seed in other["seeds"])])
+            fresh = unused_seeds([*seeds, *(seed for other in earlier for seed in other["seeds"])])
             return f"seeds that it had before, such as {min(both)}; give it fresh ones, such as {fresh}"
     return ""
 
@@ -153,10 +153,10 @@ def wrong_commit(result: Mapping[str, Any], code: Code) -> str:
 
 def known_again(result: Mapping[str, Any]) -> bool:
     """Return whether a result is of those that had the seeds of one before, from a time without this rule."""
-    return before()["again"].get(result["claim"]) == result["versions"]["code"]
+    return early_facts()["again"].get(result["claim"]) == result["versions"]["code"]
 
 
-def unused(seeds: Iterable[int]) -> str:
+def unused_seeds(seeds: Iterable[int]) -> str:
     """Return the first ten seeds that no result of a claim had, in words."""
     first = max(3999, *seeds) + 1
     return f"{first} to {first + 9}"
@@ -207,7 +207,7 @@ def claims_here(root: Path, stamps: tuple[tuple[str, int, int], ...]) -> depende
 # Results of the history
 
 
-class Published(NamedTuple):
+class PublishedResult(NamedTuple):
     """A result as a commit published it."""
 
     commit: str
@@ -239,7 +239,7 @@ def changes(*paths: str) -> list[Change]:
     return found
 
 
-def published() -> dict[str, list[Published]]:
+def published_results() -> dict[str, list[PublishedResult]]:
     """Return all results that were ever published, by claim, oldest first; the last is the current one.
 
     A result that was judged again from the same scores is not counted again.
@@ -248,22 +248,22 @@ def published() -> dict[str, list[Published]]:
 
 
 @functools.cache
-def published_at(root: Path, head: str) -> dict[str, list[Published]]:
+def published_at(root: Path, head: str) -> dict[str, list[PublishedResult]]:
     """Return all results that were ever published on the way to a commit."""
     versions = changes(RESULTS)
     texts = dependencies.read_blobs(root, sorted({one.blob for one in versions}))
     results = {blob: json.loads(text) for blob, text in texts.items()}
-    marks = {blob: scores(result) for blob, result in results.items()}
-    found: dict[str, list[Published]] = {}
+    marks = {blob: judged_scores(result) for blob, result in results.items()}
+    found: dict[str, list[PublishedResult]] = {}
     seen: set[tuple[str, Any]] = set()
     for one in versions:
         if (mark := (one.path.stem, marks[one.blob])) not in seen:
             seen.add(mark)
-            found.setdefault(one.path.stem, []).append(Published(one.commit, one.date, results[one.blob]))
+            found.setdefault(one.path.stem, []).append(PublishedResult(one.commit, one.date, results[one.blob]))
     return found
 
 
-def unpublished_experiments(log: Mapping[str, Sequence[Published]]) -> dict[str, list[str]]:
+def unpublished_experiments(log: Mapping[str, Sequence[PublishedResult]]) -> dict[str, list[str]]:
     """Return the commits of experiments without any published result, by claim.
 
     Only for claims with results; the experiment of the working tree may still be run.
@@ -294,14 +294,14 @@ def unpublished_experiments(log: Mapping[str, Sequence[Published]]) -> dict[str,
     return found
 
 
-def experiment_of(one: Published) -> str:
+def experiment_of(one: PublishedResult) -> str:
     """Return the experiment of a result, at the commit that it names, else at the commit that published it."""
     name, code = one.result["claim"], code_of(one.result)
     named = one.result.get("claim_commit") or (code.commit if code else "")
     return (named and experiment_at(named, name)) or experiment_at(one.commit, name)
 
 
-def scores(result: Mapping[str, Any]) -> tuple[Any, ...]:
+def judged_scores(result: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return the scores that a result was judged from, to tell it from others."""
     arms = {label: tuple(round(value, 6) for value in arm["values"]) for label, arm in result["arms"].items()}
     return result["versions"]["code"], tuple(sorted(arms.items()))
@@ -328,7 +328,7 @@ class Settings(NamedTuple):
 def settings_here(claims: Iterable[str]) -> Settings:
     """Return the settings that results depend on, as they are in the working tree."""
     tree = dependencies.working_tree(ROOT)
-    return Settings({name: dependencies.settings(tree, name) for name in claims}, dependencies.statistics(tree))
+    return Settings({name: dependencies.claim_settings(tree, name) for name in claims}, dependencies.statistics(tree))
 
 
 def stale(stored: Mapping[str, list[str]], now: Mapping[str, list[str]]) -> list[str]:
@@ -336,7 +336,7 @@ def stale(stored: Mapping[str, list[str]], now: Mapping[str, list[str]]) -> list
     return [name for name, digests in stored.items() if set(digests) - set(now.get(name, ()))]
 
 
-def changed_since(result: Mapping[str, Any], now: Mapping[str, str], same: Iterable[Mapping[str, str]]) -> list[str]:
+def settings_changed(result: Mapping[str, Any], now: Mapping[str, str], same: Iterable[Mapping[str, str]]) -> list[str]:
     """Return the settings that have changed since a result, as far as it depends on them.
 
     `same`: pairs of digests of a setting that mean the same; `*.field` is the field of any part. The default of an
@@ -358,7 +358,7 @@ def changed_since(result: Mapping[str, Any], now: Mapping[str, str], same: Itera
 
     return [
         name
-        for name, digest in dependencies.settings(snapshot, claim).items()
+        for name, digest in dependencies.claim_settings(snapshot, claim).items()
         if differs(name, digest) and relies(result, name, digest)
     ]
 
@@ -367,7 +367,7 @@ def changed_since(result: Mapping[str, Any], now: Mapping[str, str], same: Itera
 def settings_of_file(claim: str) -> dict[str, str]:
     """Return the settings that only files of claims had, by their last version."""
     snapshot = dependencies.at_commit(ROOT, bridge()["commit"])
-    found = dependencies.settings(snapshot, claim) if snapshot else {}
+    found = dependencies.claim_settings(snapshot, claim) if snapshot else {}
     return {name: digest for name, digest in found.items() if name in bridge()["gone"]}
 
 

@@ -33,17 +33,24 @@ from forage.runs.provenance import differences
 from forage.runs.run import Run, read_json, write_json
 from forage.studies.claims import claim_row
 from forage.studies.claims.building import build_claim
-from forage.studies.claims.claim import Also, Claim, Measure, Scale, effects, environments, verdict
-from forage.studies.claims.picture import draw
+from forage.studies.claims.claim import Claim, Measure, Scale, SecondMeasure, effects, environments, join_verdicts
+from forage.studies.claims.picture import draw_claim
 from forage.studies.claims.provenance import commit_of
-from forage.studies.claims.published import RESULTS, ROOT, code_here, published, reused, uncommitted_modules
+from forage.studies.claims.published import (
+    RESULTS,
+    ROOT,
+    code_here,
+    published_results,
+    reuse_sentence,
+    uncommitted_modules,
+)
 
 SCALES = ("laptop", "smoke", "paper")
 SMOKE_CAPACITY = 10_000
 KEPT_POINTS = 50  # of each curve, in the result
 
 
-def load(name: str) -> Claim:
+def load_claim(name: str) -> Claim:
     """Return the claim of this name. Raise `ForageError` with the nearest names."""
     return build_claim(claim_row(name))
 
@@ -62,7 +69,7 @@ def run(
     modules that its runs import must be committed if git is present: the result names the commit, so that it can be
     checked.
     """
-    claim = load(name)
+    claim = load_claim(name)
     if scale not in SCALES:
         raise ForageError(f"A claim runs at the scale {', '.join(SCALES)}, not {scale!r}.")
     size = size_of(claim, scale)
@@ -84,23 +91,25 @@ def run(
         raise ForageError(f"Arms of {name} share a directory: {', '.join(claim.arms)} have only {', '.join(places)}.")
     made_by = {"claim_commit": commit_of(claim_row(name).file), "ran": code_here(name)._asdict()}
     if scale != "smoke":
-        begin(path, made_by, places, display)
+        begin_claim(path, made_by, places, display)
     earlier = (
-        [one.result for one in published().get(name, [])] if scale == "laptop" and made_by["ran"]["commit"] else []
+        [one.result for one in published_results().get(name, [])]
+        if scale == "laptop" and made_by["ran"]["commit"]
+        else []
     )
-    if said := reused(size.seeds, made_by["ran"]["fingerprint"], earlier):
-        progress.make(display).note(f"What {name} finds now is not to be published: it would be of {said}.")
-    progress.make(display).note(forecast(name, claim, size, scale))
+    if said := reuse_sentence(size.seeds, made_by["ran"]["fingerprint"], earlier):
+        progress.make_display(display).note(f"What {name} finds now is not to be published: it would be of {said}.")
+    progress.make_display(display).note(forecast(name, claim, size, scale))
     runs, seconds = {}, {}
     for number, label in enumerate(claim.arms, 1):
-        progress.make(display).note(f"{name}, arm {number} of {len(claim.arms)}: {label}")
+        progress.make_display(display).note(f"{name}, arm {number} of {len(claim.arms)}: {label}")
         started = time.monotonic()
-        runs[label] = trained(claim, label, size, scale, path / slug(label), display)
+        runs[label] = train_arm(claim, label, size, scale, path / slug(label), display)
         seconds[label] = round(max(runs[label].rows[-1]["seconds"], time.monotonic() - started), 1)
-    values = {label: measured(claim.measure, run) for label, run in runs.items()}
-    result = described(name, claim, scale, size, runs, values, seconds) | made_by
+    values = {label: measure_run(claim.measure, run) for label, run in runs.items()}
+    result = describe_result(name, claim, scale, size, runs, values, seconds) | made_by
     write_json(path / "result.json", result)
-    draw(path / "picture.png", result, environments(claim) if scale != "paper" else {})
+    draw_claim(path / "picture.png", result, environments(claim) if scale != "paper" else {})
     for done in runs.values():  # with replay they are gigabytes, and there is nothing to go on with
         shutil.rmtree(done.directory / "checkpoints", ignore_errors=True)
     return result
@@ -114,14 +123,16 @@ def forecast(name: str, claim: Claim, size: Scale, scale: str) -> str:
     return f"{work}; its published runs took {progress.duration(seconds)}." if seconds else f"{work}."
 
 
-def begin(path: Path, made_by: dict[str, Any], places: Iterable[str], display: str) -> None:
+def begin_claim(path: Path, made_by: dict[str, Any], places: Iterable[str], display: str) -> None:
     """Record the code that runs a claim; set aside runs of other code, as all arms must be of the same."""
     kept = path / "code.json"
     if kept.exists() and read_json(kept)["ran"]["fingerprint"] != made_by["ran"]["fingerprint"]:
         for place in (*places, *(f"{place}-before" for place in places)):
             if Run.begun(path / place):
                 aside = set_aside(path / place)
-                progress.make(display).note(f"{path / place} was made by other code; it is kept as {aside.name}.")
+                progress.make_display(display).note(
+                    f"{path / place} was made by other code; it is kept as {aside.name}."
+                )
     write_json(kept, made_by)
 
 
@@ -131,7 +142,7 @@ def size_of(claim: Claim, scale: str) -> Scale:
     return claim.laptop if scale == "laptop" else claim.smoke
 
 
-def trained(claim: Claim, label: str, size: Scale, scale: str, directory: Path, display: str) -> Run:
+def train_arm(claim: Claim, label: str, size: Scale, scale: str, directory: Path, display: str) -> Run:
     """Load, resume or start the run of one arm; a run of another arm found there is set aside."""
     arm = claim.arms[label]
     environment, options = arm.environment or claim.environment, dict(arm.options)
@@ -166,7 +177,7 @@ def load_or_train(agent: str, environment: Any, directory: Path, display: str, *
     """
     if Run.begun(directory) and (other := config_mismatch(Run(directory).config, agent, environment, words, directory)):
         aside = set_aside(directory)
-        progress.make(display).note(
+        progress.make_display(display).note(
             f"{directory} was made with {other}; it is kept as {aside.name}, and this one is trained anew."
         )
     return training.train_or_resume(agent, environment, directory=directory, display=display, **words)
@@ -198,7 +209,7 @@ def set_aside(directory: Path) -> Path:
         return directory.rename(aside)
 
 
-def measured(measure: Measure, run: Run, name: str = "measured") -> np.ndarray:
+def measure_run(measure: Measure, run: Run, name: str = "measured") -> np.ndarray:
     """Return one number for each seed. It is stored in the run's directory, as its checkpoints may be deleted later.
 
     A value stored by another measure is not used; a second measure is stored under another `name`.
@@ -240,7 +251,7 @@ def with_little_memory(agent: str, parts: dict[str, Any]) -> dict[str, Any]:
     return parts | {"memory": dataclasses.replace(memory, capacity=SMOKE_CAPACITY)}
 
 
-def described(
+def describe_result(
     name: str,
     claim: Claim,
     scale: str,
@@ -251,10 +262,10 @@ def described(
 ) -> dict[str, Any]:
     """Return the claim, its experiment and its findings, as plain data."""
     found = effects(claim, values)
-    also = [beside(claim, one, runs) for one in claim.also]
+    also = [second_measure(claim, one, runs) for one in claim.also]
     environment = claim.paper.environment if scale == "paper" else next(iter(runs.values())).config["spec"]["name"]
     arms = {}
-    made = max((made_with(run) for run in runs.values()), key=lambda one: one["date"])
+    made = max((run_versions(run) for run in runs.values()), key=lambda one: one["date"])
     for label, run in runs.items():
         total = score(values[label])
         steps, returns = run.curve()
@@ -266,7 +277,7 @@ def described(
             "seconds": seconds[label],
             "agent": run.config["agent"],
             "steps": run.rows[-1]["steps"],
-            "curve": {"steps": steps[::-every][::-1].tolist(), "return": plain(returns[:, ::-every][:, ::-1])},
+            "curve": {"steps": steps[::-every][::-1].tolist(), "return": rounded_values(returns[:, ::-every][:, ::-1])},
         }
     return {
         "claim": name,
@@ -285,7 +296,7 @@ def described(
         "rule": claim.rule._asdict(),
         "arms": arms,
         "effects": [effect._asdict() for effect in found],
-        "verdict": verdict(found),
+        "verdict": join_verdicts(found),
         **({"also": also} if also else {}),
         "seconds": round(sum(seconds.values()), 1),
         "date": made["date"],
@@ -293,9 +304,9 @@ def described(
     }
 
 
-def beside(claim: Claim, also: Also, runs: Mapping[str, Run]) -> dict[str, Any]:
+def second_measure(claim: Claim, also: SecondMeasure, runs: Mapping[str, Run]) -> dict[str, Any]:
     """Return a second measure's values for every arm, and its effects."""
-    values = {label: measured(also.measure, run, f"measured-{slug(also.measured)}") for label, run in runs.items()}
+    values = {label: measure_run(also.measure, run, f"measured-{slug(also.measured)}") for label, run in runs.items()}
     return {
         "measured": also.measured,
         "values": {label: found.tolist() for label, found in values.items()},
@@ -303,14 +314,14 @@ def beside(claim: Claim, also: Also, runs: Mapping[str, Run]) -> dict[str, Any]:
     }
 
 
-def made_with(run: Run) -> dict[str, Any]:
+def run_versions(run: Run) -> dict[str, Any]:
     """Return the versions that a run was trained with, and its date."""
     over = datetime.date.fromtimestamp((run.directory / "evaluation.json").stat().st_mtime)
     unsaid = {"date": over.isoformat(), "cores": os.cpu_count()}  # in a run of a time when these were not kept
     return unsaid | read_json(run.directory / "versions.json")
 
 
-def plain(values: np.ndarray) -> list[list[float | None]]:
+def rounded_values(values: np.ndarray) -> list[list[float | None]]:
     """Four digits are enough for a picture, and NaN is not JSON."""
     return [[None if np.isnan(v) else float(f"{v:.4g}") for v in row] for row in values]
 
@@ -320,7 +331,7 @@ def slug(label: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-")
 
 
-def sentences(result: Mapping[str, Any]) -> list[str]:
+def result_sentences(result: Mapping[str, Any]) -> list[str]:
     """Describe a result, line by line."""
     measured = result["measured"]
     place = f"arXiv {result['arxiv']}" if result["arxiv"][0].isdigit() else result["arxiv"]

@@ -17,7 +17,7 @@ from forage.data import files
 from forage.data.logged import Transitions
 from forage.loop.policy import Policy
 from forage.studies.claims.played import FOLDER
-from forage.studies.record import play
+from forage.studies.record import play_steps
 
 
 @functools.cache
@@ -41,10 +41,10 @@ def written(environment: str, options: str, steps: int, temperature: float | Non
             else:
                 learner = setup.learner()
                 policy = Policy(learner.agent, learner.agent.init(prng.key(seed), setup.spec), setup.spec, True)
-                found, _ = play(policy, batch, steps, 0.0, seed)
+                found, _ = play_steps(policy, batch, steps, 0.0, seed)
         finally:
             batch.close()
-        files.write(file, found, {"spec": setup.config()["spec"]})
+        files.write_data(file, found, {"spec": setup.config()["spec"]})
     return str(file)
 
 

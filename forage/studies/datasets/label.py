@@ -38,7 +38,7 @@ from forage.core import prng
 from forage.core.types import ForageError, Spec
 from forage.data import formats
 from forage.data.formats.reading import Reading
-from forage.data.logged import Transitions, join
+from forage.data.logged import Transitions, join_logs
 from forage.nn.distributions import Actions, SquashedGaussian
 from forage.nn.layers import MLP
 from forage.ops.optimiser import adam
@@ -96,12 +96,12 @@ def label(
     else:
         found = inverse_actions(data, shown, spec or spec_from_config(header), tell=tell, **options)
         guessed = dataclasses.replace(data, action=found.action, behaviour_probability=None)
-        result = join([dataclasses.replace(shown, behaviour_probability=None), guessed], horizon)
+        result = join_logs([dataclasses.replace(shown, behaviour_probability=None), guessed], horizon)
         told = {"actions": "inverse model", "held_out_loss": found.loss, "known": shown.transitions}
         header = header | {"mean_return": result.mean_return(horizon)}
     header |= {"transitions": result.transitions, "episodes": result.episodes}
     header |= {"source": {"labelled": header.get("source"), "by": {"file": other.name, **told}}}
-    formats.write(target, result, header, kind)
+    formats.write_data(target, result, header, kind)
     return header
 
 
@@ -194,7 +194,7 @@ class InverseModel(equinox.Module):
 
     def __init__(self, key: Key[Array, ""], inputs: int, hidden_sizes: tuple[int, ...], space: spaces.Space[Any]):
         mean_key, std_key = jax.random.split(key)
-        self.actions = Actions.of(space)
+        self.actions = Actions.from_space(space)
         sizes = (inputs, *hidden_sizes, self.actions.outputs)
         self.mean = MLP(mean_key, sizes)
         self.log_std = None if self.actions.discrete else MLP(std_key, sizes)
@@ -206,7 +206,7 @@ class InverseModel(equinox.Module):
             return -chosen(self.mean(inputs), action).mean()
         # As in the authors' program.
         log_std = LEAST_LOG_STD + 0.5 * (MOST_LOG_STD - LEAST_LOG_STD) * (jnp.tanh(self.log_std(inputs)) + 1)
-        before = jnp.arctanh(jnp.clip(jax.vmap(self.actions.heard)(action), -EDGE, EDGE))
+        before = jnp.arctanh(jnp.clip(jax.vmap(self.actions.action_features)(action), -EDGE, EDGE))
         policy = SquashedGaussian(self.mean(inputs), log_std)
         return -policy.from_noise((before - policy.mean) / jnp.exp(log_std))[1].mean()
 
@@ -255,12 +255,12 @@ def inverse_actions(
     Carry = tuple[tuple[InverseModel, Any], InverseModel, Float[Array, ""]]  # now and its optimiser, best, its loss
 
     @jax.jit
-    def begun(key: Key[Array, ""]) -> Carry:
+    def init_model(key: Key[Array, ""]) -> Carry:
         model = InverseModel(key, known.shape[1], hidden_sizes, spec.action_space)
         return (model, descent.init(model)), model, model.loss(*check)
 
     @jax.jit
-    def taught(key: Key[Array, ""], carry: Carry, first: Array, last: Array) -> Carry:
+    def train_step(key: Key[Array, ""], carry: Carry, first: Array, last: Array) -> Carry:
         def update(i: Any, now: Any) -> Any:
             model, optimiser = now
             rows = jax.random.randint(jax.random.fold_in(key, i), (batch_size,), 0, len(teach[1]))
@@ -275,10 +275,10 @@ def inverse_actions(
         return now, best, jnp.minimum(loss, least)
 
     key = prng.key(seed)
-    carry = begun(key)
+    carry = init_model(key)
     for first in range(0, updates, CHECK_EVERY):
         last = min(first + CHECK_EVERY, updates)
-        carry = taught(key, carry, jnp.asarray(first), jnp.asarray(last))
+        carry = train_step(key, carry, jnp.asarray(first), jnp.asarray(last))
         if tell is not None:
             tell(f"{last:,} of {updates:,} updates, loss on episodes held out {float(carry[2]):.4g}")
     _, model, loss = carry

@@ -35,14 +35,14 @@ from forage.config.resolve import from_config, resolve
 from forage.config.run_config import RunConfig
 from forage.config.saved import load_policy
 from forage.core import spaces
-from forage.core.errors import ForageError, Interrupted, nearest
+from forage.core.errors import ForageError, RunInterrupted, nearest
 from forage.core.host import HostEnvironment
 from forage.core.ports import Environment, Evolver
 from forage.data import files
-from forage.data.logged import EPISODE_FIELDS, OPTIONAL_FIELDS, Transitions, join
+from forage.data.logged import EPISODE_FIELDS, OPTIONAL_FIELDS, Transitions, join_logs
 from forage.environments.adapters.on_host import OnHost
 from forage.loop.policy import Policy
-from forage.memory.recorded import Recorded
+from forage.memory.recorded import RecordedMemory
 from forage.ops.ring import extent, oldest, read_segments
 from forage.runs import training
 from forage.runs.provenance import versions
@@ -50,7 +50,7 @@ from forage.runs.run import Run
 from forage.runs.scoring import step_limit
 from forage.runs.starting import fit_leaves, stored_memory
 from forage.studies.datasets.manifest import Manifest, histogram, normalise_return
-from forage.studies.record import actor, environments_for, first_returns, header_of, play
+from forage.studies.record import actor, environments_for, first_returns, header_of, play_steps
 
 TIERS = ("random", "medium", "medium-replay", "expert", "mixed")
 STEPS = 50_000  # transitions of a data set: a few minutes for classic control on two cores
@@ -113,9 +113,9 @@ def make(
     say(f"Training {name} on {setup.name} for {setup.steps:,} steps.")
     try:
         run = train_policies(setup, folder / "agent", name, environment, agent_options, environment_options, display)
-    except Interrupted as stopped:
+    except RunInterrupted as stopped:
         what = str(stopped).partition(" Continue with:")[0]
-        raise Interrupted(f"{what} Continue with the same forage data make, which goes on from there.") from None
+        raise RunInterrupted(f"{what} Continue with the same forage data make, which goes on from there.") from None
     manifest.data["training"] = {
         "run": "agent",
         "agent": name,
@@ -211,7 +211,7 @@ def train_policies(
         seeds=setup.seeds,
         agent_options=dict(agent_options or {}),
         environment_options=dict(environment_options or {}),
-        memory=Recorded(
+        memory=RecordedMemory(
             setup.learner(learns=False).memory, setup.steps + setup.agent.num_envs * setup.agent.rollout_length
         ),
         evaluation_actions=setup.evaluation_actions,
@@ -274,7 +274,7 @@ class Makers:
         batch = self.batch(EPISODES)
         return float(first_returns(policy, batch, share, self.start("score"), limit, self.act(policy)).mean())
 
-    def kept(self) -> list[tuple[int, float]]:
+    def kept_evaluations(self) -> list[tuple[int, float]]:
         """Return the step and the mean return of each evaluation with a kept agent, oldest first."""
         steps = {int(path.stem) for path in (self.run.directory / "kept").glob("*.npz") if path.stem.isdigit()}
         rows = [(row["steps"], row["return"][0]) for row in self.run.evaluations if row["steps"] in steps]
@@ -287,7 +287,7 @@ class Makers:
         data = self.manifest.data
         if data["ends"]:
             return
-        step = max(self.kept(), key=lambda row: row[1])[0]
+        step = max(self.kept_evaluations(), key=lambda row: row[1])[0]
         ends = {"random": self.score(step, 1.0), "expert": self.score(step)}
         if not ends["expert"] > ends["random"]:
             raise ForageError(
@@ -296,9 +296,9 @@ class Makers:
             )
         data["ends"] = ends
         data["policies"]["random"] = {"step": None, "return": ends["random"], "normalised": 0.0, "actions": "random"}
-        data["policies"]["expert"] = self.described(step, ends["expert"])
+        data["policies"]["expert"] = self.describe_step(step, ends["expert"])
 
-    def described(self, step: int, value: float) -> dict[str, Any]:
+    def describe_step(self, step: int, value: float) -> dict[str, Any]:
         noise = {} if self.noise is None else {"noise": self.noise}
         ends = self.manifest.data["ends"]
         return {
@@ -319,7 +319,7 @@ class Makers:
         if "medium" in data["policies"]:
             return
         ends, last = data["ends"], data["policies"]["expert"]["step"]
-        rows = [(step, normalise_return(value, ends)) for step, value in self.kept() if step < last]
+        rows = [(step, normalise_return(value, ends)) for step, value in self.kept_evaluations() if step < last]
         best: tuple[float, int, float] | None = None
         for step, _ in sorted(rows, key=lambda row: abs(row[1] - MEDIUM))[:CANDIDATES]:
             value = self.score(step)
@@ -334,7 +334,7 @@ class Makers:
                 f"No agent of this training is at a third to a half of the expert's normalised score ({there}), so "
                 f"there is no medium; take another --seed, --agent or --train-steps, or leave the two tiers out."
             )
-        data["policies"]["medium"] = self.described(best[1], best[2])
+        data["policies"]["medium"] = self.describe_step(best[1], best[2])
 
     # What they do
 
@@ -352,11 +352,11 @@ class Makers:
         for part, (found, whole) in enumerate(zip(parts, wholes, strict=True)):
             path = self.manifest.folder / f"{tier}{'-validation' if part else ''}.npz"
             header = header_of(self.run, source, found, whole)
-            files.write(path, found, header | {"tier": tier, "ends": self.manifest.data["ends"]})
+            files.write_data(path, found, header | {"tier": tier, "ends": self.manifest.data["ends"]})
             entries.append(
                 {
                     "file": path.name,
-                    "sha256": files.fingerprint(path),
+                    "sha256": files.file_hash(path),
                     "source": source,
                     "transitions": found.transitions,
                     "episodes": found.episodes,
@@ -384,18 +384,18 @@ class Makers:
         policy = self.policy(self.manifest.data["policies"]["expert" if who == "random" else who]["step"])
         start = self.start(tier or who, part) + (50 if tier and who == "random" else 0)
         batch, share = self.batch(environments_for(self.setup, steps)), 1.0 if who == "random" else 0.0
-        return play(policy, batch, steps, share, start, self.act(policy))
+        return play_steps(policy, batch, steps, share, start, self.act(policy))
 
     def mixed(self, steps: int, part: int) -> tuple[Transitions, list[float]]:
         """Play half of the steps at random and half as the expert."""
         sizes = {"random": steps // 2, "expert": steps - steps // 2}
         halves = [self.play(who, size, part, "mixed") for who, size in sizes.items()]
-        return join([found for found, _ in halves], self.setup.spec.horizon), halves[0][1] + halves[1][1]
+        return join_logs([found for found, _ in halves], self.setup.spec.horizon), halves[0][1] + halves[1][1]
 
     def replay(self) -> tuple[list[Transitions], list[list[float]], dict[str, Any]]:
         """Return the experience of the run up to the `medium` policy, and the description of its source."""
         medium = self.manifest.data["policies"]["medium"]
-        found, whole, first = experienced(self.run, self.setup, medium["step"])
+        found, whole, first = collect_experience(self.run, self.setup, medium["step"])
         source = {
             "agent": part_name(self.setup.agent),
             "seed": self.seed,

@@ -39,7 +39,7 @@ class Manifest:
             self.data = {"format": FORMAT, "asked": asked, **more, "policies": {}, "ends": {}, "sets": {}}
             self.write()
             return
-        self.data = read(folder)
+        self.data = read_manifest(folder)
         differ = [name for name in asked if self.data["asked"].get(name) != asked[name]]
         if differ:
             name = differ[0]
@@ -56,10 +56,10 @@ class Manifest:
         """Return whether a data set, and its validation part if it has one, exist unchanged."""
         entry = self.data["sets"].get(name, {})
         parts = [(self.folder / one["file"], one["sha256"]) for one in (entry, entry.get("validation")) if one]
-        return bool(parts) and all(path.exists() and files.fingerprint(path) == known for path, known in parts)
+        return bool(parts) and all(path.exists() and files.file_hash(path) == known for path, known in parts)
 
 
-def read(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> dict[str, Any]:
     """Read the manifest of a folder. Raise `ForageError` if there is none."""
     path = folder / NAME
     try:

@@ -19,7 +19,7 @@ MOST = 8  # entries that have a line of their own
 BINS = 30
 
 
-def draw(path: Path, found: DatasetDescription, title: str, seen: Leaves, acted: Leaves) -> Path:
+def draw_data(path: Path, found: DatasetDescription, title: str, seen: Leaves, acted: Leaves) -> Path:
     """Draw four panels: the histograms of returns, lengths and actions, and a map of two observation entries."""
     from matplotlib.figure import Figure
 

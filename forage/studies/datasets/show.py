@@ -21,8 +21,8 @@ from forage.data import files
 from forage.data.episodes import are_whole
 from forage.evaluation.plots import sparkline
 from forage.studies.datasets.manifest import histogram, normalise_return
-from forage.studies.datasets.picture import draw
-from forage.studies.report.page import HERE, escape, section, table
+from forage.studies.datasets.picture import draw_data
+from forage.studies.report.page import HERE, escape, html_table, section
 
 CELLS = 20  # that the range of an entry is divided into, to say how much of it the data covers
 MOST_ENTRIES = 64  # of an observation that are shown one by one
@@ -134,7 +134,7 @@ class DatasetDescription:
         return said
 
 
-def show(file: str | os.PathLike[str], page: str | os.PathLike[str] | None = None) -> DatasetDescription:
+def show_data_set(file: str | os.PathLike[str], page: str | os.PathLike[str] | None = None) -> DatasetDescription:
     """Describe a data set, and write a page about it if a `page` (.html) is named.
 
     Raise `ForageError` if the file is missing, damaged or of another kind; other faults are among `faults`.
@@ -142,7 +142,7 @@ def show(file: str | os.PathLike[str], page: str | os.PathLike[str] | None = Non
     path = Path(file)
     if page is not None and Path(page).suffix != ".html":
         raise ForageError(f"A page is an .html file, and {Path(page).name} is none.")
-    arrays, header, missing = load(path)
+    arrays, header, missing = load_arrays(path)
     spec = header["spec"]
     seen = leaves_of("observation", arrays, spaces.from_json(spec["observation_space"]))
     later = leaves_of("next_observation", arrays, spaces.from_json(spec["observation_space"]))
@@ -180,7 +180,7 @@ def show(file: str | os.PathLike[str], page: str | os.PathLike[str] | None = Non
         return found
     picture = Path(page).with_suffix(".png")
     try:
-        draw(picture, found, title_of(found), seen, acted)
+        draw_data(picture, found, title_of(found), seen, acted)
         found = dataclasses.replace(found, page=str(page), picture=str(picture))
         write_page(Path(page), found)
     except OSError as error:
@@ -191,7 +191,7 @@ def show(file: str | os.PathLike[str], page: str | os.PathLike[str] | None = Non
 # Reading
 
 
-def load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any], list[str]]:
+def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any], list[str]]:
     """Read the arrays of a file unchanged, its header, and the names of missing ends of episodes (they are then
     false).
     """
@@ -201,7 +201,7 @@ def load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any], list[str]]:
             arrays = {name: archive[name] for name in archive.files if name != "header"}
         space = spaces.from_json(header["spec"]["observation_space"])
         spaces.from_json(header["spec"]["action_space"])
-    except Exception as error:  # as in `files.read`
+    except Exception as error:  # as in `files.read_data`
         raise ForageError(f"{path} is not a whole data set ({type(error).__name__}: {error}).") from error
     wanted = {"action", "reward", *names_of("observation", space), *names_of("next_observation", space)}
     for name in sorted(wanted - set(arrays)):
@@ -368,10 +368,12 @@ def write_page(path: Path, found: DatasetDescription) -> None:
             if not line.startswith("  FAULT")
         ),
         f'<p><img alt="returns, lengths, actions and observations" src="data:image/png;base64,{image}"></p>',
-        section("Faults", table(["what", "rows", "first row"], faults) if faults else "<p>None was found.</p>"),
-        section("Observations", table(head, map(row, found.observations))),
-        section("Actions", table(head, map(row, found.actions))),
-        section("Who acted", table(["", ""], [[name, str(value)] for name, value in source.items()]) if source else ""),
+        section("Faults", html_table(["what", "rows", "first row"], faults) if faults else "<p>None was found.</p>"),
+        section("Observations", html_table(head, map(row, found.observations))),
+        section("Actions", html_table(head, map(row, found.actions))),
+        section(
+            "Who acted", html_table(["", ""], [[name, str(value)] for name, value in source.items()]) if source else ""
+        ),
     ]
     text = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

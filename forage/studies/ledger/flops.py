@@ -29,7 +29,7 @@ def flops_per_step(learner: Learner, mark: Any = ()) -> float:
     axes = () if agents == 1 else (agents,)
     rollout = jax.tree.map(lambda x: jax.ShapeDtypeStruct((time, envs, *axes, *x.shape), x.dtype), example)
     observation = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), rollout.observation)
-    hidden = jax.eval_shape(learner.hidden)
+    hidden = jax.eval_shape(learner.init_hidden)
     hidden = jax.tree.map(lambda x: jax.ShapeDtypeStruct((envs, *x.shape), x.dtype), hidden)
 
     def act(state: Any, hidden: Any, observation: Any) -> Any:

@@ -28,14 +28,16 @@ def learning(runs: Sequence[ComparedRun], name: str) -> str:
             lines["evaluated"] = one.run.curve(evaluated=True)
         for kind, (steps, values) in lines.items():
             if np.isfinite(values).any():
-                series.append(line(one.label, arm, kind, *thin_curve(steps, values), labels, one.within))
+                series.append(
+                    summarise_line(one.label, arm, kind, *thin_curve(steps, values), labels, one.return_bounds)
+                )
         if one.run.final is not None:
             series.append(final(one, arm, labels))
     counted = step_unit(one.run for one in runs)
     return chart("learning", series, [one.label for one in runs], counted, f"return, {name}", 0)
 
 
-def line(
+def summarise_line(
     name: str,
     arm: int,
     kind: str,
@@ -46,18 +48,18 @@ def line(
 ) -> dict[str, Any]:
     """Summarise a curve over its seeds, as `aggregate_curve` does."""
     _, middle, low, high = aggregate_curve(steps, values, within=within)
-    seeds = [{"name": label, "y": plain(y)} for label, y in zip(labels, values, strict=True)]
-    bounds = {"value": plain(middle), "low": plain(low), "high": plain(high)}
-    return {"name": name, "arm": arm, "kind": kind, "x": plain(steps), **bounds, "seeds": seeds}
+    seeds = [{"name": label, "y": plain_values(y)} for label, y in zip(labels, values, strict=True)]
+    bounds = {"value": plain_values(middle), "low": plain_values(low), "high": plain_values(high)}
+    return {"name": name, "arm": arm, "kind": kind, "x": plain_values(steps), **bounds, "seeds": seeds}
 
 
 def final(one: ComparedRun, arm: int, labels: list[str]) -> dict[str, Any]:
     """Return the score of a run as a curve of one point."""
     assert one.scores is not None and one.run.final is not None
     steps, total = one.run.final
-    seeds = [{"name": label, "y": plain([y])} for label, y in zip(labels, one.scores, strict=True)]
+    seeds = [{"name": label, "y": plain_values([y])} for label, y in zip(labels, one.scores, strict=True)]
     bounds = {"value": [total.value], "low": [total.low], "high": [total.high]}
-    plained = {name: plain(value) for name, value in bounds.items()}
+    plained = {name: plain_values(value) for name, value in bounds.items()}
     return {"name": one.label, "arm": arm, "kind": "final evaluation", "x": [steps], **plained, "seeds": seeds}
 
 
@@ -73,8 +75,10 @@ def profiles(runs: Sequence[ComparedRun]) -> str:
     for arm, one in scored:
         assert one.scores is not None
         found = score_distribution(one.scores, levels)
-        bounds = {"value": plain(found.share), "low": plain(found.low), "high": plain(found.high)}
-        series.append({"name": one.label, "arm": arm, "kind": "share", "x": plain(levels), **bounds, "seeds": []})
+        bounds = {"value": plain_values(found.share), "low": plain_values(found.low), "high": plain_values(found.high)}
+        series.append(
+            {"name": one.label, "arm": arm, "kind": "share", "x": plain_values(levels), **bounds, "seeds": []}
+        )
     return chart("profiles", series, [one.label for one in runs], "return", "share of seeds above it", float(levels[0]))
 
 
@@ -93,7 +97,7 @@ def thin_curve(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.nd
     return steps[kept], values[:, kept]
 
 
-def plain(values: Any) -> list[float | None]:
+def plain_values(values: Any) -> list[float | None]:
     """Return numbers for JSON, to six digits, with null for those that are not finite."""
     numbers = np.asarray([np.nan if value is None else value for value in values], float)
     return [

@@ -19,7 +19,7 @@ from forage.core.records import is_number
 from forage.evaluation.statistics import name_of_mean
 from forage.evaluation.thresholds import first_reached, median_time
 from forage.loop.watch import MEANINGS
-from forage.runs.changes import flatten_config, sentences
+from forage.runs.changes import flatten_config, history_sentences
 from forage.runs.display import duration
 from forage.runs.run import read_json
 from forage.studies.compare import ComparedRun, actions_of, cut_of, gather, reward_of, steps_made, verdicts
@@ -63,18 +63,18 @@ def report(
         f'<p class="quiet">{escape(budget(runs))}</p>',
         *(f'<p class="said">{escape(line)}</p>' for line in verdicts(runs)),
         section("Learning", f'{learning(runs, name)}<p class="quiet">{READING.format(mean=mean_of(runs))}</p>'),
-        section("Scores", table(*scores(runs, threshold))),
+        section("Scores", html_table(*score_table(runs, threshold))),
         section("How many seeds score how high", profiles(runs)),
         section("What differs" if len(runs) > 1 else "Settings", configurations(runs)),
         section("Changed on the way", changes(runs)),
-        section("Texts", texts(runs)),
+        section("Texts", text_samples(runs)),
         section("Films", films([one for one in runs if not one.run.texts], film, progress)),
         section(
             "As a paper would print it",
             "".join(f"<blockquote>{escape(s)}</blockquote>" for s in sentences_of_runs(runs)),
         ),
         section("Where the time went", times(runs)),
-        section("Made with", table(*version_table(runs))),
+        section("Made with", html_table(*version_table(runs))),
     ]
     text = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -118,7 +118,7 @@ def section(title: str, content: str) -> str:
     return f"<h2>{escape(title)}</h2>\n{content}" if content else ""
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table; short cells that start with a digit or a sign are set as numbers."""
 
     def cell(text: str) -> str:
@@ -130,7 +130,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>\n{body}</tbody></table></div>'
 
 
-def scores(runs: Sequence[ComparedRun], threshold: float | None) -> tuple[list[str], list[list[str]]]:
+def score_table(runs: Sequence[ComparedRun], threshold: float | None) -> tuple[list[str], list[list[str]]]:
     head = [
         "run",
         "return",
@@ -168,32 +168,32 @@ def configurations(runs: Sequence[ComparedRun]) -> str:
     head = ["setting", *(one.label for one in runs)]
 
     def rows(names: Sequence[str]) -> str:
-        return table(head, [[name, *(settings.get(name, "") for settings in flat)] for name in names])
+        return html_table(head, [[name, *(settings.get(name, "") for settings in flat)] for name in names])
 
-    def folded(title: str, content: str) -> str:
+    def fold_section(title: str, content: str) -> str:
         return f"<details><summary>{title}</summary>{content}</details>"
 
     if len(runs) == 1:
-        return folded("All settings", rows(list(flat[0])))
+        return fold_section("All settings", rows(list(flat[0])))
     matter, partly, rest = differing([one.run.config for one in runs])
     parts = [rows(matter)] if matter else []
     if not matter and not partly:
         parts.append("<p>Nothing that matters: the same settings were run again.</p>")
     if partly:
-        parts.append(folded("Settings that only some of them have", rows(partly)))
-    return "\n".join([*parts, folded("What is the same, or makes no difference to learning", rows(rest))])
+        parts.append(fold_section("Settings that only some of them have", rows(partly)))
+    return "\n".join([*parts, fold_section("What is the same, or makes no difference to learning", rows(rest))])
 
 
 def changes(runs: Sequence[ComparedRun]) -> str:
     """Return a table of each run's parent and changes; empty if there are none."""
-    rows = [[one.label, said] for one in runs for said in sentences(one.run)]
-    return table(["run", "what"], rows) if rows else ""
+    rows = [[one.label, said] for one in runs for said in history_sentences(one.run)]
+    return html_table(["run", "what"], rows) if rows else ""
 
 
-def texts(runs: Sequence[ComparedRun]) -> str:
+def text_samples(runs: Sequence[ComparedRun]) -> str:
     """Show the texts of each policy at the first, the middle and the last evaluation, if episodes are text."""
     parts = [
-        f"<p>{escape(one.label)} {escape(title)}</p>{table(HEAD, rows)}"
+        f"<p>{escape(one.label)} {escape(title)}</p>{html_table(HEAD, rows)}"
         for one in runs
         for title, rows in tables(one.run)
     ]
@@ -274,7 +274,7 @@ def times(runs: Sequence[ComparedRun]) -> str:
         for name, meaning in MEANINGS.items()
         if any(name in spent for spent in found)
     ]
-    return table(["", *(one.label for one in runs)], rows)
+    return html_table(["", *(one.label for one in runs)], rows)
 
 
 def version_table(runs: Sequence[ComparedRun]) -> tuple[list[str], list[list[str]]]:

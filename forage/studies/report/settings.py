@@ -24,7 +24,7 @@ def differing(configs: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str
     matter, partly, rest = [], [], []
     for name in names:
         found = [settings[name] for settings in flat if name in settings]
-        if name.startswith(ASIDE) or all(same(found[0], other) for other in found[1:]):
+        if name.startswith(ASIDE) or all(same_effect(found[0], other) for other in found[1:]):
             alone = len(found) < len(flat) and not name.startswith(ASIDE) and not set(found) <= NOTHING
             (partly if alone else rest).append(name)
         else:
@@ -32,7 +32,7 @@ def differing(configs: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str
     return matter, partly, rest
 
 
-def same(one: str, other: str) -> bool:
+def same_effect(one: str, other: str) -> bool:
     """Return whether two settings are equal in their effect on a run."""
     try:
         return one == other or math.isclose(float(one), float(other), rel_tol=1e-6)

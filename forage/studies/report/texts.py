@@ -19,7 +19,7 @@ def tables(run: Run) -> list[tuple[str, list[list[str]]]]:
         (
             f"after {found.steps:,} steps",
             [
-                row(member_words(member).removeprefix("seed "), one)
+                conversation_row(member_words(member).removeprefix("seed "), one)
                 for member, each in zip(members, found.members, strict=False)
                 for one in each[:share]
             ],
@@ -28,7 +28,7 @@ def tables(run: Run) -> list[tuple[str, list[list[str]]]]:
     ]
 
 
-def row(member: str, one: Conversation) -> list[str]:
+def conversation_row(member: str, one: Conversation) -> list[str]:
     """Return one conversation as a row; the turns after its prompt are in one cell."""
     (_, prompt), *rest = one.said
     answer = rest[0][1] if len(rest) == 1 else "\n".join(f"{who}: {what}" for who, what in rest)

@@ -14,7 +14,7 @@ from forage.core.checkpoint import read_header, save
 from forage.core.types import ForageError
 from forage.loop.soundness import NotFinite
 from forage.runs.checkpoints import Interval
-from forage.runs.curve import Rows, to_float
+from forage.runs.curve import CurveRows, to_float
 from forage.studies.tuning.batch import Batch
 from forage.studies.tuning.space import OUTSIDE, SearchRange, is_traced
 
@@ -53,7 +53,7 @@ def evolve(
     Source: Jaderberg, Dalibard, Osindero, Czarnecki, Donahue, Razavi, Vinyals, Green, Dunning, Simonyan, Fernando,
     Kavukcuoglu (2017), "Population Based Training of Neural Networks", arXiv 1711.09846, appendix A.1.
     """
-    random, rows = np.random.default_rng(chance), Rows(path)
+    random, rows = np.random.default_rng(chance), CurveRows(path)
     saved = SavedPopulation(path.with_suffix(".npz"), note)
     history: list[list[dict[str, float]]] = [[] for _ in seeds]
     values, first = np.zeros(len(seeds)), 1
@@ -62,7 +62,9 @@ def evolve(
     if then is not None:
         random.bit_generator.state, history, first = then["random"], then["history"], then["part"] + 1
         values = np.array([-np.inf if value is None else value for value in then["values"]])
-    settings = [{one.name: draw(one, random) for one in space} for _ in seeds] if then is None else then["settings"]
+    settings = (
+        [{one.name: draw_value(one, random) for one in space} for _ in seeds] if then is None else then["settings"]
+    )
     batch = None if first > PARTS else saved.batch(then, Batch(setup, settings, seeds, episodes))
     for part in range(first, PARTS + 1):
         assert batch is not None
@@ -120,7 +122,7 @@ class SavedPopulation:
         header = {"part": part, "steps": batch.steps, "settings": batch.settings, **more}
         header |= {"broken": batch.broken.tolist(), "why": batch.why}
         if part == PARTS:
-            save(self.path, {}, header)
+            save_tree(self.path, {}, header)
         elif self.interval.due(began):
             try:
                 batch.runner.save(self.path, header)
@@ -191,11 +193,11 @@ def perturb_settings(
     found = {}
     for one in space:
         moved = float(np.clip(settings[one.name] * random.choice(FACTORS), one.low, one.high))
-        found[one.name] = draw(one, random) if random.random() < RESAMPLED else moved
+        found[one.name] = draw_value(one, random) if random.random() < RESAMPLED else moved
     return found
 
 
-def draw(one: SearchRange, random: np.random.Generator) -> float:
+def draw_value(one: SearchRange, random: np.random.Generator) -> float:
     """Return a number from its range, evenly, or evenly in its logarithm."""
     if one.log:
         return float(np.exp(random.uniform(np.log(one.low), np.log(one.high))))

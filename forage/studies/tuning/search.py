@@ -18,7 +18,7 @@ import numpy as np
 from forage.config.run_config import RunConfig
 from forage.core import records
 from forage.core.types import ForageError
-from forage.runs.curve import Rows, read_rows, to_float
+from forage.runs.curve import CurveRows, read_rows, to_float
 from forage.studies.tuning.batch import Batch, repeat_settings
 from forage.studies.tuning.space import SearchRange, is_traced, with_settings
 
@@ -56,10 +56,10 @@ class Plan(NamedTuple):
     batch: int  # trials at once
 
 
-def search(plan: Plan, trials: int, path: Path, tell: Callable[[list[Trial], float], None]) -> list[Trial]:
+def run_trials(plan: Plan, trials: int, path: Path, tell: Callable[[list[Trial], float], None]) -> list[Trial]:
     """Run trials until there are `trials`; those in the file `path` count. `tell` reports each batch."""
     optuna = load_optuna()
-    done, rows = read_trials(path), Rows(path)
+    done, rows = read_trials(path), CurveRows(path)
     rows.drop_half()
     while len(done) < trials:
         started = time.monotonic()
@@ -86,12 +86,12 @@ def run(plan: Plan, asked: Sequence[Any], first: int) -> list[Trial]:
     """Train these trials, those that can share a program together."""
     static = [one.name for one in plan.space if not is_traced(plan.setup, one)]
 
-    def fixed(index: int) -> list[tuple[str, str]]:
+    def static_values(index: int) -> list[tuple[str, str]]:
         return [(name, repr(asked[index].params[name])) for name in static]
 
     found: dict[int, Trial] = {}
-    order = sorted(range(len(asked)), key=fixed)
-    for _, group in itertools.groupby(order, key=fixed):
+    order = sorted(range(len(asked)), key=static_values)
+    for _, group in itertools.groupby(order, key=static_values):
         indices = list(group)
         settings = [dict(asked[index].params) for index in indices]
         try:
@@ -181,7 +181,7 @@ def worst(trials: Sequence[Trial]) -> float:
     return min(finite, default=WORST)
 
 
-def best(trials: Sequence[Trial]) -> Trial:
+def best_trial(trials: Sequence[Trial]) -> Trial:
     """Return the trial of highest value among those trained to the end."""
     complete = [trial for trial in trials if trial.state == "complete" and np.isfinite(trial.value)]
     if not complete:

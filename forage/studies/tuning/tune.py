@@ -29,9 +29,9 @@ from forage.runs.locking import lock_directory, removed_if_failed
 from forage.runs.provenance import versions
 from forage.runs.run import Run, check_no_others, read_json, write_json
 from forage.runs.scoring import cut_sentence
-from forage.studies.compare import verdict, with_mean
-from forage.studies.tuning.population import PARTS, check, evolve, replay
-from forage.studies.tuning.search import METHODS, Plan, Trial, best, load_optuna, read_trials, search
+from forage.studies.compare import comparison_words, with_mean
+from forage.studies.tuning.population import PARTS, check_population, evolve, replay_schedule
+from forage.studies.tuning.search import METHODS, Plan, Trial, best_trial, load_optuna, read_trials, run_trials
 from forage.studies.tuning.space import is_traced, parse_range, with_settings
 
 TUNING = (0, 1, 2)
@@ -94,7 +94,7 @@ def tune(
     if len({one.name for one in ranges}) < len(ranges):
         raise ForageError("Each hyper-parameter is searched once; --over names one twice.")
     if method == "pbt":
-        check(setup, ranges, trials)
+        check_population(setup, ranges, trials)
     else:
         load_optuna()  # before anything is said or written
     if directory is not None and (Path(directory) / "config.json").exists():
@@ -129,21 +129,21 @@ def tune(
         else:
             plan = Plan(setup, ranges, population, episodes, method, batch)
             before = len(read_trials(rows))
-            done = search(plan, trials, rows, teller(say, trials))
+            done = run_trials(plan, trials, rows, teller(say, trials))
             new = len(done) - before
-            found = {"best": best(done)._asdict(), "trials": len(done)}
+            found = {"best": best_trial(done)._asdict(), "trials": len(done)}
             found["complete"] = sum(trial.state == "complete" for trial in done)
         seconds = time.monotonic() - started
 
         broke: dict[str, str] = {}
         cut: dict[str, str] = {}
 
-        def tested_with(settings: dict[str, Any], name: str, what: str) -> np.ndarray | None:
+        def test_returns(settings: dict[str, Any], name: str, what: str) -> np.ndarray | None:
             try:
                 run = train_test_seeds(
                     with_settings(setup, settings), environment, seeds, path / name, display, options
                 )
-            except Interrupted:
+            except RunInterrupted:
                 raise
             except ForageError as error:
                 broke[what] = str(error)
@@ -152,14 +152,14 @@ def tune(
                 cut[what] = said
             return returns_of(run, setup)
 
-        default = tested_with({}, "default", "default")
+        default = test_returns({}, "default", "default")
         if schedule is not None:
-            played = replay(setup, schedule, seeds, episodes, path / "tuned.npz", say)
+            played = replay_schedule(setup, schedule, seeds, episodes, path / "tuned.npz", say)
             values = played if np.isfinite(played).all() else None
             if values is None:
                 broke["tuned"] = "What the agent learned became NaN, or its environment failed."
         else:
-            values = tested_with(found["best"]["settings"], f"tuned-{found['best']['number']}", "tuned")
+            values = test_returns(found["best"]["settings"], f"tuned-{found['best']['number']}", "tuned")
     result = {
         **words, **found,
         "search_seconds": round(seconds, 3), "trials_per_minute": round(60 * new / max(seconds, 1e-9), 2),
@@ -211,7 +211,7 @@ def verdict_sentence(tuned: np.ndarray | None, default: np.ndarray | None, broke
         return f"{which} broke on the test seeds: {broke['tuned' if tuned is None else 'default']}"
     pair = ("tuned", tuned), ("default", default)
     (better, a), (worse, b) = pair if tuned.mean() >= default.mean() else pair[::-1]
-    return verdict(better, a, worse, b)
+    return comparison_words(better, a, worse, b)
 
 
 def work(trials: int, method: str, setup: RunConfig, population: Sequence[int], seeds: Sequence[int]) -> str:
@@ -260,7 +260,7 @@ def worth(returns: list[float] | None) -> str:
     return "broke" if returns is None else with_mean(score(np.array(returns)), np.array(returns))
 
 
-def sentences(result: dict[str, Any]) -> list[str]:
+def tuning_sentences(result: dict[str, Any]) -> list[str]:
     """Describe the result, line by line."""
     top = result["best"]
     settings = top["settings"][-1] if isinstance(top["settings"], list) else top["settings"]

@@ -95,12 +95,12 @@ class AdaptiveRatioSAC(SAC):
             ).mean()
 
         share = jax.vmap(active)(state.critics).mean()
-        activity = self.heard(state.activity, share, state.updates)
+        activity = self.add_batch(state.activity, share, state.updates)
         state, metrics, error = super().learn(state, batch, clock, key)
         metrics |= {"activity": share, "settled": activity.settled.astype(jnp.float32)}
         return state._replace(activity=activity), metrics, error
 
-    def heard(self, activity: Activity, share: Float[Array, ""], updates: Int[Array, ""]) -> Activity:
+    def add_batch(self, activity: Activity, share: Float[Array, ""], updates: Int[Array, ""]) -> Activity:
         """Return the measurements after one more batch; `updates`: the number of updates before it."""
         place = updates % self.check_interval
         last = jnp.where(updates == 0, share, activity.last)

@@ -33,14 +33,14 @@ from forage.agents.actor_critic.base import CriticKeys, UpdateInputs
 from forage.agents.actor_critic.sac import SAC, Actor, ActorReport, SACState
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import describe, observation_part, split_mask
+from forage.core.spaces import describe_space, observation_part, split_mask
 from forage.core.types import MODEL, NOBODY, Batch, Clock, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.networks import input_size
 from forage.nn.normalise import RunningNorm
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
-from forage_papers.nn.ensemble import Ensemble, spread
+from forage_papers.nn.ensemble import Ensemble, prediction_variance
 
 
 class World(NamedTuple):
@@ -54,7 +54,7 @@ class World(NamedTuple):
 
 
 class MaxInfoSACState(SACState):
-    target_actor: Actor
+    target_actor: GaussianActor
     log_information: Float[Array, ""]
     information_optimiser: Any
     world: World
@@ -89,7 +89,8 @@ class MaxInfoSAC(SAC):
         plain = isinstance(space, gymnasium.spaces.Box) and len(space.shape) < 3
         if not plain and not isinstance(space, gymnasium.spaces.Discrete):
             raise ForageError(
-                f"MaxInfoSAC predicts boxes and numbers, and {spec.name} shows {describe(space)}; flatten it, or try "
+                f"MaxInfoSAC predicts boxes and numbers, and {spec.name} shows {describe_space(space)}; flatten it, "
+                f"or try "
                 f"sac with --rewards rnd."
             )
         if self.members < 2:
@@ -98,10 +99,17 @@ class MaxInfoSAC(SAC):
     def init(self, key: Key[Array, ""], spec: Spec) -> MaxInfoSACState:
         sac_key, world_key = jax.random.split(key)
         sac = super().init(sac_key, spec)
-        inputs, actions = input_size(observation_part(spec.observation_space)), Actions.of(spec.action_space).outputs
+        inputs, actions = (
+            input_size(observation_part(spec.observation_space)),
+            Actions.from_space(spec.action_space).outputs,
+        )
         sizes = (inputs + actions, *self.hidden_sizes, inputs + 1)
         ensemble, optimiser = Ensemble(world_key, self.members, sizes, "silu", 2**0.5), self.descent()
-        norms = RunningNorm.of((inputs + actions,)), RunningNorm.of((inputs + 1,)), RunningNorm.of(())
+        norms = (
+            RunningNorm.from_shape((inputs + actions,)),
+            RunningNorm.from_shape((inputs + 1,)),
+            RunningNorm.from_shape(()),
+        )
         log_information = jnp.log(jnp.asarray(self.initial_information, jnp.float32))
         return MaxInfoSACState.extend(
             sac,
@@ -116,7 +124,7 @@ class MaxInfoSAC(SAC):
     ) -> tuple[MaxInfoSACState, Metrics, Float[Array, " batch"]]:
         now, action = self.transitions(state, batch)
         noise, next_noise, target_noise = jax.random.normal(key, (3, *action.shape))
-        before, after = (rows(state.world, action, o) for o in (now.observation, now.next_observation))
+        before, after = (flat_rows(state.world, action, o) for o in (now.observation, now.next_observation))
 
         # What inputs and gains are standardised by
         world, asked = state.world, jnp.concatenate([before, action], axis=1)
@@ -168,7 +176,7 @@ class MaxInfoSAC(SAC):
         keys: CriticKeys = CriticKeys(),  # noqa: B008
     ) -> Float[Array, "*samples batch"]:
         """Compute SAC's soft value and the weighted information of the action."""
-        information = self.information(state.world, rows(state.world, action, observation), action)
+        information = self.information(state.world, flat_rows(state.world, action, observation), action)
         value = super().soft_value(state, observation, action, log_probability, keys)
         return value + jnp.exp(state.log_information) * information
 
@@ -189,7 +197,7 @@ class MaxInfoSAC(SAC):
     ) -> Float[Array, " batch"]:
         """mean_k log(1 + Var_m(x_mk) / noise_variance)."""
         predicted = world.ensemble(jax.vmap(world.inputs)(jnp.concatenate([seen, action], axis=1)))
-        return jnp.log1p(spread(predicted) / self.noise_variance).mean(-1)
+        return jnp.log1p(prediction_variance(predicted) / self.noise_variance).mean(-1)
 
     def information(
         self, world: World, seen: Float[Array, "batch inputs"], action: Float[Array, "batch dimensions"]
@@ -218,7 +226,7 @@ def forgetting(norm: RunningNorm) -> RunningNorm:
     return norm._replace(count=jnp.minimum(norm.count, 1e6))
 
 
-def rows(
+def flat_rows(
     world: World, action: Float[Array, "batch dimensions"], observation: PyTree[Array]
 ) -> Float[Array, "batch inputs"]:
     """Return observations and actions as rows of numbers, a discrete observation one-hot."""

@@ -33,7 +33,7 @@ from forage.ops.minibatches import weighted_mean
 
 
 class MDPOState(SACState):
-    old_actor: Actor
+    old_actor: GaussianActor
 
 
 class MDPOOff(SAC):

@@ -67,9 +67,9 @@ class RRS(TD3):
             target_critics=jax.tree.map(jnp.copy, critics),
             critic_optimiser=self.descent().init(critics),
         )
-        return RRSState.extend(td3, mood=self.drawn(mood_key))
+        return RRSState.extend(td3, mood=self.draw_critics(mood_key))
 
-    def drawn(self, key: Key[Array, ""]) -> Int[Array, ""]:
+    def draw_critics(self, key: Key[Array, ""]) -> Int[Array, ""]:
         """Draw the index of the next critics to follow."""
         return jax.random.randint(key, (), 0, len(self.shifts))
 
@@ -80,9 +80,9 @@ class RRS(TD3):
         followed = {"shift": jnp.array(self.shifts)[state.mood]}
         state, metrics, error = super().learn(state, batch, clock, td3_key)
         due = state.updates % updates_in(self, self.redraw_interval) == 0
-        return state._replace(mood=jnp.where(due, self.drawn(mood_key), state.mood)), metrics | followed, error
+        return state._replace(mood=jnp.where(due, self.draw_critics(mood_key), state.mood)), metrics | followed, error
 
-    def followed(self, state: RRSState, critics: ActionValue) -> ActionValue:
+    def policy_critics(self, state: RRSState, critics: ActionValue) -> ActionValue:
         return jax.tree.map(lambda x: x[state.mood], critics)
 
     def target(self, state: RRSState, inputs: UpdateInputs) -> Float[Array, "shift batch"]:

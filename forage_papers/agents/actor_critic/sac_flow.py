@@ -62,7 +62,7 @@ FAR = 0.99
 """Largest absolute action for imitation: actions beyond count as this, because the flow cannot reach the bound."""
 
 
-def embedded(time: Float[Array, "*batch 1"], size: int = 32) -> Float[Array, "*batch size"]:
+def embed_time(time: Float[Array, "*batch 1"], size: int = 32) -> Float[Array, "*batch size"]:
     """Return sines and cosines of times, of frequencies from 1 down to 1e-4."""
     frequencies = 1e4 ** (-jnp.arange(size // 2) / (size // 2 - 1))
     angles = time * frequencies
@@ -96,7 +96,7 @@ class Stepwise(equinox.Module):
         self, features: Float[Array, "*batch features"], x: Float[Array, "*batch dimensions"], time: Any
     ) -> tuple[Float[Array, "*batch dimensions"], Float[Array, "*batch dimensions"]]:
         """Return the velocity, and the unbounded output for log sigma."""
-        inputs = jnp.concatenate([features, x, self.time(embedded(time))], axis=-1)
+        inputs = jnp.concatenate([features, x, self.time(embed_time(time))], axis=-1)
         velocity = self.candidate(inputs)
         if self.gate is not None:
             velocity = jax.nn.sigmoid(self.gate(inputs)) * (velocity - x)
@@ -162,7 +162,7 @@ class FlowActor(equinox.Module):
 
     def __init__(self, key: Key[Array, ""], spec: Spec, agent: SACFlow, style: NetworkConfig):
         torso_key, velocity_key = jax.random.split(key)
-        self.actions, self.steps = Actions.of(spec.action_space), agent.flow_steps
+        self.actions, self.steps = Actions.from_space(spec.action_space), agent.flow_steps
         self.torso = Torso(torso_key, spec.observation_space, (), style)
         kind = Decoder if agent.flow == "decoder" else Stepwise
         self.velocity = kind(velocity_key, self.torso.size, self.actions.outputs, agent)
@@ -281,7 +281,7 @@ class SACFlow(SAC):
         return state.actor.actions.to_box(action[0]), inputs.hidden, ()
 
     def noise(self, spec: Spec) -> tuple[int, ...]:
-        return ((self.flow_steps + 1) * Actions.of(spec.action_space).outputs,)
+        return ((self.flow_steps + 1) * Actions.from_space(spec.action_space).outputs,)
 
     def log_probability(self, state: State, observation: PyTree[Array], action: PyTree[Array]) -> Float[Array, " row"]:
         raise ForageError(

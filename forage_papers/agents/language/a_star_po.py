@@ -8,7 +8,7 @@ import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from forage.agents.language.grpo import GRPO, Lesson, Scores
+from forage.agents.language.grpo import GRPO, LossInputs, Scores
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
@@ -72,14 +72,14 @@ class AStarPO(GRPO):
         if self.advantage != "none" or self.divergence > 0 or self.entropy_share < 1:
             raise ForageError("A*-PO has a loss of whole answers; leave out advantage, divergence and entropy_share.")
 
-    def compared(
+    def answer_advantages(
         self, reward: Float[Array, "group answer"], outcome: Float[Array, "group answer"] | None = None
     ) -> tuple[Float[Array, "group answer"], Array]:
         value = optimal_value(reward[:, : self.value_answers], self.value_temperature)
         weight = jnp.broadcast_to(jnp.arange(self.group_size) >= self.value_answers, reward.shape)
         return reward - value[:, None], weight.astype(reward.dtype)
 
-    def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
+    def surrogate(self, network: Transformer, lesson: LossInputs, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
         whole, first = sequence_sum(scores.now, scores.mask), sequence_sum(lesson.reference, scores.mask)
         temperature: Any = self.ratio_temperature
         error = advantage_regression(whole, first, lesson.advantage[:, 0], jnp.zeros_like(whole), temperature)

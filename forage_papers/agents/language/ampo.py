@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.agents.language.base import LanguageState, Rows
-from forage.agents.language.grpo import GRPO, Lesson, Scores
+from forage.agents.language.base import AnswerRows, LanguageState
+from forage.agents.language.grpo import GRPO, LossInputs, Scores
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
@@ -62,8 +62,8 @@ class AMPO(GRPO):
         """Return the policy's probability of each token of answers (leaves `row ...`) at temperature 1."""
         whole, wrote = jnp.concatenate([observation["context"], action], axis=1), action != Tokens.PAD
         nothing = jnp.zeros(action.shape)
-        rows = Rows(jnp.maximum(whole - 1, 0), whole != Tokens.PAD, wrote, nothing, nothing)
-        return jnp.where(wrote, jnp.exp(self.scored(state.network, state, rows)[0]), 0.0)
+        rows = AnswerRows(jnp.maximum(whole - 1, 0), whole != Tokens.PAD, wrote, nothing, nothing)
+        return jnp.where(wrote, jnp.exp(self.score_tokens(state.network, state, rows)[0]), 0.0)
 
     def learn(
         self, state: LanguageState, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -76,16 +76,16 @@ class AMPO(GRPO):
         state, metrics, size = super().learn(state, batch, clock, key)
         return state, metrics | {"taught": (batch.experience.source[0] == DATASET).mean()}, size
 
-    def gathered(self, batch: Batch) -> Lesson:
+    def collect_answers(self, batch: Batch) -> LossInputs:
         """Return the answers of a rollout; `more` is a mask of the teachers' ones."""
-        lesson = super().gathered(batch)
+        lesson = super().collect_answers(batch)
         given = (batch.experience.source == DATASET).reshape(-1)
         return lesson._replace(weight=jnp.where(given, 1.0, lesson.weight), more=given)
 
-    def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
+    def surrogate(self, network: Transformer, lesson: LossInputs, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
         given, now, mask = lesson.more[:, None], scores.now, scores.mask
         own = self.token_losses(scores, lesson.advantage)
         each = jnp.where(given, teacher_loss(now, lesson.advantage, mask, shape=self.shape), own)
-        return self.averaged(each, lesson, mask), {
+        return self.aggregate_loss(each, lesson, mask), {
             "taught_probability": jnp.exp(token_mean(jax.lax.stop_gradient(now), mask & given))
         }

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from forage.agents.language.base import LanguageState
-from forage.agents.language.grpo import GRPO, Lesson
+from forage.agents.language.grpo import GRPO, LossInputs
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock
 from forage.nn.transformer import Transformer
-from forage_papers.ops.tokens.down_sampling import most_varied, weightiest
+from forage_papers.ops.tokens.down_sampling import varied_mask, weightiest
 
 
 class D3S(GRPO):
@@ -54,17 +54,17 @@ class D3S(GRPO):
         }
         return GRPO.learn(dataclasses.replace(self, **shares), state, batch, clock, key)
 
-    def compared(
+    def answer_advantages(
         self, reward: Float[Array, "group answer"], outcome: Float[Array, "group answer"] | None = None
     ) -> tuple[Float[Array, "group answer"], Array]:
-        advantage, weight = super().compared(reward, outcome)
-        return advantage, weight * most_varied(advantage, self.answers)
+        advantage, weight = super().answer_advantages(reward, outcome)
+        return advantage, weight * varied_mask(advantage, self.answers)
 
     def objective(
-        self, network: Transformer, state: LanguageState, lesson: Lesson, first: Bool[Array, ""]
+        self, network: Transformer, state: LanguageState, lesson: LossInputs, first: Bool[Array, ""]
     ) -> tuple[Float[Array, ""], Metrics]:
         rows = lesson.rows
-        _, entropy = self.scored(jax.lax.stop_gradient(network), state, rows, self.together(rows))
+        _, entropy = self.score_tokens(jax.lax.stop_gradient(network), state, rows, self.shared_prefix(rows))
         counts = rows.wrote & (lesson.weight > 0)[:, None]
         wrote = weightiest(jnp.abs(lesson.advantage) * entropy, counts, self.tokens)
         return super().objective(network, state, lesson._replace(rows=rows._replace(wrote=wrote)), first)

@@ -75,13 +75,13 @@ class LanguageES(LanguageAgent):
     def init(self, key: Key[Array, ""], spec: Spec) -> EvolvedState:  # type: ignore[override]
         return EvolvedState(*super().init(key, spec), jax.random.key_data(jax.random.fold_in(key, 1)))
 
-    def moved(self, network: Transformer, seed: Array, number: Int[Array, ""]) -> Transformer:
+    def perturb_member(self, network: Transformer, seed: Array, number: Int[Array, ""]) -> Transformer:
         """Return the model with the noise of one member."""
-        learned, fixed = self.apart(network)
-        moved = jax.tree.map(lambda x, e: x + self.sigma * e, learned, self.noised(learned, seed, number))
+        learned, fixed = self.split_frozen(network)
+        moved = jax.tree.map(lambda x, e: x + self.sigma * e, learned, self.member_noise(learned, seed, number))
         return moved if fixed is None else equinox.combine(moved, fixed)
 
-    def noised(self, learned: Transformer, seed: Array, number: Int[Array, ""]) -> Transformer:
+    def member_noise(self, learned: Transformer, seed: Array, number: Int[Array, ""]) -> Transformer:
         """Return the noise of one member, before sigma."""
         number = jnp.asarray(number)
         sign = jnp.where(self.mirrored & (number % 2 == 1), -1.0, 1.0)
@@ -92,7 +92,7 @@ class LanguageES(LanguageAgent):
         drawn = [(sign * jax.random.normal(own, x.shape)).astype(x.dtype) for own, x in zip(keys, leaves, strict=True)]
         return jax.tree.unflatten(structure, drawn)
 
-    def written(
+    def write_answers(
         self,
         state: Any,
         context: Int[Array, "row time"],
@@ -103,17 +103,17 @@ class LanguageES(LanguageAgent):
     ) -> tuple[Int[Array, "row new"], Float[Array, "row new"]]:
         """Return an answer to each context. In a rollout, the m-th row of each group is written by member m."""
         if not explore or len(context) != self.num_envs:
-            return super().written(state, context, keys, temperature, new, explore)
+            return super().write_answers(state, context, keys, temperature, new, explore)
 
-        def apart(x: Array) -> Array:
+        def split_members(x: Array) -> Array:
             return x.reshape(-1, self.population, *x.shape[1:]).swapaxes(0, 1)
 
         def one(told: tuple[Array, Array, Array, Array]) -> tuple[Array, Array]:
             number, context, keys, temperature = told
-            one = state._replace(network=self.moved(state.network, state.seed, number))
+            one = state._replace(network=self.perturb_member(state.network, state.seed, number))
             return answers(one, context, keys, self.sampling(temperature[..., None]), new)
 
-        told = jnp.arange(self.population), apart(context), apart(keys), apart(temperature)
+        told = jnp.arange(self.population), split_members(context), split_members(keys), split_members(temperature)
         return jax.tree.map(lambda x: x.swapaxes(0, 1).reshape(-1, x.shape[-1]), jax.lax.map(one, told))
 
     def learn(  # type: ignore[override]
@@ -123,11 +123,11 @@ class LanguageES(LanguageAgent):
         each = reward.reshape(-1, self.population).mean(0)
         deviation = jnp.std(each)
         score = (each - each.mean()) / (deviation + 1e-8)
-        learned, fixed = self.apart(state.network)
+        learned, fixed = self.split_frozen(state.network)
 
         def add(total: Transformer, told: tuple[Array, Array]) -> tuple[Transformer, None]:
             number, score = told
-            noise = self.noised(learned, state.seed, number)
+            noise = self.member_noise(learned, state.seed, number)
             return jax.tree.map(lambda t, e: t + score.astype(t.dtype) * e, total, noise), None
 
         nothing = jax.tree.map(jnp.zeros_like, learned)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from forage.agents.language.grpo import GRPO, Lesson, Scores
+from forage.agents.language.grpo import GRPO, LossInputs, Scores
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, ForageError, Spec
@@ -61,32 +61,32 @@ class RLPlus(GRPO):
                 f"that divide them."
             )
 
-    def gathered(self, batch: Batch) -> Lesson:
+    def collect_answers(self, batch: Batch) -> LossInputs:
         """Return the answers of a rollout, and behind them the reference of each group."""
-        lesson, experience = super().gathered(batch), batch.experience
+        lesson, experience = super().collect_answers(batch), batch.experience
         first = jax.tree.map(lambda x: x[:, :: self.group_size], experience)
         aux = jax.tree.map(jnp.zeros_like, first.aux)
         worked = first._replace(action=first.observation["reference"], aux=aux)
-        extra = super().gathered(batch._replace(experience=worked))
+        extra = super().collect_answers(batch._replace(experience=worked))
         extra = extra._replace(weight=jnp.where(extra.rows.wrote.any(1), 1.0, 0.0), more=jnp.ones_like(extra.weight))
         lesson = lesson._replace(more=jnp.zeros_like(lesson.weight))
         return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), lesson, extra)
 
-    def credited(self, batch: Batch, lesson: Lesson, reward: Float[Array, "group answer"]) -> Lesson:
+    def assign_credit(self, batch: Batch, lesson: LossInputs, reward: Float[Array, "group answer"]) -> LossInputs:
         own, extra = (
             jax.tree.map(lambda x, part=part: x[part], lesson)
             for part in (slice(0, reward.size), slice(reward.size, None))
         )
-        own = super().credited(batch, own, reward)
+        own = super().assign_credit(batch, own, reward)
         deviation = jnp.std(reward, axis=1, ddof=1)
         advantage = (1 - reward.mean(1)) / (jnp.where(deviation > 0, deviation, 1.0) + 1e-6)
         extra = extra._replace(advantage=advantage[:, None], weight=extra.weight * self.share)
         return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), own, extra)
 
-    def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
+    def surrogate(self, network: Transformer, lesson: LossInputs, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
         given, now, mask = lesson.more[:, None] > 0, scores.now, scores.mask
         own = self.token_losses(scores, lesson.advantage)
         each = jnp.where(given, external(now, scores.old, lesson.advantage, mask, focus=self.focus), own)
-        return self.averaged(each, lesson, mask), {
+        return self.aggregate_loss(each, lesson, mask), {
             "reference_probability": jnp.exp(token_mean(jax.lax.stop_gradient(now), mask & given))
         }

@@ -8,8 +8,8 @@ import equinox
 import jax
 from jaxtyping import Array, Float
 
-from forage.agents.language.base import LanguageState, Rows, warmth
-from forage.agents.language.grpo import GRPO, Lesson, Scores
+from forage.agents.language.base import AnswerRows, LanguageState, warmth
+from forage.agents.language.grpo import GRPO, LossInputs, Scores
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
@@ -54,19 +54,19 @@ class ROVER(GRPO):
         if self.aggregation == "constant":
             raise ForageError("ROVER takes means; use the aggregation token-mean or sequence-mean.")
 
-    def warmed(self, network: Transformer, rows: Rows) -> Float[Array, "row new vocabulary"]:
+    def temper_logits(self, network: Transformer, rows: AnswerRows) -> Float[Array, "row new vocabulary"]:
         """Return the logits over the temperature of each answer."""
-        return self.logits(network, rows, self.together(rows)) / warmth(rows)
+        return self.logits(network, rows, self.shared_prefix(rows)) / warmth(rows)
 
-    def prepared(self, state: LanguageState, lesson: Lesson) -> Lesson:
-        lesson = super().prepared(state, lesson)
-        old = self.mapped(lambda rows: self.warmed(state.network, rows), lesson.rows)
+    def with_log_probabilities(self, state: LanguageState, lesson: LossInputs) -> LossInputs:
+        lesson = super().with_log_probabilities(state, lesson)
+        old = self.map_rows(lambda rows: self.temper_logits(state.network, rows), lesson.rows)
         return lesson._replace(more=old)
 
-    def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
+    def surrogate(self, network: Transformer, lesson: LossInputs, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
         rows = lesson.rows
         token = rows.tokens[:, -rows.wrote.shape[1] :]
-        logits = self.warmed(network, rows)
+        logits = self.temper_logits(network, rows)
         loss = rover(logits, lesson.more, token, lesson.advantage, scores.mask, self.value_temperature)
         error = jax.lax.stop_gradient(aggregate(loss, scores.mask, self.aggregation))
-        return self.averaged(loss, lesson, scores.mask), {"error": error}
+        return self.aggregate_loss(loss, lesson, scores.mask), {"error": error}

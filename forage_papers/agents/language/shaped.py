@@ -8,13 +8,13 @@ import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from forage.agents.language.base import LanguageState, Rows, warmth
-from forage.agents.language.grpo import GRPO, Lesson, Scores, outcomes
+from forage.agents.language.base import AnswerRows, LanguageState, warmth
+from forage.agents.language.grpo import GRPO, LossInputs, Scores, outcomes
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, ForageError, Spec
 from forage.nn.transformer import Transformer
-from forage.ops.sampling import at, log_distribution
+from forage.ops.sampling import log_distribution, token_value
 from forage.ops.tokens.lengths import length_discount, length_gate
 from forage.ops.tokens.off_policy import low_probability_loss, moving_bounds, proxy
 from forage_papers.ops.tokens.credit import entropy_shaped
@@ -43,7 +43,7 @@ class GRPOLambda(GRPO):
         if self.overlong_buffer:
             raise ForageError("GRPO-lambda has a price of length of its own; leave out overlong_buffer.")
 
-    def rewarded(self, batch: Batch, rows: Rows) -> Float[Array, " env"]:
+    def penalised_rewards(self, batch: Batch, rows: AnswerRows) -> Float[Array, " env"]:
         length = rows.wrote.sum(1).reshape(self.rollout_length, -1).sum(0)
         right = (outcomes(batch.experience) > 0.5).reshape(-1, self.group_size)
         penalised = length_discount(length.reshape(right.shape), right, self.scale)
@@ -73,9 +73,9 @@ class EntropyShaped(GRPO):
         if self.loss == "gmpo":
             raise ForageError("The loss gmpo has one advantage for each answer, and this agent one for each token.")
 
-    def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
+    def surrogate(self, network: Transformer, lesson: LossInputs, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
         shaped = entropy_shaped(lesson.advantage, scores.entropy, scores.mask, self.scale, self.divisor)
-        return self.summed(lesson, scores, shaped), {}
+        return self.total_loss(lesson, scores, shaped), {}
 
 
 class BAPO(GRPO):
@@ -121,7 +121,7 @@ class BAPO(GRPO):
         if self.floor > self.last_floor or self.top > self.last_top:
             raise ForageError("BAPO's bounds rise: last_floor is no less than floor, and last_top no less than top.")
 
-    def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
+    def surrogate(self, network: Transformer, lesson: LossInputs, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
         floor, top, balance = moving_bounds(
             scores.now,
             scores.old,
@@ -131,7 +131,7 @@ class BAPO(GRPO):
             floor=(self.floor, self.last_floor, self.step),
             ceiling=(self.top, self.last_top, self.step),
         )
-        loss = self.summed(lesson, scores, lesson.advantage, low=1 - floor, high=top - 1)
+        loss = self.total_loss(lesson, scores, lesson.advantage, low=1 - floor, high=top - 1)
         # Without bad tokens the balance is infinite, and metrics are to be finite.
         return loss, {"floor": floor, "top": top, "balance": jnp.minimum(balance, 1e6)}
 
@@ -167,21 +167,21 @@ class LpReg(GRPO):
         if self.aggregation == "constant":
             raise ForageError("Lp-Reg takes means; use the aggregation token-mean or sequence-mean.")
 
-    def prepared(self, state: LanguageState, lesson: Lesson) -> Lesson:
-        lesson = super().prepared(state, lesson)
+    def with_log_probabilities(self, state: LanguageState, lesson: LossInputs) -> LossInputs:
+        lesson = super().with_log_probabilities(state, lesson)
 
-        def of_proxy(rows: Rows) -> Float[Array, "row new"]:
-            logits = self.logits(state.network, rows, self.together(rows))
+        def of_proxy(rows: AnswerRows) -> Float[Array, "row new"]:
+            logits = self.logits(state.network, rows, self.shared_prefix(rows))
             policy = log_distribution(logits, self.sampling(warmth(rows)), state.known)
-            return at(proxy(policy, self.noise), rows.tokens[:, -rows.wrote.shape[1] :])
+            return token_value(proxy(policy, self.noise), rows.tokens[:, -rows.wrote.shape[1] :])
 
-        return lesson._replace(more=self.mapped(of_proxy, lesson.rows))
+        return lesson._replace(more=self.map_rows(of_proxy, lesson.rows))
 
-    def surrogate(self, network: Transformer, lesson: Lesson, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
+    def surrogate(self, network: Transformer, lesson: LossInputs, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
         now, old, _, mask = scores
         low, high = self.clip_low, self.clip_high
         assert low is not None and high is not None
         loss = low_probability_loss(
             now, old, lesson.advantage, mask, lesson.more, low=low, high=high, share=self.least, scale=self.pull
         )
-        return self.averaged(loss, lesson, mask), {}
+        return self.aggregate_loss(loss, lesson, mask), {}

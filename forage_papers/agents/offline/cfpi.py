@@ -72,7 +72,7 @@ class MixturePolicy(equinox.Module):
         self, key: Key[Array, ""], spec: Spec, components: int, hidden_sizes: tuple[int, ...], style: NetworkConfig
     ):
         torso_key, head_key = jax.random.split(key)
-        self.actions, self.components = Actions.of(spec.action_space), components
+        self.actions, self.components = Actions.from_space(spec.action_space), components
         self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
         self.head = Linear(head_key, self.torso.size, components * (2 * self.actions.outputs + 1))
 
@@ -93,7 +93,7 @@ class MixturePolicy(equinox.Module):
         """Compute the density of a batch of actions, in the unit box."""
 
         def one(features: Float[Array, " features"], action: Array) -> Float[Array, ""]:
-            return self.mixture(features).log_probability(self.actions.heard(action))
+            return self.mixture(features).log_probability(self.actions.action_features(action))
 
         return jax.vmap(one)(self.torso.rows(observation), action)
 
@@ -131,7 +131,7 @@ class CFPI(IQL):
         super().check(spec)
 
     def make_policy(self, key: Key[Array, ""], spec: Spec) -> MixturePolicy:
-        return MixturePolicy(key, spec, self.components, self.hidden_sizes, NetworkConfig.of(self))
+        return MixturePolicy(key, spec, self.components, self.hidden_sizes, NetworkConfig.from_agent(self))
 
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         seen = jax.tree.map(lambda x: x[None], inputs.observation)
@@ -141,11 +141,11 @@ class CFPI(IQL):
             # The small number keeps the slope finite where critics agree.
             return each.mean() - self.pessimism * jnp.sqrt(jnp.var(each, ddof=1) + 1e-12)
 
-        action = improved(state.policy(inputs.observation), value, self.trust, self.least_weight)
+        action = improve_action(state.policy(inputs.observation), value, self.trust, self.least_weight)
         return state.policy.actions.to_box(action), inputs.hidden, ()
 
 
-def improved(behaviour: Mixture, value: Any, trust: float | Array, least_weight: float | Array) -> Array:
+def improve_action(behaviour: Mixture, value: Any, trust: float | Array, least_weight: float | Array) -> Array:
     """Return the best of all proposals, by `value` of an action; within the unit box."""
     variance = jnp.exp(2 * behaviour.log_std)
 

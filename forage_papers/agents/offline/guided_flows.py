@@ -36,13 +36,13 @@ from jaxtyping import Array, Float, Key, PyTree
 from forage.agents.offline.base import OfflineAgent, best_return
 from forage.core.ports import ActInputs, Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import describe, observation_part, split_mask
+from forage.core.spaces import describe_space, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.layers import MLP
 from forage.ops.episodes import alive
 from forage.ops.optimiser import Optimiser, make_named_optimiser
-from forage_papers.nn.flow import carried, guided, matching_error
+from forage_papers.nn.flow import guide_velocity, integrate_field, matching_error
 
 LEAST_DEVIATION = 1e-3  # by which an entry that never changes is divided
 
@@ -56,7 +56,7 @@ class Planner(equinox.Module):
 
     def __init__(self, key: Key[Array, ""], spec: Spec, agent: GuidedFlows):
         flow_key, inverse_key = jax.random.split(key)
-        self.actions = Actions.of(spec.action_space)
+        self.actions = Actions.from_space(spec.action_space)
         (size,) = observation_part(spec.observation_space).shape  # type: ignore[misc]
         plan = (agent.horizon - 1) * size
         sizes, style = agent.hidden_sizes, (agent.activation, None, None, False, agent.layer_norm)
@@ -67,7 +67,7 @@ class Planner(equinox.Module):
         """Return v(x, t) after these states, for these returns."""
         return lambda x, time: self.velocity(jnp.concatenate([x, time, state, told], axis=-1))
 
-    def between(
+    def infer_action(
         self, state: Float[Array, "*batch size"], following: Float[Array, "*batch size"]
     ) -> Float[Array, "*batch outputs"]:
         """Return the outputs for the action that leads from one state to the next."""
@@ -115,7 +115,8 @@ class GuidedFlows(OfflineAgent):
         space = observation_part(spec.observation_space)
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
             raise ForageError(
-                f"GuidedFlows plans sequences of vectors, and {spec.name} gives {describe(space)}; take iql or bc."
+                f"GuidedFlows plans sequences of vectors, and {spec.name} gives {describe_space(space)}; take iql or "
+                f"bc."
             )
         if self.encoder is not None:
             raise ForageError("GuidedFlows plans in what it sees, so leave encoder out.")
@@ -165,15 +166,15 @@ class GuidedFlows(OfflineAgent):
         towards = state.planner.field(now, jnp.stack([asked / state.scale, jnp.float32(1)]))
 
         def field(x: Any, time: Any) -> Any:
-            return guided(without(x, time), towards(x, time), self.guidance)
+            return guide_velocity(without(x, time), towards(x, time), self.guidance)
 
-        return carried(field, noise, self.flow_steps).reshape(self.horizon - 1, -1)
+        return integrate_field(field, noise, self.flow_steps).reshape(self.horizon - 1, -1)
 
     def act(self, state: GuidedFlowsState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         now, actions = self.standard(state, inputs.observation), state.planner.actions
         shape = ((self.horizon - 1) * now.size,)
         noise = jax.random.normal(inputs.key, shape) if inputs.noise is None else inputs.noise
-        outputs = state.planner.between(now, self.plan(state, now, noise)[0])
+        outputs = state.planner.infer_action(now, self.plan(state, now, noise)[0])
         if not actions.discrete:
             return actions.to_box(jnp.tanh(outputs)), inputs.hidden, ()
         choice: Any = actions.distribution(outputs, None, split_mask(inputs.observation)[1])
@@ -200,13 +201,13 @@ class GuidedFlows(OfflineAgent):
 
         def action_error(outputs: Array, observation: PyTree[Array], action: PyTree[Array]) -> Array:
             if not actions.discrete:
-                return jnp.mean((jnp.tanh(outputs) - actions.heard(action)) ** 2)
+                return jnp.mean((jnp.tanh(outputs) - actions.action_features(action)) ** 2)
             choice: Any = actions.distribution(outputs, None, split_mask(observation)[1])
             return -choice.log_probability(action)
 
         def loss(planner: Planner) -> tuple[Float[Array, ""], tuple[Array, Array]]:
             flow = matching_error(planner.field(now, told), plan, flow_key)
-            outputs = planner.between(now, following[0])
+            outputs = planner.infer_action(now, following[0])
             missed = jax.vmap(action_error)(outputs, jax.tree.map(lambda x: x[0], e.observation), e.action[0])
             return jnp.mean(batch.weight * (flow + missed)), (flow, missed)
 

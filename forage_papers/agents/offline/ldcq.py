@@ -34,7 +34,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from forage.agents.offline.base import OfflineAgent
 from forage.core.ports import ActInputs, Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_bounded, describe, observation_part, split_mask
+from forage.core.spaces import check_bounded, describe_space, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import each_value, stack_modules
 from forage.nn.distributions import Actions
@@ -42,7 +42,7 @@ from forage.nn.layers import MLP, Linear, Norm
 from forage.nn.networks import GRU
 from forage.ops.episodes import alive
 from forage.ops.optimiser import Optimiser, adam, blend
-from forage_papers.nn.diffusion import Denoiser, denoised, denoising_error
+from forage_papers.nn.diffusion import Denoiser, denoise, denoising_error
 
 LEAST_DEVIATION = 1e-3  # by which an entry of observations that never changes is divided
 LAYERS = 4  # of the encoder
@@ -133,7 +133,7 @@ class Skills(equinox.Module):
         inputs = state + skill + dimensions
         self.policy = stack_modules(lambda k: Bell(k, inputs, hidden, 1), keys[2], dimensions)
 
-    def shown(self, segments: Segments) -> Normal:
+    def skill_distributions(self, segments: Segments) -> Normal:
         """Return the distributions of the skills of segments."""
         return jax.vmap(self.encoder, (1, 1))(segments.state, segments.action)
 
@@ -150,7 +150,7 @@ class Skills(equinox.Module):
         found = jax.vmap(one)(self.policy, before)
         return Normal(*(jnp.moveaxis(x[..., 0], 0, -1) for x in found))
 
-    def chosen(
+    def decode_action(
         self, state: Float[Array, " state"], skill: Float[Array, " skill"], noise: Float[Array, " n"]
     ) -> Float[Array, " n"]:
         """Return an action, each number made from the noise."""
@@ -193,13 +193,13 @@ class SkillValue(equinox.Module):
         self.leave = Linear(next(keys), last[1], 1)
 
     def __call__(self, state: Float[Array, "*batch state"], skill: Float[Array, "*batch skill"]) -> Float[Array, "*b"]:
-        def through(x: Array, layers: tuple[Linear, ...], norms: tuple[Norm, ...]) -> Array:
+        def apply_layers(x: Array, layers: tuple[Linear, ...], norms: tuple[Norm, ...]) -> Array:
             for layer, norm in zip(layers, norms, strict=True):
                 x = jax.nn.gelu(norm(layer(x)))
             return x
 
-        both = through(state, self.state, self.norms[0]), through(skill, self.skill, self.norms[1])
-        return self.leave(through(jnp.concatenate(both, axis=-1), self.joined, self.norms[2]))[..., 0]
+        both = apply_layers(state, self.state, self.norms[0]), apply_layers(skill, self.skill, self.norms[1])
+        return self.leave(apply_layers(jnp.concatenate(both, axis=-1), self.joined, self.norms[2]))[..., 0]
 
 
 class Following(NamedTuple):
@@ -286,7 +286,7 @@ class LDCQ(OfflineAgent):
         space = observation_part(spec.observation_space)
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
             raise ForageError(
-                f"LDCQ learns skills of vectors, and {spec.name} gives {describe(space)}; take iql or bc."
+                f"LDCQ learns skills of vectors, and {spec.name} gives {describe_space(space)}; take iql or bc."
             )
         if self.encoder is not None or self.layer_norm or self.activation != "relu" or self.optimiser != "adam":
             raise ForageError("LDCQ has networks of its own; leave encoder, layer_norm, activation and optimiser out.")
@@ -303,7 +303,7 @@ class LDCQ(OfflineAgent):
     def init(self, key: Key[Array, ""], spec: Spec) -> LDCQState:
         skill_key, prior_key, value_key = jax.random.split(key, 3)
         (size,) = observation_part(spec.observation_space).shape  # type: ignore[misc]
-        skills = Skills(skill_key, size, Actions.of(spec.action_space), self.hidden_size, self.skill_size)
+        skills = Skills(skill_key, size, Actions.from_space(spec.action_space), self.hidden_size, self.skill_size)
         denoiser = Denoiser(prior_key, self.skill_size, size, self.denoiser_sizes)
         critics = stack_modules(lambda k: SkillValue(k, size, self.skill_size, self.hidden_size), value_key)
         first = [step.init(network) for step, network in zip(self.descents(), (skills, denoiser, critics), strict=True)]
@@ -327,7 +327,7 @@ class LDCQ(OfflineAgent):
 
     # Acting
 
-    def hidden(self, spec: Spec) -> Following:
+    def init_hidden(self, spec: Spec) -> Following:
         """Return no skill, so that one is chosen at the first step."""
         return Following(jnp.zeros(self.skill_size), jnp.int32(0))
 
@@ -336,15 +336,15 @@ class LDCQ(OfflineAgent):
         skill_key, action_key = jax.random.split(inputs.key)
         hidden = inputs.hidden
         anew = hidden.left == 0
-        found = self.drawn(state, now[None], skill_key, anew)[0]
+        found = self.draw_skills(state, now[None], skill_key, anew)[0]
         rows = jnp.broadcast_to(now, (self.candidates, now.size))
         best = found[jnp.argmax(each_value(state.target_critics, rows, found).min(0))]
         following = Following(jnp.where(anew, best, hidden.skill), jnp.where(anew, self.followed, hidden.left) - 1)
         drawn = jax.random.normal(action_key, (state.skills.space.outputs,))
-        action = state.skills.chosen(now, following.skill, drawn if inputs.explore else jnp.zeros_like(drawn))
+        action = state.skills.decode_action(now, following.skill, drawn if inputs.explore else jnp.zeros_like(drawn))
         return state.skills.space.to_box(jnp.clip(action, -1.0, 1.0)), following, ()
 
-    def drawn(
+    def draw_skills(
         self,
         state: LDCQState,
         now: Float[Array, "row size"],
@@ -354,7 +354,7 @@ class LDCQ(OfflineAgent):
         """Draw candidates for each state by diffusion; pure noise unless `wanted`."""
         field = state.denoiser.field(jnp.repeat(now, self.candidates, axis=0))
         shape = len(now) * self.candidates, self.skill_size
-        found = denoised(field, key, shape, self.diffusion_steps, self.extra_steps, wanted)
+        found = denoise(field, key, shape, self.diffusion_steps, self.extra_steps, wanted)
         return found.reshape(len(now), self.candidates, self.skill_size)
 
     def probabilities(self, state: Any, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
@@ -368,7 +368,7 @@ class LDCQ(OfflineAgent):
         e = batch.experience
         segments = Segments(
             self.standard(state, e.observation),
-            jax.vmap(jax.vmap(state.skills.space.heard))(e.action),
+            jax.vmap(jax.vmap(state.skills.space.action_features))(e.action),
             self.standard(state, e.next_observation)[-1],
             jnp.tensordot(self.discount ** jnp.arange(self.horizon), e.reward, 1),
             e.terminated[-1],
@@ -380,11 +380,11 @@ class LDCQ(OfflineAgent):
         nothing = dict.fromkeys(("skill_loss", "divergence", "prior_loss", "value_loss", "value"), jnp.float32(0))
 
         def one(step: Any) -> Any:
-            def made(state: LDCQState) -> tuple[LDCQState, Metrics, Float[Array, " batch"]]:
+            def update(state: LDCQState) -> tuple[LDCQState, Metrics, Float[Array, " batch"]]:
                 later, metrics, error = step(state, segments, key)
                 return later, nothing | metrics, error
 
-            return made
+            return update
 
         state, metrics, error = jax.lax.switch(stage, [one(step) for step in steps], state)
         return state, metrics | {"stage": stage.astype(jnp.float32)}, error * segments.counts
@@ -398,7 +398,7 @@ class LDCQ(OfflineAgent):
         def loss(skills: Skills) -> tuple[Float[Array, ""], tuple[Array, Array]]:
             each, divergence = self.skill_error(skills, segments, noise)
             total = each + self.beta * divergence
-            return weighted(total, segments.counts), (total, weighted(divergence, segments.counts))
+            return weighted_mean(total, segments.counts), (total, weighted_mean(divergence, segments.counts))
 
         (value, (each, divergence)), gradient = jax.value_and_grad(loss, has_aux=True)(state.skills)
         skills, optimiser = self.descents()[0].step(gradient, state.skills_optimiser, state.skills)
@@ -411,7 +411,7 @@ class LDCQ(OfflineAgent):
         """Compute the negative log-likelihood of segments' actions given their skills, and the divergence of the
         skills.
         """
-        found = skills.shown(segments)
+        found = skills.skill_distributions(segments)
         skill = jnp.broadcast_to(found.mean + found.std * noise, (self.horizon, *noise.shape))
         actions = skills.actions(segments.state, skill, segments.action)
         divergence = found.divergence(skills.prior(segments.state[0])) / self.horizon
@@ -421,11 +421,11 @@ class LDCQ(OfflineAgent):
         self, state: LDCQState, segments: Segments, key: Key[Array, ""]
     ) -> tuple[LDCQState, Metrics, Float[Array, " batch"]]:
         """Take one step of the denoiser."""
-        skill = state.skills.shown(segments).mean
+        skill = state.skills.skill_distributions(segments).mean
 
         def loss(denoiser: Denoiser) -> tuple[Float[Array, ""], Float[Array, " batch"]]:
             each = denoising_error(denoiser.field(segments.state[0]), skill, key, self.diffusion_steps)
-            return weighted(each, segments.counts), each
+            return weighted_mean(each, segments.counts), each
 
         (value, each), gradient = jax.value_and_grad(loss, has_aux=True)(state.denoiser)
         denoiser, optimiser = self.descents()[1].step(gradient, state.denoiser_optimiser, state.denoiser)
@@ -435,13 +435,13 @@ class LDCQ(OfflineAgent):
         self, state: LDCQState, segments: Segments, key: Key[Array, ""]
     ) -> tuple[LDCQState, Metrics, Float[Array, " batch"]]:
         """Take one step of the values, and one of their targets."""
-        skill, found = state.skills.shown(segments).mean, self.drawn(state, segments.after, key)
+        skill, found = state.skills.skill_distributions(segments).mean, self.draw_skills(state, segments.after, key)
         target = self.target(state, segments, found)
 
         def loss(critics: SkillValue) -> tuple[Float[Array, ""], tuple[Array, Array]]:
             values = each_value(critics, segments.state[0], skill)
             error = values - target
-            return jax.vmap(weighted, (0, None))(error**2, segments.counts).sum(), (jnp.abs(error).mean(0), values)
+            return jax.vmap(weighted_mean, (0, None))(error**2, segments.counts).sum(), (jnp.abs(error).mean(0), values)
 
         (value, (each, values)), gradient = jax.value_and_grad(loss, has_aux=True)(state.critics)
         critics, optimiser = self.descents()[2].step(gradient, state.critic_optimiser, state.critics)
@@ -460,6 +460,6 @@ class LDCQ(OfflineAgent):
         return segments.reward + self.discount**self.horizon * jnp.where(segments.terminated, 0.0, later)
 
 
-def weighted(x: Float[Array, " batch"], counts: Float[Array, " batch"]) -> Float[Array, ""]:
+def weighted_mean(x: Float[Array, " batch"], counts: Float[Array, " batch"]) -> Float[Array, ""]:
     """Compute the mean over the rows that count."""
     return (counts * x).sum() / jnp.maximum(counts.sum(), 1e-8)

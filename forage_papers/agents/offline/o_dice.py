@@ -79,7 +79,7 @@ class ODICE(OfflineAgent):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ODICEState:
         policy_key, value_key = jax.random.split(key)
-        style = NetworkConfig.of(self)
+        style = NetworkConfig.from_agent(self)
         policy = Policy(policy_key, spec, self.hidden_sizes, style)
         style = style._replace(layer_norm=self.layer_norm or self.value_norm)
         values = stack_modules(lambda k: Value(k, spec, self.value_sizes, style), value_key)
@@ -128,15 +128,15 @@ class ODICE(OfflineAgent):
         def mean(error: Float[Array, "value batch"]) -> Float[Array, ""]:
             return self.optimism * (weight * conjugate(error)).mean()
 
-        def ahead(after: Float[Array, "*value batch"]) -> Float[Array, "*value batch"]:
+        def td_target(after: Float[Array, "*value batch"]) -> Float[Array, "*value batch"]:
             return now.reward + self.discount * jnp.where(now.terminated, 0.0, after)
 
         def forward(values: Value) -> tuple[Float[Array, ""], Float[Array, "value batch"]]:
-            error = ahead(held_after) - each_value(values, now.observation)
+            error = td_target(held_after) - each_value(values, now.observation)
             return mean(error), error
 
         def backward(values: Value) -> Float[Array, ""]:
-            return self.strength * mean(ahead(each_value(values, now.next_observation)) - held)
+            return self.strength * mean(td_target(each_value(values, now.next_observation)) - held)
 
         def level(values: Value) -> Float[Array, ""]:
             return (1 - self.optimism) * (weight * each_value(values, now.observation)).mean()

@@ -85,7 +85,7 @@ class Search(NamedTuple):
     length: Int[Array, ""]  # steps after which it knows what to do where the agent is; 0: never
 
 
-def search(seen: Scene, depth: int, nothing: int) -> Search:
+def breadth_first(seen: Scene, depth: int, nothing: int) -> Search:
     """Search breadth first from the goal, for `depth` steps."""
     begin = jnp.full(seen.agent.shape, nothing, jnp.int32)
 
@@ -198,7 +198,7 @@ class ProcedureCloning(OfflineAgent):
     def lesson(self, one: Experience, key: Key[Array, ""], nothing: int) -> tuple[Scene, Plan, Plan, Array]:
         """Draw a step of a transition's search. Return the scene, the map before and after, and the number of steps."""
         seen = scene(one.observation)
-        found = search(seen, self.depth, nothing)
+        found = breadth_first(seen, self.depth, nothing)
         step = jax.random.randint(key, (), 0, jnp.maximum(found.length, 1))
         after = found.plans[step + 1]
         after = jnp.where(seen.agent & (step + 1 == found.length), one.action, after)
@@ -209,17 +209,17 @@ class ProcedureCloning(OfflineAgent):
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         seen, nothing = scene(inputs.observation), state.network.choices - 1
 
-        def here(plan: Plan) -> Int[Array, ""]:
+        def agent_entry(plan: Plan) -> Int[Array, ""]:
             return jnp.where(seen.agent, plan, 0).sum()
 
         def step(carry: tuple[Plan, Array]) -> tuple[Plan, Array]:
             return state.network(seen, carry[0]).argmax(-1).astype(jnp.int32), carry[1] + 1
 
         begin = jnp.full(seen.agent.shape, nothing, jnp.int32), jnp.int32(0)
-        goes_on = lambda carry: (here(carry[0]) == nothing) & (carry[1] < self.depth)  # noqa: E731
+        goes_on = lambda carry: (agent_entry(carry[0]) == nothing) & (carry[1] < self.depth)  # noqa: E731
         plan, _ = jax.lax.while_loop(goes_on, step, begin)
         drawn = jax.random.randint(inputs.key, (), 0, nothing)
-        return jnp.where(here(plan) == nothing, drawn, here(plan)).astype(jnp.int32), inputs.hidden, ()
+        return jnp.where(agent_entry(plan) == nothing, drawn, agent_entry(plan)).astype(jnp.int32), inputs.hidden, ()
 
     def probabilities(self, state: Any, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         raise ForageError("Procedure cloning decodes its likeliest action, and has no probabilities of actions.")

@@ -24,14 +24,14 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.rollouts import over_rollout
-from forage.core.frozen import Frozen, as_frozen
+from forage.core.frozen import FrozenPolicy, make_frozen
 from forage.core.ports import ActInputs, Metrics, ValueEstimates
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_bounded
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic
 from forage.nn.normalise import Norms
-from forage_papers.nn.base_policy import beside_base, shown
+from forage_papers.nn.base_policy import base_observation, beside_base
 
 
 class ResidualPPOState(NamedTuple):
@@ -47,14 +47,16 @@ class ResidualPPO(PPO):
     example: ClassVar[str] = "forage train residual-ppo Pendulum-v1 --base runs/clone"
     ranges: ClassVar[Ranges] = {"residual_scale": Range(0, 1, above=True)}
 
-    base: str | Frozen | Callable[[Any], Any] | None = equinox.field(default=None, converter=as_frozen)  # the policy to
+    base: str | FrozenPolicy | Callable[[Any], Any] | None = equinox.field(
+        default=None, converter=make_frozen
+    )  # the policy to
     # correct: a run's directory; in Python also a function of the observation, or a trained agent with its state
     residual_scale: float = 0.1  # what a correction of 1 does, in the unit box; larger leaves the base further behind
 
     @property
-    def frozen(self) -> Frozen:
+    def base_policy(self) -> FrozenPolicy:
         """Return the base."""
-        assert isinstance(self.base, Frozen)
+        assert isinstance(self.base, FrozenPolicy)
         return self.base
 
     def check(self, spec: Spec) -> None:
@@ -67,14 +69,14 @@ class ResidualPPO(PPO):
                 "ResidualPPO adds small numbers to single actions by what is seen then; leave gru_size, "
                 "central_critic and bang_bang out."
             )
-        self.frozen.check("ResidualPPO", spec)
+        self.base_policy.check("ResidualPPO", spec)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ResidualPPOState:  # type: ignore[override]
-        return ResidualPPOState(*super().init(key, beside_base(spec)), base=self.frozen.first(spec))
+        return ResidualPPOState(*super().init(key, beside_base(spec)), base=self.base_policy.first(spec))
 
     def look(self, state: Any, observation: PyTree[Array]) -> dict[str, Any]:
         """Return the network's input for one observation."""
-        return shown(self.frozen, state.base, state.network.actions, observation)
+        return base_observation(self.base_policy, state.base, state.network.actions, observation)
 
     def correction(self, state: Any, seen: dict[str, Any], action: PyTree[Array]) -> PyTree[Array]:
         """Return the correction that an action holds, in the action's own units."""
@@ -86,7 +88,7 @@ class ResidualPPO(PPO):
         correction, hidden, aux = super().act(state, inputs.replace(observation=seen))
         return actions.to_box(seen["base"] + self.residual_scale * actions.to_unit(correction)), hidden, aux
 
-    def looked(self, state: Any, rollout: Experience) -> Experience:
+    def network_inputs(self, state: Any, rollout: Experience) -> Experience:
         """Return a rollout with the network's inputs in place of observations, and corrections in place of actions."""
         look = over_rollout(lambda observation: self.look(state, observation))
         seen = look(rollout.observation)
@@ -100,10 +102,10 @@ class ResidualPPO(PPO):
     def learn(
         self, state: Any, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[Any, Metrics, Float[Array, " env"]]:
-        return super().learn(state, batch._replace(experience=self.looked(state, batch.experience)), clock, key)
+        return super().learn(state, batch._replace(experience=self.network_inputs(state, batch.experience)), clock, key)
 
     def judge(self, state: Any, rollout: Experience) -> ValueEstimates:
-        return super().judge(state, self.looked(state, rollout))
+        return super().judge(state, self.network_inputs(state, rollout))
 
     def log_probability(self, state: Any, observation: PyTree[Array], action: PyTree[Array]) -> Float[Array, " row"]:
         seen = jax.vmap(lambda one: self.look(state, one))(observation)

@@ -14,7 +14,7 @@ and the policy maximises PPO's clipped loss with advantages from it (equation 11
 in episodes that the learner plays by itself. Where an oracle is worth more, that is imitation of it; where the learner
 is, it is PPO. Values learn as `forage.nn.policy_values` has it, those of an oracle from the newest `kept_rollouts`
 rollouts, where it acted, and the learner's from the last one. Who acts when is a matter of the behaviour
-(`forage.behaviours.raps`), which asks `selected` (equation 10, robust active policy selection):
+(`forage.behaviours.raps`), which asks `select_policy` (equation 10, robust active policy selection):
 
     argmax { m_1 + d_1, ..., m_K + d_K, m_{K+1} - d_{K+1} }
 
@@ -38,7 +38,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.rollouts import Reading, cut_short
-from forage.core.frozen import Frozen, all_frozen
+from forage.core.frozen import FrozenPolicy, all_frozen
 from forage.core.ports import ActInputs, Metrics, ValueEstimates
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
@@ -48,7 +48,7 @@ from forage.nn.networks import NetworkConfig
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, update_norms
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import adam
-from forage_papers.nn.policy_values import Acted, PolicyValues, segments
+from forage_papers.nn.policy_values import ActedSegments, PolicyValues, segments
 
 BASELINE, AFTER = "baseline", "baseline after"
 """Names of f(s) and f(s') in a rollout's rewards, for PPO."""
@@ -61,7 +61,7 @@ class RPIState(NamedTuple):
     values: PolicyValues  # the learner's last
     value_optimiser: Any
     oracles: tuple[PyTree[Array], ...]  # the weights of each
-    kept: Acted  # the newest rollouts, leaves `slot time env ...`
+    kept: ActedSegments  # the newest rollouts, leaves `slot time env ...`
     rollouts: Int[Array, ""]  # that were learned from
 
 
@@ -87,7 +87,9 @@ class RPI(PPO):
     discount: float = 0.995
     gae_lambda: float = 0.9
     value_coefficient: float = 0.0  # weight of the loss of PPO's own value, which nothing asks here
-    oracles: tuple[str | Frozen | Callable[[Any], Any], ...] = equinox.field(default=(), converter=all_frozen)  # the
+    oracles: tuple[str | FrozenPolicy | Callable[[Any], Any], ...] = equinox.field(
+        default=(), converter=all_frozen
+    )  # the
     # teachers: directories of runs, with commas between them; in Python also functions of the observation, or trained
     # agents with their states
     confidence: float = 0.5  # largest deviation of an ensemble whose mean is trusted as the baseline, in units of the
@@ -116,9 +118,9 @@ class RPI(PPO):
         return len(self.oracles) + 1
 
     @property
-    def teachers(self) -> tuple[Frozen, ...]:
+    def teachers(self) -> tuple[FrozenPolicy, ...]:
         """Return the oracles."""
-        assert all(isinstance(one, Frozen) for one in self.oracles)
+        assert all(isinstance(one, FrozenPolicy) for one in self.oracles)
         return self.oracles  # type: ignore[return-value]
 
     def check(self, spec: Spec) -> None:
@@ -128,7 +130,7 @@ class RPI(PPO):
                 "RPI learns from other policies; name the runs of some with --oracles RUN,RUN, or use ppo."
             )
         for one in self.oracles:
-            if not isinstance(one, Frozen):
+            if not isinstance(one, FrozenPolicy):
                 raise ForageError(
                     f"An oracle of RPI is a run's directory, a function of the observation or a pair (agent, its "
                     f"state), not a {type(one).__name__}."
@@ -144,9 +146,9 @@ class RPI(PPO):
         plain = super().init(key, spec)
         read = dataclasses.replace(spec, observation_space=input_space(spec.observation_space, plain.norm))
         sizes = self.value_sizes or self.hidden_sizes
-        values = PolicyValues(value_key, read, sizes, NetworkConfig.of(self), self.learner + 1, self.members)
+        values = PolicyValues(value_key, read, sizes, NetworkConfig.from_agent(self), self.learner + 1, self.members)
         shape = self.kept_rollouts, self.rollout_length, self.num_envs * spec.num_agents
-        kept = Acted.empty(shape, spec, self.roll_in)
+        kept = ActedSegments.empty(shape, spec, self.roll_in)
         weights = tuple(one.first(spec) for one in self.teachers)
         return RPIState(*plain, values, adam(self.value_learning_rate).init(values), weights, kept, jnp.int32(0))
 
@@ -154,12 +156,12 @@ class RPI(PPO):
         action, hidden, _ = super().act(state, inputs)
         return action, hidden, jnp.int32(self.learner)
 
-    def asked(self, state: Any, observation: PyTree[Array]) -> PyTree[Array]:
+    def oracle_actions(self, state: Any, observation: PyTree[Array]) -> PyTree[Array]:
         """Return each oracle's action in one observation, leaves `oracle ...`."""
         actions = [one.act(held, observation) for one, held in zip(self.teachers, state.oracles, strict=True)]
         return jax.tree.map(lambda *each: jnp.stack(each), *actions)
 
-    def selected(self, state: Any, observation: PyTree[Array]) -> Int[Array, ""]:
+    def select_policy(self, state: Any, observation: PyTree[Array]) -> Int[Array, ""]:
         """Return the index of the policy that continues: oracles by upper bounds, the learner by its lower one."""
         rows = jax.tree.map(lambda x: jnp.asarray(x)[None], apply_norm(state.norm, observation))
         mean, spread = (x[:, 0] for x in state.values.estimates(rows))
@@ -179,11 +181,11 @@ class RPI(PPO):
         self, state: Any, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[Any, Metrics, Float[Array, " env"]]:
         experience = batch.experience
-        norm = self.read_with(state, experience)
+        norm = self.rollout_norms(state, experience)
 
         # Values, before the policy, as the paper has it
         policy = jnp.where(experience.counts, experience.aux, self.roll_in)
-        newest = Acted.of(experience._replace(truncated=cut_short(experience)), policy)
+        newest = ActedSegments.from_rollout(experience._replace(truncated=cut_short(experience)), policy)
         slot = state.rollouts % self.kept_rollouts
         kept = jax.tree.map(lambda all, new: all.at[slot].set(new.astype(all.dtype)), state.kept, newest)
         state = state._replace(kept=kept, rollouts=state.rollouts + 1)
@@ -192,7 +194,7 @@ class RPI(PPO):
         # Policy: PPO, which learns from what the learner plays by itself
         own = experience.aux == self.learner
         source = jnp.where((experience.source == AGENT) & ~own, GUIDE, experience.source)
-        told, best = self.told(state, norm, experience._replace(source=source))
+        told, best = self.with_values(state, norm, experience._replace(source=source))
         improved: Any = super().learn(state, batch._replace(experience=told), clock, key)
         state, metrics, errors = improved
         own = own & experience.counts
@@ -204,7 +206,9 @@ class RPI(PPO):
         }
         return state, metrics, errors
 
-    def value(self, state: Any, norm: Norms, newest: Acted, key: Key[Array, ""]) -> tuple[Any, Float[Array, " policy"]]:
+    def value(
+        self, state: Any, norm: Norms, newest: ActedSegments, key: Key[Array, ""]
+    ) -> tuple[Any, Float[Array, " policy"]]:
         """Return the state after all updates of the values, and the mean error of each policy's."""
         descent, size = adam(self.value_learning_rate), self.value_segments
         written = jnp.minimum(state.rollouts, self.kept_rollouts)
@@ -221,28 +225,28 @@ class RPI(PPO):
         (values, optimiser), lost = jax.lax.scan(update, (state.values, state.value_optimiser), keys)
         return state._replace(values=values, value_optimiser=optimiser), lost.mean(0)
 
-    def read_with(self, state: Any, rollout: Experience) -> Norms:
+    def rollout_norms(self, state: Any, rollout: Experience) -> Norms:
         """Return the norms that a rollout is read with, as PPO's."""
         return first_statistics(
             state.norm, update_norms(state.norm, split_mask(rollout.observation)[0], rollout.counts)
         )
 
-    def told(self, state: Any, norm: Norms, rollout: Experience) -> tuple[Experience, Int[Array, "time env"]]:
+    def with_values(self, state: Any, norm: Norms, rollout: Experience) -> tuple[Experience, Int[Array, "time env"]]:
         """Return a rollout with f of observations and of next observations, and the index of the former's policy."""
 
-        def found(observation: PyTree[Array]) -> tuple[Array, Array]:
+        def max_value(observation: PyTree[Array]) -> tuple[Array, Array]:
             rows = jax.vmap(jax.vmap(lambda o: apply_norm(norm, o)))(observation)
             rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
             value, whose = (x.reshape(rollout.reward.shape) for x in self.baseline(*state.values.estimates(rows)))
             return value, whose
 
-        (now, best), (after, _) = found(rollout.observation), found(rollout.next_observation)
+        (now, best), (after, _) = max_value(rollout.observation), max_value(rollout.next_observation)
         return rollout._replace(rewards={BASELINE: now, AFTER: after}), best
 
-    def read(self, network: ActorCritic, norm: Norms, experience: Experience) -> Reading:
+    def apply_to_rollout(self, network: ActorCritic, norm: Norms, experience: Experience) -> Reading:
         """Read a rollout as PPO does, but with the values f, as `told` has stored them."""
         now, after = experience.rewards[BASELINE][..., None], experience.rewards[AFTER][..., None]
-        return super().read(network, norm, experience)._replace(value=now, next_value=after)
+        return super().apply_to_rollout(network, norm, experience)._replace(value=now, next_value=after)
 
     def judge(self, state: Any, rollout: Experience) -> ValueEstimates:
-        return super().judge(state, self.told(state, self.read_with(state, rollout), rollout)[0])
+        return super().judge(state, self.with_values(state, self.rollout_norms(state, rollout), rollout)[0])

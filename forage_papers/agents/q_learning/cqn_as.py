@@ -35,7 +35,7 @@ from forage.nn.layers import MLP
 from forage.nn.networks import GRU
 
 
-class Planned(NamedTuple):
+class SequencePlans(NamedTuple):
     """The sequences of the last steps, newest first."""
 
     sequences: Float[Array, "age step dimensions"]
@@ -75,12 +75,12 @@ class SequenceNetwork(CoarseToFine):
         inputs = self.inputs(rows, middles, level)
         streams = zip((self.advantage, self.state_value), self.grus, self.heads, strict=True)
         advantage, value = (
-            head(self.remembered(gru, body(inputs))).reshape(len(features), self.dimensions, -1, self.atoms)
+            head(self.gru_states(gru, body(inputs))).reshape(len(features), self.dimensions, -1, self.atoms)
             for body, gru, head in streams
         )
         return value + advantage - advantage.mean(-2, keepdims=True)
 
-    def remembered(self, gru: GRU, x: Float[Array, "batch step size"]) -> Float[Array, "batch step size"]:
+    def gru_states(self, gru: GRU, x: Float[Array, "batch step size"]) -> Float[Array, "batch step size"]:
         """Return the GRU's state after each step."""
 
         def turn(h: Array, x: Array) -> tuple[Array, Array]:
@@ -114,27 +114,29 @@ class CQNAS(CQN):
     def network(self, key: Key[Array, ""], spec: Spec) -> CoarseToFine:
         return SequenceNetwork(key, spec, self)
 
-    def hidden(self, spec: Spec) -> Planned:
-        dimensions = Actions.of(spec.action_space).outputs
-        return Planned(jnp.zeros((self.sequence, self.sequence, dimensions)), jnp.int32(0))
+    def init_hidden(self, spec: Spec) -> SequencePlans:
+        dimensions = Actions.from_space(spec.action_space).outputs
+        return SequencePlans(jnp.zeros((self.sequence, self.sequence, dimensions)), jnp.int32(0))
 
-    def played(self, action: Float[Array, " dimensions"], hidden: Planned) -> tuple[Float[Array, " each"], Planned]:
+    def executed_action(
+        self, action: Float[Array, " dimensions"], hidden: SequencePlans
+    ) -> tuple[Float[Array, " each"], SequencePlans]:
         """Return the average of the last sequences' actions for now, and these sequences with the new one in front."""
         sequences = jnp.concatenate([action.reshape(1, *hidden.sequences.shape[1:]), hidden.sequences[:-1]])
         age = jnp.arange(self.sequence)
         number = jnp.minimum(hidden.count + 1, self.sequence)  # of sequences that reach now
         weight = jnp.where(age < number, jnp.exp(-self.ensembling * (number - 1 - age)), 0.0)
         now = sequences[age, age]
-        return weight @ now / weight.sum(), Planned(sequences, number)
+        return weight @ now / weight.sum(), SequencePlans(sequences, number)
 
-    def moved(self, network: CoarseToFine, action: Float[Array, " each"]) -> Float[Array, " each"]:
+    def snap_action(self, network: CoarseToFine, action: Float[Array, " each"]) -> Float[Array, " each"]:
         return action
 
-    def done(self, network: CoarseToFine, experience: Experience) -> Float[Array, "batch dimensions"]:
+    def batch_actions(self, network: CoarseToFine, experience: Experience) -> Float[Array, "batch dimensions"]:
         ended = experience.ended[: self.sequence]
         step = jnp.arange(self.sequence)
         last = jnp.min(jnp.where(ended, step[:, None], self.sequence - 1), axis=0)
-        action: Any = jax.vmap(jax.vmap(network.actions.heard))(experience.action[: self.sequence])
+        action: Any = jax.vmap(jax.vmap(network.actions.action_features))(experience.action[: self.sequence])
         place = jnp.minimum(step[:, None], last)
         action = jnp.take_along_axis(action, place[..., None], axis=0)
         return action.swapaxes(0, 1).reshape(len(last), -1)

@@ -25,14 +25,14 @@ import jax.numpy as jnp
 from jax.scipy.special import xlogy
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.agents.q_learning.bootstrapped_dqn import Followed
-from forage.agents.q_learning.c51 import C51, CategoricalNetwork, projected
+from forage.agents.q_learning.bootstrapped_dqn import ActiveHead
+from forage.agents.q_learning.c51 import C51, CategoricalNetwork, project_atoms
 from forage.agents.q_learning.distributional import of_action
 from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, ForageError, Spec
-from forage.ops.action_values import best
+from forage.ops.action_values import best_action
 
 
 class EnsembleC51(C51):
@@ -52,23 +52,23 @@ class EnsembleC51(C51):
         optimiser = self.descent(1.0).init(networks)
         return state._replace(network=networks, target=jax.tree.map(jnp.copy, networks), optimiser=optimiser)
 
-    def hidden(self, spec: Spec) -> Followed:
-        return Followed(jnp.bool_(False), jnp.int32(0))
+    def init_hidden(self, spec: Spec) -> ActiveHead:
+        return ActiveHead(jnp.bool_(False), jnp.int32(0))
 
     def each_value(self, state: State, observation: PyTree[Array]) -> Float[Array, "member actions"]:
         """Return each member's values of one observation."""
         return jax.vmap(lambda network: network(observation))(state.network)
 
-    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], Followed, PyTree[Array]]:
+    def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], ActiveHead, PyTree[Array]]:
         member_key, mask_key = jax.random.split(inputs.key)
         q, mask = self.each_value(state, inputs.observation), split_mask(inputs.observation)[1]
         learners = jax.random.uniform(mask_key, (self.members,)) < self.mask_probability
         if not inputs.explore:
-            return best(q.mean(0), mask), inputs.hidden, learners
+            return best_action(q.mean(0), mask), inputs.hidden, learners
         member = jnp.where(inputs.hidden.drawn, inputs.hidden.head, jax.random.randint(member_key, (), 0, self.members))
-        return best(q[member], mask), Followed(jnp.bool_(True), member), learners
+        return best_action(q[member], mask), ActiveHead(jnp.bool_(True), member), learners
 
-    def action_values(self, state: State, hidden: Followed, observation: PyTree[Array]) -> Float[Array, " actions"]:
+    def action_values(self, state: State, hidden: ActiveHead, observation: PyTree[Array]) -> Float[Array, " actions"]:
         """Return those of the member that is followed; before one is drawn, the mean of all."""
         q = self.each_value(state, observation)
         return jnp.where(hidden.drawn, q[hidden.head], q.mean(0))
@@ -77,7 +77,7 @@ class EnsembleC51(C51):
         if explore:
             raise ForageError("EnsembleC51 follows one member in each episode, which an observation does not tell.")
         q = self.each_value(state, observation).mean(0)
-        return jax.nn.one_hot(best(q, split_mask(observation)[1]), q.shape[-1])
+        return jax.nn.one_hot(best_action(q, split_mask(observation)[1]), q.shape[-1])
 
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -104,9 +104,9 @@ class EnsembleC51(C51):
         after = jax.tree.map(lambda x: x[last, jnp.arange(last.shape[0])], experience.next_observation)
         later = self.average(target, after)
         chooses = self.average(network, after) if self.double else later
-        action = best(chooses @ places, split_mask(after)[1])
+        action = best_action(chooses @ places, split_mask(after)[1])
         moved = total[:, None] + bootstrap[:, None] * places
-        goal = jax.lax.stop_gradient(projected(of_action(later, action), moved, places))
+        goal = jax.lax.stop_gradient(project_atoms(of_action(later, action), moved, places))
 
         # Each member's cross-entropy to it
         now, taken = jax.tree.map(lambda x: x[0], experience.observation), experience.action[0]

@@ -25,7 +25,7 @@ from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, ForageError, Spec
-from forage.ops.action_values import best, updates_in
+from forage.ops.action_values import best_action, updates_in
 
 
 class IteratedDQN(DQN):
@@ -72,7 +72,7 @@ class IteratedDQN(DQN):
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         q = self.each_value(state, inputs.observation)
         q = q[jax.random.randint(inputs.key, (), 0, self.chain)] if inputs.explore else q.mean(0)
-        return best(q, split_mask(inputs.observation)[1]), inputs.hidden, inputs.hidden
+        return best_action(q, split_mask(inputs.observation)[1]), inputs.hidden, inputs.hidden
 
     def action_values(
         self, state: State, hidden: PyTree[Array], observation: PyTree[Array]
@@ -82,8 +82,8 @@ class IteratedDQN(DQN):
     def probabilities(self, state: State, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         q, mask = self.each_value(state, observation), split_mask(observation)[1]
         if explore:
-            return jax.nn.one_hot(best(q, mask), q.shape[-1]).mean(0)
-        return jax.nn.one_hot(best(q.mean(0), mask), q.shape[-1])
+            return jax.nn.one_hot(best_action(q, mask), q.shape[-1]).mean(0)
+        return jax.nn.one_hot(best_action(q.mean(0), mask), q.shape[-1])
 
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -91,7 +91,7 @@ class IteratedDQN(DQN):
         gradient, (error, metrics) = jax.grad(self.loss, has_aux=True)(state.network, state.target, batch)
         state = self.descend(state, gradient, clock, key)
         count = state.updates + 1
-        network, target = self.moved_on(state.network, state.target, count)
+        network, target = self.shift_chain(state.network, state.target, count)
         error = error * self.valid(batch.experience)[:1]
         return state._replace(network=network, target=target, updates=count), metrics, self.surprise(error)
 
@@ -102,7 +102,7 @@ class IteratedDQN(DQN):
         loss, (error, metrics) = jax.vmap(super().loss, (0, 0, None))(network, target, batch)
         return loss.sum(), (jnp.abs(error).mean(0), jax.tree.map(lambda x: x.mean(0), metrics))
 
-    def moved_on(self, network: QNetwork, target: QNetwork, count: Int[Array, ""]) -> tuple[QNetwork, QNetwork]:
+    def shift_chain(self, network: QNetwork, target: QNetwork, count: Int[Array, ""]) -> tuple[QNetwork, QNetwork]:
         """Return Q_1 ... Q_K and Q'_0 ... Q'_{K-1} after update number `count`."""
         move = count % updates_in(self, self.target_update_interval) == 0
         copy = move | (count % updates_in(self, self.copy_interval) == 0)

@@ -77,24 +77,24 @@ class StreamNetwork(equinox.Module):
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, " outputs"]:
         function = activation(self.activation)
-        x = self.read(observation, function)
+        x = self.layer_inputs(observation, function)
         for layer in self.layers[:-1]:
-            x = function(standardised(layer(x)))
+            x = function(standardise(layer(x)))
         return self.layers[-1](x)
 
-    def read(self, observation: PyTree[Array], function: Activation) -> Float[Array, " inputs"]:
+    def layer_inputs(self, observation: PyTree[Array], function: Activation) -> Float[Array, " inputs"]:
         """Return the inputs of the first layer."""
         observation, _ = split_mask(observation)
         body = self.reader.body
         if not isinstance(body, CNN):
-            return self.reader.read(observation)
+            return self.reader.body_input(observation)
         x = body.pixels(observation)
         for convolution in body.convolutions:
-            x = function(standardised(convolution(x)))
+            x = function(standardise(convolution(x)))
         return x.reshape(-1)
 
 
-def standardised(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+def standardise(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """Return a layer's numbers less their mean and over their deviation."""
     x = x - x.mean()
     return x * jax.lax.rsqrt(jnp.mean(x**2) + 1e-5)
@@ -102,10 +102,10 @@ def standardised(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 def sparse(module: Any, key: Key[Array, ""], sparsity: float) -> Any:
     """Return a module with sparse weights in all its linear layers: `ceil(sparsity inputs)` zeros for each unit."""
-    return each_linear(module, key, lambda layer, key: begun(layer, key, sparsity))
+    return each_linear(module, key, lambda layer, key: sparse_linear(layer, key, sparsity))
 
 
-def begun(layer: Linear, key: Key[Array, ""], sparsity: float) -> Linear:
+def sparse_linear(layer: Linear, key: Key[Array, ""], sparsity: float) -> Linear:
     """Return a linear layer of the same shape with sparse weights, uniform in +-1/sqrt(inputs), and zero biases."""
     inputs, _ = layer.weight.shape
     weight_key, order_key = jax.random.split(key)
@@ -124,9 +124,9 @@ class RewardScale(NamedTuple):
 
     @classmethod
     def nothing(cls) -> RewardScale:
-        return cls(RunningNorm.of(()), jnp.zeros(()))
+        return cls(RunningNorm.from_shape(()), jnp.zeros(()))
 
-    def after(self, reward: Float[Array, ""], ended: Bool[Array, ""], discount: Any) -> RewardScale:
+    def add_reward(self, reward: Float[Array, ""], ended: Bool[Array, ""], discount: Any) -> RewardScale:
         """Return the same after one more reward. At a last step u is its reward alone, as in the authors' program."""
         running = discount * jnp.where(ended, 0.0, self.running) + reward
         return RewardScale(self.norm.update(running[None]), running)
@@ -146,7 +146,7 @@ class Statistics(NamedTuple):
     begins: Bool[Array, ""]  # the next transition is an episode's first
 
 
-class Seen(NamedTuple):
+class StreamTransition(NamedTuple):
     """One transition as the agent learns from it."""
 
     observation: PyTree[Array]  # normalised by what was known when it was acted on
@@ -205,7 +205,7 @@ class Stream(Agent):
 
     def make_network(self, key: Key[Array, ""], spec: Spec, outputs: int) -> StreamNetwork:
         """Make a network of normalised observations."""
-        space, actions = input_space(spec.observation_space, self.norms(spec)), Actions.of(spec.action_space)
+        space, actions = input_space(spec.observation_space, self.norms(spec)), Actions.from_space(spec.action_space)
         return StreamNetwork(key, space, actions, outputs, self)
 
     def statistics(self, spec: Spec) -> Statistics:
@@ -215,24 +215,24 @@ class Stream(Agent):
     def descent(self, kappa: Any) -> Any:
         return obgd(self.learning_rate, kappa, self.discount * self.trace_lambda)
 
-    def transition(self, statistics: Statistics, batch: Batch) -> tuple[Seen, Statistics]:
+    def transition(self, statistics: Statistics, batch: Batch) -> tuple[StreamTransition, Statistics]:
         """Return the only transition of a batch as it is learned from, and the statistics after it."""
         raw = jax.tree.map(lambda x: x[0, 0], batch.experience)
 
-        def counted(norm: Norms, observation: PyTree[Array], counts: Any) -> Norms:
+        def update_counts(norm: Norms, observation: PyTree[Array], counts: Any) -> Norms:
             rows = jax.tree.map(lambda x: x[None, None], split_mask(observation)[0])
             return update_norms(norm, rows, jnp.reshape(counts, (1, 1)))
 
-        before = counted(statistics.norm, raw.observation, statistics.begins)
-        after = counted(before, raw.next_observation, jnp.bool_(True))
+        before = update_counts(statistics.norm, raw.observation, statistics.begins)
+        after = update_counts(before, raw.next_observation, jnp.bool_(True))
         reward, rewards = raw.reward, statistics.rewards
         if self.scale_reward:
-            rewards = rewards.after(reward, raw.ended, self.discount)
+            rewards = rewards.add_reward(reward, raw.ended, self.discount)
             reward = reward / rewards.deviation()
         read = apply_norm(before, raw.observation), apply_norm(after, raw.next_observation)
-        return Seen(*read, reward, raw), Statistics(after, rewards, raw.ended)
+        return StreamTransition(*read, reward, raw), Statistics(after, rewards, raw.ended)
 
-    def error(self, seen: Seen, value: Float[Array, ""], next_value: Float[Array, ""]) -> Float[Array, ""]:
+    def error(self, seen: StreamTransition, value: Float[Array, ""], next_value: Float[Array, ""]) -> Float[Array, ""]:
         """Compute the temporal-difference error. At a time limit, it bootstraps from the next value."""
         return seen.reward + self.discount * jnp.where(seen.raw.terminated, 0.0, next_value) - value
 
@@ -242,11 +242,11 @@ class Stream(Agent):
         return statistics._replace(rewards=rewards, begins=jnp.bool_(True))
 
 
-def moved(network: StreamNetwork, updates: PyTree[Array]) -> StreamNetwork:
+def apply_updates(network: StreamNetwork, updates: PyTree[Array]) -> StreamNetwork:
     """Return the network after a step."""
     return jax.tree.map(jnp.add, network, updates)
 
 
-def emptied(trace: State) -> State:
+def empty_trace(trace: State) -> State:
     """Return an optimiser's state with an empty trace."""
     return trace._replace(trace=jax.tree.map(jnp.zeros_like, trace.trace))

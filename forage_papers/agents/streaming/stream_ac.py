@@ -26,7 +26,7 @@ from forage.core.spaces import split_mask
 from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
 from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
 from forage.nn.normalise import apply_norm
-from forage_papers.agents.streaming.base import Statistics, Stream, StreamNetwork, emptied, moved
+from forage_papers.agents.streaming.base import Statistics, Stream, StreamNetwork, apply_updates, empty_trace
 
 
 class StreamACState(NamedTuple):
@@ -51,11 +51,11 @@ class StreamAC(Stream):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        Actions.of(spec.action_space)
+        Actions.from_space(spec.action_space)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> StreamACState:
         actor_key, critic_key = jax.random.split(key)
-        actions = Actions.of(spec.action_space)
+        actions = Actions.from_space(spec.action_space)
         outputs = actions.outputs if actions.discrete else 2 * actions.outputs
         actor, critic = self.make_network(actor_key, spec, outputs), self.make_network(critic_key, spec, 1)
         traces = self.descent(self.policy_kappa).init(actor), self.descent(self.kappa).init(critic)
@@ -71,7 +71,7 @@ class StreamAC(Stream):
         return action if actions.discrete else actions.to_box(action), inputs.hidden, ()
 
     def noise(self, spec: Spec) -> tuple[int, ...] | None:
-        actions = Actions.of(spec.action_space)
+        actions = Actions.from_space(spec.action_space)
         return None if actions.discrete else (actions.outputs,)
 
     def probabilities(
@@ -103,23 +103,23 @@ class StreamAC(Stream):
         value, value_gradient = jax.value_and_grad(lambda c: c(seen.observation)[0])(state.critic)
         error = self.error(seen, value, state.critic(seen.next_observation)[0])
 
-        def climbed(actor: StreamNetwork) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        def actor_objective(actor: StreamNetwork) -> tuple[Float[Array, ""], Float[Array, ""]]:
             policy = policy_of(actor, seen.observation)
             entropy = policy.entropy()
             bonus = self.entropy_coefficient * jnp.sign(error) * entropy
             return jnp.where(seen.raw.source == AGENT, policy.log_probability(action) + bonus, 0.0), entropy
 
-        gradient, entropy = jax.grad(climbed, has_aux=True)(state.actor)
+        gradient, entropy = jax.grad(actor_objective, has_aux=True)(state.actor)
         told = {"error": error, "cut": seen.raw.ended}
         actor_step, actor_trace = self.descent(self.policy_kappa).update(gradient, state.actor_trace, **told)
         critic_step, critic_trace = self.descent(self.kappa).update(value_gradient, state.critic_trace, **told)
-        actor, critic = moved(state.actor, actor_step), moved(state.critic, critic_step)
+        actor, critic = apply_updates(state.actor, actor_step), apply_updates(state.critic, critic_step)
         metrics: Metrics = {"value": value, "error": jnp.abs(error), "entropy": entropy}
         metrics |= {"policy_step": actor_trace.step, "step": critic_trace.step}
         return StreamACState(actor, critic, actor_trace, critic_trace, statistics), metrics, jnp.abs(error)[None]
 
     def truncate(self, state: StreamACState) -> StreamACState:
-        traces = {name: emptied(getattr(state, name)) for name in ("actor_trace", "critic_trace")}
+        traces = {name: empty_trace(getattr(state, name)) for name in ("actor_trace", "critic_trace")}
         return state._replace(**traces, statistics=self.forget(state.statistics))
 
 

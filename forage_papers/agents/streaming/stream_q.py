@@ -25,8 +25,8 @@ from forage.core.spaces import check_discrete, split_mask
 from forage.core.types import Batch, Clock, Spec
 from forage.nn.distributions import Actions
 from forage.nn.normalise import apply_norm
-from forage.ops.action_values import best, take_values
-from forage_papers.agents.streaming.base import Statistics, Stream, StreamNetwork, emptied, moved
+from forage.ops.action_values import best_action, take_values
+from forage_papers.agents.streaming.base import Statistics, Stream, StreamNetwork, apply_updates, empty_trace
 
 
 class StreamQState(NamedTuple):
@@ -47,12 +47,12 @@ class StreamQ(Stream):
         super().check(spec)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> StreamQState:
-        network = self.make_network(key, spec, Actions.of(spec.action_space).outputs)
+        network = self.make_network(key, spec, Actions.from_space(spec.action_space).outputs)
         return StreamQState(network, self.descent(self.kappa).init(network), self.statistics(spec))
 
     def act(self, state: StreamQState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         q = self.action_values(state, inputs.hidden, inputs.observation)
-        return best(q, split_mask(inputs.observation)[1]), inputs.hidden, ()
+        return best_action(q, split_mask(inputs.observation)[1]), inputs.hidden, ()
 
     def action_values(
         self, state: StreamQState, hidden: PyTree[Array], observation: PyTree[Array]
@@ -62,7 +62,7 @@ class StreamQ(Stream):
 
     def probabilities(self, state: StreamQState, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         q = self.action_values(state, (), observation)
-        return jax.nn.one_hot(best(q, split_mask(observation)[1]), q.shape[-1])
+        return jax.nn.one_hot(best_action(q, split_mask(observation)[1]), q.shape[-1])
 
     def learn(
         self, state: StreamQState, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -76,14 +76,14 @@ class StreamQ(Stream):
 
         (taken, q), gradient = jax.value_and_grad(value, has_aux=True)(state.network)
         following = state.network(seen.next_observation)
-        next_value = take_values(following, best(following, split_mask(seen.next_observation)[1]))
+        next_value = take_values(following, best_action(following, split_mask(seen.next_observation)[1]))
         error = self.error(seen, taken, next_value)
-        greedy = action == best(q, split_mask(seen.observation)[1])
+        greedy = action == best_action(q, split_mask(seen.observation)[1])
         updates, trace = self.descent(self.kappa).update(
             gradient, state.trace, error=error, cut=seen.raw.ended | ~greedy
         )
         metrics: Metrics = {"q": taken, "error": jnp.abs(error), "step": trace.step}
-        return StreamQState(moved(state.network, updates), trace, statistics), metrics, jnp.abs(error)[None]
+        return StreamQState(apply_updates(state.network, updates), trace, statistics), metrics, jnp.abs(error)[None]
 
     def truncate(self, state: StreamQState) -> StreamQState:
-        return state._replace(trace=emptied(state.trace), statistics=self.forget(state.statistics))
+        return state._replace(trace=empty_trace(state.trace), statistics=self.forget(state.statistics))

@@ -41,7 +41,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import check_discrete, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.encoders import Numbers, OneHot, input_size
-from forage.ops.action_values import best
+from forage.ops.action_values import best_action
 
 
 class Table(NamedTuple):
@@ -68,7 +68,7 @@ class Features(equinox.Module):
 
     def __init__(self, spec: Spec):
         input_size(observation_part(spec.observation_space))  # where nothing can read it
-        self.parts = tuple(part_of(space) for space in leaves(observation_part(spec.observation_space)))
+        self.parts = tuple(part_of(space) for space in observation_spaces(observation_part(spec.observation_space)))
 
     @property
     def size(self) -> int:
@@ -79,18 +79,18 @@ class Features(equinox.Module):
         return jnp.concatenate([part(row) for part, row in zip(self.parts, rows, strict=True)])
 
 
-def leaves(space: spaces.Space[Any]) -> list[spaces.Space[Any]]:
+def observation_spaces(space: spaces.Space[Any]) -> list[spaces.Space[Any]]:
     """Return the spaces of an observation's leaves, in the order that JAX has them."""
     if not isinstance(space, spaces.Dict):
         return [space]
-    return [leaf for name in sorted(space.spaces) for leaf in leaves(space.spaces[name])]
+    return [leaf for name in sorted(space.spaces) for leaf in observation_spaces(space.spaces[name])]
 
 
 def part_of(space: spaces.Space[Any]) -> Numbers | OneHot:
     """Return the converter of one leaf to numbers."""
     if isinstance(space, spaces.Discrete):
         return OneHot((int(space.n),), (int(space.start),))
-    return Numbers.of(space)
+    return Numbers.from_space(space)
 
 
 class EpisodicControlState(NamedTuple):
@@ -153,7 +153,7 @@ class EpisodicControl(Agent):
             table, Pending(jnp.zeros((*room, size)), *nothing), features, projection, jnp.int32(0)
         )
 
-    def seen(self, state: EpisodicControlState, observation: PyTree[Array]) -> Float[Array, " features"]:
+    def neighbour_features(self, state: EpisodicControlState, observation: PyTree[Array]) -> Float[Array, " features"]:
         """Return the features used to find nearest neighbours."""
         features = state.features(observation)
         return features if state.projection is None else features @ state.projection
@@ -164,7 +164,7 @@ class EpisodicControl(Agent):
         """Return the value of each action; an action that was never taken has an infinite one."""
         table = state.table
         count = min(self.neighbours, self.capacity)
-        distance = distances(table, self.seen(state, observation))
+        distance = distances(table, self.neighbour_features(state, observation))
         far, nearest = jax.lax.top_k(-distance, count)
         there = jnp.isfinite(far)
         value = jnp.take_along_axis(table.value, nearest, axis=-1)
@@ -174,7 +174,7 @@ class EpisodicControl(Agent):
 
     def act(self, state: EpisodicControlState, inputs: ActInputs) -> tuple[Int[Array, ""], PyTree[Array], tuple[()]]:
         ties = self.probabilities(state, inputs.observation, inputs.explore) > 0
-        return best(jax.random.uniform(inputs.key, ties.shape), ties), inputs.hidden, ()
+        return best_action(jax.random.uniform(inputs.key, ties.shape), ties), inputs.hidden, ()
 
     def probabilities(
         self, state: EpisodicControlState, observation: PyTree[Array], explore: bool
@@ -193,11 +193,11 @@ class EpisodicControl(Agent):
     ) -> tuple[EpisodicControlState, Metrics, Float[Array, " env"]]:
         def step(carry: tuple[Table, Pending, Array], now: Experience) -> tuple[tuple[Table, Pending, Array], None]:
             table, pending, writes = carry
-            pending = self.noted(state, pending, now)
+            pending = self.add_step(state, pending, now)
 
             def one(env: Array, found: tuple[Table, Array]) -> tuple[Table, Array]:
                 steps = jnp.where(now.ended[env], pending.length[env], 0)
-                return self.written(*found, jax.tree.map(lambda x: x[env], pending), steps)
+                return self.write_episode(*found, jax.tree.map(lambda x: x[env], pending), steps)
 
             table, writes = jax.lax.fori_loop(0, len(now.ended), one, (table, writes))
             return (table, pending._replace(length=jnp.where(now.ended, 0, pending.length)), writes), None
@@ -212,11 +212,11 @@ class EpisodicControl(Agent):
         state = state._replace(table=table, pending=pending, writes=writes)
         return state, metrics, jnp.zeros(batch.experience.reward.shape[1])
 
-    def noted(self, state: EpisodicControlState, pending: Pending, now: Experience) -> Pending:
+    def add_step(self, state: EpisodicControlState, pending: Pending, now: Experience) -> Pending:
         """Return the running episodes with one more step of each (leaves `env ...`), if that step counts."""
         env, room = jnp.arange(len(pending.length)), pending.action.shape[1]
         place = jnp.where(now.counts, pending.length, room)  # beyond the end nothing is written
-        rows = jax.vmap(lambda observation: self.seen(state, observation))(now.observation)
+        rows = jax.vmap(lambda observation: self.neighbour_features(state, observation))(now.observation)
         return Pending(
             pending.state.at[env, place].set(rows, mode="drop"),
             pending.action.at[env, place].set(now.action, mode="drop"),
@@ -224,7 +224,7 @@ class EpisodicControl(Agent):
             jnp.minimum(pending.length + now.counts, room),
         )
 
-    def written(
+    def write_episode(
         self, table: Table, writes: Int[Array, ""], episode: Pending, steps: Int[Array, ""]
     ) -> tuple[Table, Int[Array, ""]]:
         """Write the last `steps` of an episode (leaves `step ...`) into the table, from its end on."""

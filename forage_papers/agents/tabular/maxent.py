@@ -83,7 +83,7 @@ class MaxEnt(Agent):
         tabular.check("MaxEnt", spec)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> MaxEntState:
-        states, actions, horizon = tabular.sizes(spec)
+        states, actions, horizon = tabular.table_sizes(spec)
         return MaxEntState(
             Counts.nothing(states, actions),
             jnp.zeros((self.capacity + 1, horizon, states), jnp.int32),
@@ -94,7 +94,7 @@ class MaxEnt(Agent):
             jnp.int32(0),
         )
 
-    def hidden(self, spec: Spec) -> Memory:
+    def init_hidden(self, spec: Spec) -> Memory:
         return Memory(jnp.int32(0), jnp.int32(-1))
 
     def act(self, state: MaxEntState, inputs: ActInputs) -> tuple[Int[Array, ""], Memory, Int[Array, ""]]:

@@ -69,17 +69,17 @@ class PSRL(Agent):
         tabular.check("PSRL", spec)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> PSRLState:
-        states, actions, horizon = tabular.sizes(spec)
+        states, actions, horizon = tabular.table_sizes(spec)
         counts = Counts.nothing(states, actions)
-        return PSRLState(counts, self.drawn(counts, horizon, key))
+        return PSRLState(counts, self.draw_plan(counts, horizon, key))
 
-    def hidden(self, spec: Spec) -> Int[Array, ""]:
+    def init_hidden(self, spec: Spec) -> Int[Array, ""]:
         """Return the time in the episode."""
         return jnp.int32(0)
 
     def act(self, state: PSRLState, inputs: ActInputs) -> tuple[Int[Array, ""], Int[Array, ""], tuple[()]]:
-        plan = state.plan if inputs.explore else self.expected(state)
-        return tabular.chosen(plan, inputs.hidden, inputs.observation), inputs.hidden + 1, ()
+        plan = state.plan if inputs.explore else self.mean_plan(state)
+        return tabular.plan_action(plan, inputs.hidden, inputs.observation), inputs.hidden + 1, ()
 
     def learn(
         self, state: PSRLState, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -88,11 +88,11 @@ class PSRL(Agent):
         counts = state.counts.add(experience)
         horizon = state.plan.shape[0]
         due = (experience.ended & experience.counts).any()
-        plan = run_if(due, lambda _: self.drawn(counts, horizon, key), state.plan)
+        plan = run_if(due, lambda _: self.draw_plan(counts, horizon, key), state.plan)
         metrics = {"drawn_value": plan[0].max(), "tried": (counts.taken > 0).mean()}
         return PSRLState(counts, plan), metrics, jnp.zeros(experience.reward.shape[1])
 
-    def drawn(self, counts: Counts, horizon: int, key: Key[Array, ""]) -> Plan:
+    def draw_plan(self, counts: Counts, horizon: int, key: Key[Array, ""]) -> Plan:
         """Return the best plan of an MDP drawn from the posterior."""
         transition_key, precision_key, reward_key = jax.random.split(key, 3)
         transition = self.transition(counts, transition_key)
@@ -110,7 +110,7 @@ class PSRL(Agent):
 
     def posterior(self, counts: Counts) -> Float[Array, "state action next"]:
         """Return the Dirichlet's parameters for each next state, and last for the end of the episode."""
-        return jnp.concatenate([counts.next + self.prior / counts.next.shape[-1], counts.ended[..., None]], -1)
+        return jnp.concatenate([counts.next + self.prior / counts.next.shape[-1], counts.num_ends[..., None]], -1)
 
     def rewards(self, counts: Counts) -> tuple[Array, Array, Array, Array]:
         """Return the Normal-Gamma posterior of each reward: mean, number, shape and rate, `state action` each."""
@@ -122,7 +122,7 @@ class PSRL(Agent):
         off = self.prior_number * n * (seen - self.prior_reward) ** 2 / number
         return mean, number, self.prior_shape + n / 2, self.prior_rate + (squares + off) / 2
 
-    def expected(self, state: PSRLState) -> Plan:
+    def mean_plan(self, state: PSRLState) -> Plan:
         """Return the best plan of the mean MDP."""
         known = self.posterior(state.counts)
         transition = (known / known.sum(-1, keepdims=True))[..., :-1]

@@ -75,16 +75,16 @@ class UCBVI(Agent):
         tabular.check("UCBVI", spec)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> UCBVIState:
-        states, actions, horizon = tabular.sizes(spec)
+        states, actions, horizon = tabular.table_sizes(spec)
         plan = jnp.full((horizon, states, actions), float(horizon))
         return UCBVIState(Counts.nothing(states, actions), jnp.zeros((horizon, states)), plan)
 
-    def hidden(self, spec: Spec) -> Int[Array, ""]:
+    def init_hidden(self, spec: Spec) -> Int[Array, ""]:
         """Return the time in the episode."""
         return jnp.int32(0)
 
     def act(self, state: UCBVIState, inputs: ActInputs) -> tuple[Int[Array, ""], Int[Array, ""], Int[Array, ""]]:
-        return tabular.chosen(state.plan, inputs.hidden, inputs.observation), inputs.hidden + 1, inputs.hidden
+        return tabular.plan_action(state.plan, inputs.hidden, inputs.observation), inputs.hidden + 1, inputs.hidden
 
     def learn(
         self, state: UCBVIState, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -122,7 +122,7 @@ class UCBVI(Agent):
 
         bonus = {"hoeffding": hoeffding, "bernstein": bernstein}[self.bonus]
 
-        def back(values: Float[Array, " state"], step: tuple[Float[Array, " state"], Float[Array, "state action"]]):
+        def backup(values: Float[Array, " state"], step: tuple[Float[Array, " state"], Float[Array, "state action"]]):
             later, before = step
             q = reward + transition @ values + self.bonus_scale * bonus(values, later)
             q = jnp.where(counts.taken > 0, jnp.minimum(q, before), horizon)  # which began at the horizon
@@ -130,7 +130,7 @@ class UCBVI(Agent):
 
         # At step t the bonus asks how often states were visited at step t + 1; after the last step nothing comes.
         later = jnp.concatenate([visits[1:], jnp.full((1, states), jnp.inf)])
-        return jax.lax.scan(back, jnp.zeros(states), (later, before), reverse=True)[1]
+        return jax.lax.scan(backup, jnp.zeros(states), (later, before), reverse=True)[1]
 
 
 def bound(bonus: str, states: int, actions: int, horizon: int, episodes: Any, failure: float = 0.05) -> Any:

@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float
 Scalar = float | Float[Array, ""]
 
 
-def most_varied(advantage: Float[Array, "group answer"], share: Scalar) -> Float[Array, "group answer"]:
+def varied_mask(advantage: Float[Array, "group answer"], share: Scalar) -> Float[Array, "group answer"]:
     """Return 1 for the share of answers of each group with the most varied advantages, and 0 for the others.
 
     Of G answers k = ceil(share G) are kept, at least 2. The subset of greatest variance has the i highest and the k - i

@@ -32,7 +32,7 @@ class View(equinox.Module):
         return rows.reshape(len(rows), -1) if self.features is None else self.features.rows(rows)
 
     def __call__(self, rows: Float[Array, "row ..."], action: Array) -> Float[Array, "row inputs"]:
-        return jnp.concatenate([self.phi(rows), jax.vmap(self.actions.heard)(action)], 1)
+        return jnp.concatenate([self.phi(rows), jax.vmap(self.actions.action_features)(action)], 1)
 
 
 class DisagreementState(NamedTuple):
@@ -89,11 +89,11 @@ class Disagreement(Bonus):
     def check(self, spec: Spec) -> None:
         super().check(spec)
         row_shape("Disagreement", spec)
-        Actions.of(spec.action_space)
+        Actions.from_space(spec.action_space)
 
     def begin(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> DisagreementState:
         view_key, ensemble_key = jax.random.split(key)
-        shape, actions = row_shape("Disagreement", spec), Actions.of(spec.action_space)
+        shape, actions = row_shape("Disagreement", spec), Actions.from_space(spec.action_space)
         image = Embedding(view_key, shape, (1,), self.embedding_size) if len(shape) == 3 else None
         view = View(image, actions)
         size = jax.eval_shape(view.phi, jnp.zeros((1, *shape))).shape[1]
@@ -104,7 +104,7 @@ class Disagreement(Bonus):
             ensemble,
             jax.tree.map(jnp.copy, ensemble),  # a buffer of its own, so that both can be donated
             self.optimiser().init(ensemble),
-            RunningNorm.of(shape),
+            RunningNorm.from_shape(shape),
         )
 
     def optimiser(self) -> Optimiser:

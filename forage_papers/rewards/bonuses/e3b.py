@@ -74,7 +74,7 @@ class E3B(Bonus):
     def check(self, spec: Spec) -> None:
         super().check(spec)
         row_shape("E3B", spec)
-        Actions.of(spec.action_space)
+        Actions.from_space(spec.action_space)
 
     def remark(self, spec: Spec) -> Float[Array, ""]:
         return jnp.zeros(())
@@ -85,7 +85,7 @@ class E3B(Bonus):
         return E3BState(
             model,
             self.optimiser().init(model),
-            RunningNorm.of(shape),
+            RunningNorm.from_shape(shape),
             jnp.zeros((num_envs, size, size)),
             jnp.ones(num_envs, bool),
         )

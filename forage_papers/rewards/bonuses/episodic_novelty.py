@@ -123,7 +123,7 @@ class EpisodicNovelty(Bonus):
     def check(self, spec: Spec) -> None:
         super().check(spec)
         row_shape("Episodic novelty", spec)
-        Actions.of(spec.action_space)
+        Actions.from_space(spec.action_space)
 
     def remark(self, spec: Spec) -> Float[Array, ""]:
         return jnp.zeros(())
@@ -139,7 +139,9 @@ class EpisodicNovelty(Bonus):
             jnp.zeros(num_envs, jnp.int32),
         )
         lifelong = self.rnd.begin(rnd_key, spec, num_envs)
-        return EpisodicNoveltyState(model, self.optimiser().init(model), recollection, lifelong, RunningNorm.of(()))
+        return EpisodicNoveltyState(
+            model, self.optimiser().init(model), recollection, lifelong, RunningNorm.from_shape(())
+        )
 
     def optimiser(self) -> Optimiser:
         return adam(self.learning_rate, flat=True)

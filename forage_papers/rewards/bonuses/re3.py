@@ -69,7 +69,7 @@ class RE3(Bonus):
         shape = row_shape("RE3", spec)
         return RE3State(
             Embedding(key, shape, self.hidden_sizes, self.embedding_size),
-            RunningNorm.of(shape),
+            RunningNorm.from_shape(shape),
             jnp.zeros((self.gru_size, self.embedding_size)),
             jnp.zeros(self.gru_size, bool),
             jnp.int32(0),

@@ -13,8 +13,8 @@ from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.types import Clock, Experience, ForageError, Spec
-from forage.nn.language.generate import last
-from forage.nn.language.pretrained import Pretrained, as_pretrained
+from forage.nn.language.generate import last_hidden
+from forage.nn.language.pretrained import PretrainedModel, make_pretrained
 from forage.nn.layers import MLP
 from forage.nn.transformer import Transformer
 from forage.ops.optimiser import Optimiser, adam
@@ -35,7 +35,7 @@ class Estimator(equinox.Module):
         def turn(seen: tuple[Array, Array]) -> Float[Array, " env"]:
             whole = jnp.concatenate(seen, axis=1)
             there = whole != Tokens.PAD
-            hidden = last(self.trunk.hidden(jnp.maximum(whole - 1, 0), there), there)
+            hidden = last_hidden(self.trunk.hidden_states(jnp.maximum(whole - 1, 0), there), there)
             return self.head(hidden.astype(jnp.float32))[:, 0]
 
         return jnp.where(acts(context), jax.lax.map(turn, (context, action)), 0.0)
@@ -60,7 +60,7 @@ class Progress(TextRewards):
         loss = mean over episodes of (sum_t c_t - R)^2
 
     What `inner` gives is not paid itself, but for the first `warmup` steps, in which the estimator learns alone. A turn
-    is carried out where the environment says so (`executed`): of tools where all its calls could be made, of games
+    is carried out where the environment says so (`executed_mask`): of tools where all its calls could be made, of games
     where it was a move. Agents that tell turns apart learn from it: `ppo-language`, which pays each turn with its last
     token, and `archer`; to those that sum the rewards of an episode it is a noisy R.
 
@@ -82,7 +82,9 @@ class Progress(TextRewards):
         "minibatches": Range(1),
     }
 
-    model: str | Pretrained = equinox.field(default="forage", converter=as_pretrained)  # what the estimator begins as:
+    model: str | PretrainedModel = equinox.field(
+        default="forage", converter=make_pretrained
+    )  # what the estimator begins as:
     # the model that the agent begins from, by name or directory
     share: float = 1.0  # weight of contributions
     grounding: float = 0.5  # what a turn that could be carried out is paid
@@ -99,11 +101,11 @@ class Progress(TextRewards):
                 f"Progress pays for turns that could be carried out, and {spec.name} does not say which; use tools or "
                 f"a game such as text:guess, or --rewards.grounding 0."
             )
-        assert isinstance(self.model, Pretrained)
+        assert isinstance(self.model, PretrainedModel)
         self.model.check_reads(spec, "Progress reads turns")
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> ProgressState:
-        assert isinstance(self.model, Pretrained)
+        assert isinstance(self.model, PretrainedModel)
         if num_envs % self.minibatches:
             raise ForageError(
                 f"{num_envs} conversations cannot be cut into {self.minibatches} equal parts; give "
@@ -128,7 +130,7 @@ class Progress(TextRewards):
     def relabel(self, state: ProgressState, experience: Experience) -> Experience:
         within, contribution = experience.note
         given = self.inner.relabel(state.inner, experience._replace(note=within))
-        paid = self.share * contribution + self.grounding * executed(experience)
+        paid = self.share * contribution + self.grounding * executed_mask(experience)
         return given._replace(reward=jnp.where(state.ready, paid, given.reward))
 
     def learn(
@@ -139,7 +141,7 @@ class Progress(TextRewards):
         context, action = rollout.observation["context"], rollout.action
         trunk_steps, head_steps = self.steps()
 
-        def apart(x: Array) -> Array:
+        def split_parts(x: Array) -> Array:
             """Return parts of the episodes, leaves `part time env ...`."""
             return jnp.moveaxis(x.reshape(len(x), self.minibatches, -1, *x.shape[2:]), 1, 0)
 
@@ -153,7 +155,7 @@ class Progress(TextRewards):
             head, of_head = head_steps.step(slope.head, of_head, estimator.head)
             return (Estimator(trunk, head), (of_trunk, of_head)), error
 
-        parts = apart(context), apart(action), completion.reshape(self.minibatches, -1)
+        parts = split_parts(context), split_parts(action), completion.reshape(self.minibatches, -1)
         (estimator, optimiser), errors = jax.lax.scan(step, (state.estimator, state.optimiser), parts)
         contribution = estimator(context, action)
         state = ProgressState(inner, estimator, optimiser, clock.steps >= self.warmup)
@@ -161,7 +163,7 @@ class Progress(TextRewards):
             "progress_loss": errors.mean(),
             "completion": completion.mean(),
             "attributed": contribution.sum(0).mean(),
-            "grounded": executed(rollout).sum() / jnp.maximum(acts(context).sum(), 1),
+            "grounded": executed_mask(rollout).sum() / jnp.maximum(acts(context).sum(), 1),
         }
         return state, (within, contribution), metrics | said
 
@@ -174,7 +176,7 @@ def acts(context: Int[Array, "time env read"]) -> Bool[Array, "time env"]:
     return (context != Tokens.PAD).any(-1)
 
 
-def executed(experience: Experience) -> Float[Array, "time env"]:
+def executed_mask(experience: Experience) -> Float[Array, "time env"]:
     """Return 1 for turns that the environment reports as executed, else 0."""
     if "executed" not in experience.info:
         return jnp.zeros(experience.reward.shape)

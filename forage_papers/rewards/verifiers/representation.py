@@ -13,7 +13,7 @@ from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.types import Clock, Experience, Spec
-from forage.nn.language.pretrained import Pretrained, as_pretrained
+from forage.nn.language.pretrained import PretrainedModel, make_pretrained
 from forage.nn.transformer import Transformer
 from forage.rewards.verifiers.base import TextRewards, at_the_end, lengths, with_bonus, wrote
 from forage_papers.ops.tokens.novelty import leverage
@@ -49,7 +49,9 @@ class Representation(TextRewards):
         "group_size": Range(2),
     }
 
-    model: str | Pretrained = equinox.field(default="forage", converter=as_pretrained)  # what reads the answers: the
+    model: str | PretrainedModel = equinox.field(
+        default="forage", converter=make_pretrained
+    )  # what reads the answers: the
     # model that the agent begins from, by name or directory
     weight: float = 0.01  # weight of the bonus, which is at most 1, beside the reward
     ridge: float = 0.01  # multiple of the identity in V; larger pays small differences less
@@ -63,11 +65,11 @@ class Representation(TextRewards):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        assert isinstance(self.model, Pretrained)
+        assert isinstance(self.model, PretrainedModel)
         self.model.check_reads(spec, "Representation reads answers")
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> RepresentationState:
-        assert isinstance(self.model, Pretrained)
+        assert isinstance(self.model, PretrainedModel)
         return RepresentationState(self.inner.init(key, spec, num_envs), self.model.first())
 
     def note(self, spec: Spec) -> PyTree[Array]:
@@ -84,20 +86,22 @@ class Representation(TextRewards):
         inner_key, own_key = jax.random.split(key)
         inner, within, metrics = self.inner.learn(state.inner, rollout, clock, inner_key)
         reward = self.inner.relabel(inner, rollout._replace(note=within)).reward.sum(0)
-        features = self.read(state.network, rollout) @ projection(own_key, state.network.architecture.width, self.size)
+        features = self.mean_hidden(state.network, rollout) @ projection(
+            own_key, state.network.architecture.width, self.size
+        )
         bonus = jax.vmap(leverage, in_axes=(0, None))(features.reshape(-1, self.group_size, self.size), self.ridge)
         right = (reward >= self.right).reshape(-1, self.group_size).any(1, keepdims=True)
         bonus = at_the_end(rollout, jnp.where(right, bonus, 0.0).reshape(-1))
         state = state._replace(inner=inner)
         return state, (within, bonus), metrics | {"bonus": self.weight * bonus.sum(0).mean()}
 
-    def read(self, network: Transformer, experience: Experience) -> Float[Array, "env width"]:
+    def mean_hidden(self, network: Transformer, experience: Experience) -> Float[Array, "env width"]:
         """Return the mean hidden state of the tokens that the policy wrote in each episode."""
 
         def turn(seen: tuple[Array, Array, Array]) -> Float[Array, "env width"]:
             context, action, written = seen
             whole = jnp.concatenate([context, action], axis=1)
-            hidden = network.hidden(jnp.maximum(whole - 1, 0), whole != Tokens.PAD)[:, -action.shape[1] :]
+            hidden = network.hidden_states(jnp.maximum(whole - 1, 0), whole != Tokens.PAD)[:, -action.shape[1] :]
             return jnp.sum(jnp.where(written[..., None], hidden.astype(jnp.float32), 0.0), axis=1)
 
         parts = experience.observation["context"], experience.action, wrote(experience)

@@ -65,7 +65,7 @@ class SearchStages(TextRewards):
 
     def relabel(self, state: StagesState, experience: Experience) -> Experience:
         given = self.inner.relabel(state.inner, experience)
-        searched, form, overlap = (last(experience, name) for name in ("searched", "form", "overlap"))
+        searched, form, overlap = (final_info(experience, name) for name in ("searched", "form", "overlap"))
         first = self.retrieval * searched + self.form * form
         paid = jnp.where(state.second, overlap - self.penalty * (1 - form), first)
         return given._replace(reward=at_the_end(experience, paid))
@@ -75,13 +75,13 @@ class SearchStages(TextRewards):
     ) -> tuple[StagesState, PyTree[Array], Metrics]:
         inner, note, metrics = self.inner.learn(state.inner, rollout, clock, key)
         second = clock.steps >= self.begins
-        said = {name: last(rollout, name).mean() for name in sorted(NEEDED)}
+        said = {name: final_info(rollout, name).mean() for name in sorted(NEEDED)}
         return StagesState(inner, second), note, metrics | said | {"stage": 1.0 + second}
 
     def truncate(self, state: StagesState) -> StagesState:
         return state._replace(inner=self.inner.truncate(state.inner))
 
 
-def last(experience: Experience, name: str) -> Float[Array, " env"]:
+def final_info(experience: Experience, name: str) -> Float[Array, " env"]:
     """Return the environment's information at each episode's last step, 0 for an episode that no longer fitted."""
     return jnp.nan_to_num(experience.info[name][-1])

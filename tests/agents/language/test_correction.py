@@ -6,8 +6,8 @@ import pytest
 from test_grpo import collected, learned, setup_of
 from tiers import gated
 
-from forage.agents.language.base import Rows
-from forage.agents.language.correction import corrected
+from forage.agents.language.base import AnswerRows
+from forage.agents.language.correction import correction_weights
 from forage.core.types import GONE
 
 WROTE = np.array([[True, True], [True, False]])
@@ -26,8 +26,8 @@ SAMPLED = np.log(np.float32([[0.2, 0.4], [0.5, 1.0]]))  # ratios 3, 1/4 and 1; o
     ],
 )
 def test_weights_and_mismatch_by_hand(rule, weight, cut):
-    rows = Rows(WROTE, WROTE, jnp.asarray(WROTE), jnp.asarray(SAMPLED), jnp.ones((2, 2)))
-    found, metrics = corrected(jnp.asarray(OLD), rows, jnp.asarray(WROTE), rule, 0.5, 2.0)
+    rows = AnswerRows(WROTE, WROTE, jnp.asarray(WROTE), jnp.asarray(SAMPLED), jnp.ones((2, 2)))
+    found, metrics = correction_weights(jnp.asarray(OLD), rows, jnp.asarray(WROTE), rule, 0.5, 2.0)
     np.testing.assert_allclose(found, [weight[:2], [weight[2], 1]], rtol=1e-6)
     np.testing.assert_allclose(metrics["sampler_weight"], np.mean(weight), rtol=1e-6)
     np.testing.assert_allclose(metrics["sampler_cut"], cut, rtol=1e-6)
@@ -59,9 +59,9 @@ def test_a_lost_answer_changes_nothing_for_the_others():
     source = np.asarray(batch.experience.source).copy()
     source[:, 0] = GONE
     batch = batch._replace(experience=batch.experience._replace(source=jnp.asarray(source)))
-    lesson = agent.gathered(batch)
-    reward = agent.rewarded(batch, lesson.rows).reshape(2, 4)
-    told = agent.credited(batch, lesson, reward)
+    lesson = agent.collect_answers(batch)
+    reward = agent.penalised_rewards(batch, lesson.rows).reshape(2, 4)
+    told = agent.assign_credit(batch, lesson, reward)
     # Of 1, 0 and 0: mean 1/3 and deviation sqrt(1/3).
     expected = np.array([0, 2 / 3, -1 / 3, -1 / 3]) / (np.sqrt(1 / 3) + 1e-4)
     np.testing.assert_allclose(told.advantage[:4, 0], expected, rtol=1e-5)

@@ -86,7 +86,7 @@ def test_the_sampler_is_the_policy(sampler):
 def test_a_prompt_that_a_group_shares_is_read_once_and_nothing_else_changes(monkeypatch):
     agent, state, batch = collected(setup_of(divergence=0.1, epochs=2, learning_rate=1e-3), reward=[1, 0, 0, 0] * 2)
     rows = agent.rows(batch)
-    assert agent.together(rows) == SharedPrefix(prompts=4)
+    assert agent.shared_prefix(rows) == SharedPrefix(prompts=4)
     shared = learned(agent, state, batch)
     monkeypatch.setattr(GRPO, "together", lambda self, rows: ALONE)
     alone = learned(agent, state, batch)
@@ -98,12 +98,12 @@ def test_a_prompt_that_a_group_shares_is_read_once_and_nothing_else_changes(monk
 
 def test_what_rows_have_in_common_is_read_once_only_where_they_stand_in_the_rollouts_order():
     agent = GRPO(model=model(), num_envs=8, group_size=4)
-    rollout, longer, turns = (Rows(*[np.zeros((count, 3))] * len(Rows._fields)) for count in (8, 12, 16))
-    assert agent.together(rollout) == SharedPrefix(prompts=4)
-    assert agent.together(longer) == ALONE  # such as older answers behind the rollout's
-    assert dataclasses.replace(agent, rollout_length=2).together(turns) == SharedPrefix(turns=2)
+    rollout, longer, turns = (AnswerRows(*[np.zeros((count, 3))] * len(AnswerRows._fields)) for count in (8, 12, 16))
+    assert agent.shared_prefix(rollout) == SharedPrefix(prompts=4)
+    assert agent.shared_prefix(longer) == ALONE  # such as older answers behind the rollout's
+    assert dataclasses.replace(agent, rollout_length=2).shared_prefix(turns) == SharedPrefix(turns=2)
     for options in ({"rollout_length": 2}, {"minibatches": 2}):
-        assert dataclasses.replace(agent, **options).together(rollout) == ALONE
+        assert dataclasses.replace(agent, **options).shared_prefix(rollout) == ALONE
 
 
 def test_the_loop_begins_all_of_a_group_with_one_prompt():
@@ -153,7 +153,9 @@ def test_a_right_answer_becomes_likelier_and_a_wrong_one_less_likely(loss):
     agent, state, batch = collected(setup_of(loss=loss, learning_rate=1e-3), reward=[1, 0, 0, 0, 0, 0, 0, 0])
     after, metrics, _ = learned(agent, state, batch)
     rows = agent.rows(batch)
-    change = (agent.scored(after.network, state, rows)[0] - agent.scored(state.network, state, rows)[0]) * rows.wrote
+    change = (
+        agent.score_tokens(after.network, state, rows)[0] - agent.score_tokens(state.network, state, rows)[0]
+    ) * rows.wrote
     change = np.asarray(change.sum(1))
     assert change[0] > 0 > change[1:4].mean()
     assert metrics["zero_variance"] == 0.5
@@ -186,8 +188,8 @@ def test_no_gradient_flows_through_what_others_wrote(monkeypatch):
     wrote = jnp.array([[1, 1, 0, 0], [0, 1, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]], bool)
     old = jnp.linspace(-3, -1, 16).reshape(4, 4)
     tokens, ones = jnp.zeros((4, 6), int), jnp.ones((4, 4))
-    rows = Rows(tokens, tokens == 0, wrote, old, ones)
-    lesson = Lesson(rows, jnp.array([[1.0], [-1.0], [1.0], [0.5]]), ones[0], old, 0 * old)
+    rows = AnswerRows(tokens, tokens == 0, wrote, old, ones)
+    lesson = LossInputs(rows, jnp.array([[1.0], [-1.0], [1.0], [0.5]]), ones[0], old, 0 * old)
     state = LanguageState(model(), (), (), jnp.int32(1), jnp.ones(520, bool))
     agent = GRPO(model=model(), entropy_coefficient=0.1, num_envs=4, group_size=2)
 

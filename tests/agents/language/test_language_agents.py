@@ -9,7 +9,7 @@ from test_grpo import collected, learned, model
 from test_relatives import acted
 
 from forage.agents.language.online_dpo import OnlineDPO, Pair
-from forage.agents.language.ppo_language import along, at_last, back, conversation
+from forage.agents.language.ppo_language import at_last, conversation, split_turns, token_gae
 from forage.agents.language.sft import SFT
 from forage.config.resolve import resolve
 from forage.core.errors import ForageError
@@ -51,7 +51,9 @@ def test_the_better_answer_gains_on_the_worse(preference):
     after, metrics, _ = learned(agent, state, batch)
     assert metrics["zero_variance"] == 0.5
     rows = agent.rows(batch)
-    change = (agent.scored(after.network, state, rows)[0] - agent.scored(state.network, state, rows)[0]) * rows.wrote
+    change = (
+        agent.score_tokens(after.network, state, rows)[0] - agent.score_tokens(state.network, state, rows)[0]
+    ) * rows.wrote
     change = np.asarray(change.sum(1))
     assert change[2] > change[0]
     assert all(np.isfinite(value) for value in metrics.values())
@@ -78,7 +80,7 @@ def test_advantages_along_tokens_by_hand():
     # Of five columns the third was not written: the first answer's padding, say.
     wrote = jnp.array([[True, True, False, True]])
     value, price = jnp.array([[0.5, 0.25, 9.0, 0.75]]), jnp.array([[0.0, 0.1, 9.0, 0.0]])
-    found = along(jnp.array([[0.0, 0.0, 9.0, 1.0]]), price, value, wrote, 0.5, 0.5)
+    found = token_gae(jnp.array([[0.0, 0.0, 9.0, 1.0]]), price, value, wrote, 0.5, 0.5)
     last = 1 - 0.75
     second = -0.1 + 0.5 * 0.75 - 0.25 + 0.25 * last
     first = 0.5 * 0.25 - 0.5 + 0.25 * second
@@ -88,7 +90,7 @@ def test_advantages_along_tokens_by_hand():
     three = jnp.array([[True, True, False], [True, True, True], [False] * 3])
     assert at_last(jnp.array([1.0, 2.0, 3.0]), three).tolist() == [[0, 1, 0], [0, 0, 2], [0, 0, 0]]
     assert conversation(rows, 2).tolist() == [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9, 10, 11]]
-    assert np.array_equal(back(conversation(rows, 2), 2), rows)
+    assert np.array_equal(split_turns(conversation(rows, 2), 2), rows)
 
 
 @pytest.mark.thorough

@@ -10,9 +10,9 @@ from resuming_helpers import check_resumed
 from test_grpo import CLOCK, collected, learned, model
 from tiers import gated
 
-from forage.agents.language.base import Aux, LanguageState, Rows
+from forage.agents.language.base import AnswerRows, Aux, LanguageState
 from forage.agents.language.distill import Distill
-from forage.agents.language.grpo import GRPO, Lesson
+from forage.agents.language.grpo import GRPO, LossInputs
 from forage.agents.language.kl_penalty import penalty_to_go, token_advantages
 from forage.agents.language.raft import RAFT
 from forage.agents.settings import DAPO, SETTINGS
@@ -106,8 +106,8 @@ def test_a_divergence_moves_the_policy_as_its_estimator_does(name, options, slop
     own = {"teacher": model(1)} if name == "distill" else {}
     agent = part_class("agent", name)(model=model(), num_envs=2, divergence=0.5, **own, **options)
     tokens, first = jnp.zeros((2, 5), int), jnp.full((2, 3), -1.0)
-    rows = Rows(tokens, tokens == 0, jnp.asarray(WROTE), first, jnp.ones((2, 3)))
-    lesson = Lesson(rows, jnp.zeros((2, 1)), jnp.ones(2), first, first)
+    rows = AnswerRows(tokens, tokens == 0, jnp.asarray(WROTE), first, jnp.ones((2, 3)))
+    lesson = LossInputs(rows, jnp.zeros((2, 1)), jnp.ones(2), first, first)
     state = LanguageState(model(), (), model(), jnp.int32(1), jnp.ones(520, bool))
     found = jax.grad(lambda now: agent.objective(now, state, lesson, jnp.bool_(True))[0])(first + X)
     np.testing.assert_allclose(found, 0.5 * slope * WROTE, atol=1e-6)
@@ -150,8 +150,8 @@ def test_groups_are_dropped_by_what_is_right_and_not_by_their_lengths():
         agent, batch = lengthy(reward, lengths, {"truth": right} if told == "truth" else None)
         if told == OUTCOME:
             batch = batch._replace(experience=batch.experience._replace(rewards={OUTCOME: right}))
-        paid = agent.rewarded(batch, agent.rows(batch)).reshape(1, 4)
-        lesson = agent.credited(batch, agent.gathered(batch), paid)
+        paid = agent.penalised_rewards(batch, agent.rows(batch)).reshape(1, 4)
+        lesson = agent.assign_credit(batch, agent.collect_answers(batch), paid)
         assert (lesson.advantage != 0).any()
         return lesson.weight.tolist()
 
@@ -165,7 +165,7 @@ def test_groups_are_dropped_by_what_is_right_and_not_by_their_lengths():
 
 def test_dapo_pays_less_for_long_answers_that_are_right():
     agent, batch = lengthy([1, 1, 0, 0], [60, 92, 100, 70])
-    paid = agent.rewarded(batch, agent.rows(batch))
+    paid = agent.penalised_rewards(batch, agent.rows(batch))
     np.testing.assert_allclose(paid, [1, 0.4, -1, 0], atol=1e-6)
 
 
@@ -177,12 +177,12 @@ def test_a_divergence_in_the_reward_costs_nothing_at_first(placement):
     setup = setup_of("grpo", divergence=0.5, kl_placement=placement, advantage=advantage)
     agent, state, batch = collected(setup, reward=REWARD)
     grouped = jnp.array(REWARD, jnp.float32).reshape(2, 4)
-    lesson = agent.credited(batch, agent.prepared(state, agent.gathered(batch)), grouped)
-    free = dataclasses.replace(agent, divergence=0.0).credited(batch, agent.gathered(batch), grouped)
+    lesson = agent.assign_credit(batch, agent.with_log_probabilities(state, agent.collect_answers(batch)), grouped)
+    free = dataclasses.replace(agent, divergence=0.0).assign_credit(batch, agent.collect_answers(batch), grouped)
     assert np.allclose(lesson.advantage, jnp.where(lesson.advantage == 0, 0, free.advantage), atol=1e-5)
-    gathered = agent.gathered(batch)
+    gathered = agent.collect_answers(batch)
     moved = gathered._replace(old=gathered.old + 0.1 * (jnp.arange(8) == 1)[:, None], reference=gathered.old)
-    each = agent.credited(batch, moved, grouped).advantage[:, 0]
+    each = agent.assign_credit(batch, moved, grouped).advantage[:, 0]
     assert each[1] < lesson.advantage[1, 0] and each[2] >= lesson.advantage[2, 0] - 1e-5
 
 
@@ -228,11 +228,11 @@ def test_the_best_answer_is_learned_from():
     agent = setup_of("raft").learner().agent
     assert isinstance(agent, RAFT)
     reward = jnp.array([[0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0]])
-    assert agent.compared(reward)[1].tolist() == [[0, 0, 1, 0], [1, 0, 0, 0]]
+    assert agent.answer_advantages(reward)[1].tolist() == [[0, 0, 1, 0], [1, 0, 0, 0]]
     above = dataclasses.replace(agent, selection="above")
-    assert above.compared(reward)[1].tolist() == [[0, 0, 1, 0], [1, 1, 0, 1]]
+    assert above.answer_advantages(reward)[1].tolist() == [[0, 0, 1, 0], [1, 1, 0, 1]]
     # Rejection sampling keeps what is right, and not what is short
-    assert above.compared(reward - 0.6, reward)[1].tolist() == [[0, 0, 1, 0], [1, 1, 0, 1]]
+    assert above.answer_advantages(reward - 0.6, reward)[1].tolist() == [[0, 0, 1, 0], [1, 1, 0, 1]]
 
 
 @pytest.mark.thorough

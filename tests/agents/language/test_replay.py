@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_grpo import collected, setup_of
 
-from forage.agents.language.grpo import replayed
+from forage.agents.language.grpo import replay_advantages
 from forage.core.types import Batch, Clock, Replay
 
 CLOCK = Clock(jnp.int32(0), jnp.float32(1000))
@@ -15,7 +15,7 @@ CLOCK = Clock(jnp.int32(0), jnp.float32(1000))
 def test_advantages_and_weights_are_the_memory_s_where_it_gives_some():
     replay = Replay(jnp.array([False, True, True]), jnp.array([jnp.nan, jnp.nan, 0.7]))
     batch = Batch(None, jnp.array([1.0, 1.0, 0.5]), jnp.arange(3), replay)
-    advantage, weight, older = replayed(batch, jnp.array([[1.0, -1.0]]), jnp.array([[1.0, 0.0]]))
+    advantage, weight, older = replay_advantages(batch, jnp.array([[1.0, -1.0]]), jnp.array([[1.0, 0.0]]))
     np.testing.assert_allclose(advantage, [1, -1, 0.7])
     np.testing.assert_allclose(weight, [1, 0, 0.5])
     assert older.tolist() == [False, True, True]
@@ -49,7 +49,7 @@ def test_older_answers_have_the_ratio_to_what_was_recorded_and_added_ones_their_
 
     def change(weight):
         network = learn(Batch(more, weight, jnp.arange(12), added))[0].network
-        return np.asarray((agent.scored(network, state, rows)[0] * rows.wrote).sum(1))
+        return np.asarray((agent.score_tokens(network, state, rows)[0] * rows.wrote).sum(1))
 
     silent, loud = change(weight), change(weight + jnp.arange(12) // 8 * 1.0)
     assert (loud[1:4] > silent[1:4]).all()  # wrong ones of the first group, which the added answers call good

@@ -23,9 +23,9 @@ def read(seen: dict[str, np.ndarray], index: int = 0) -> list[int]:
 def test_the_next_chunk_sees_head_and_tail():
     chunks = Chunks(4, 2, 1)
     assert chunks.turns(9) == 3
-    assert chunks.seen([1, 2, 3, 4]) == (1, 3, 4)
-    assert chunks.seen([1, 2, 3, 4, 5, 6]) == (1, 5, 6)
-    assert chunks.seen([1, 2]) == (1, 2)  # nothing twice
+    assert chunks.excerpt([1, 2, 3, 4]) == (1, 3, 4)
+    assert chunks.excerpt([1, 2, 3, 4, 5, 6]) == (1, 5, 6)
+    assert chunks.excerpt([1, 2]) == (1, 2)  # nothing twice
     assert chunks.following([1, 2], [1, 2, 3, 4, 5, 6, 7]) == (3, 4, 5, 6)
     assert chunks.following([1, 9], [1, 2, 3]) == ()
 
@@ -56,7 +56,7 @@ def test_an_answer_in_chunks_is_judged_as_a_whole():
 def test_an_answer_goes_on_from_given_tokens():
     environment = TextEnvironment("addition", 2, level=1, branches=True)
     prompt = read(environment.reset(0))
-    reference = environment.course.words.encoded(environment.worlds[0].reference())
+    reference = environment.course.words.encode(environment.worlds[0].reference())
     begun, rest = reference[:4], (*reference[4:], environment.ends)
     seen = environment.branch(0, padded(environment, begun, ())[0])
     assert (seen["context"][seen["context"] > 0] - 1).tolist() == [*prompt, *begun] and not seen["reference"].any()

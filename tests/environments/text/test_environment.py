@@ -90,7 +90,7 @@ def test_what_could_not_be_judged_is_counted_and_told_of_once(monkeypatch):
     monkeypatch.setattr(worlds, "family", lambda name: Odd())
     environment = TextEnvironment("addition", 2)
     seen = environment.reset(0)
-    assert environment.measured() == {"verifier_failures": 0}
+    assert environment.metrics() == {"verifier_failures": 0}
     monkeypatch.setattr(Odd, "says", Verdict(True, np.float32(0.5)))
     assert environment.step(seen["reference"]).step.reward.tolist() == [0.5, 0.5]
     for number, says in enumerate((Verdict(True, 7.0), Verdict(True, 8.0), "right"), 1):
@@ -98,7 +98,7 @@ def test_what_could_not_be_judged_is_counted_and_told_of_once(monkeypatch):
         told = pytest.warns(UserWarning, match=r"could not be judged and is paid nothing, as the verifier returned")
         with nullcontext() if number == 2 else told:  # the second one differs in its number alone
             assert environment.step(seen["reference"]).step.reward.tolist() == [0, 0]
-        assert environment.measured() == {"verifier_failures": 2 * number}
+        assert environment.metrics() == {"verifier_failures": 2 * number}
     assert "not judged, as the verifier returned 'right' and no verdict" in str(environment.conversations()[0])
     environment.close()
 
@@ -117,7 +117,7 @@ def test_evaluation_plays_problems_that_training_does_not():
 
 def test_few_problems_are_numbered_and_come_again():
     environment = TextEnvironment("addition", 8, level="0-1", problems=6)
-    assert environment.numbered == 6 and environment.difficulty.tolist() == pytest.approx([0, 1 / 7] * 3)
+    assert environment.num_starts == 6 and environment.difficulty.tolist() == pytest.approx([0, 1 / 7] * 3)
     numbered = [environment.begin(0, 5, number)["context"] for number in range(6)]
     assert len(set(texts(environment, np.stack(numbered)))) == 6
     environment.reset(0)

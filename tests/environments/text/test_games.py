@@ -12,7 +12,7 @@ from forage.environments.text.games.endgame import Endgame
 from forage.environments.text.games.game import Game
 from forage.environments.text.games.house import House
 from forage.environments.text.games.maze import MOVES, Maze
-from forage.environments.text.games.user import BOOKING, ScriptedUser, Slot
+from forage.environments.text.games.user import BOOKING, ScriptedUser, Wish
 from forage.environments.text.games.wordle import WORDS, Wordle, marks
 
 NOISE = ("", " ", "move left", "go west", "Qd4", "c r a n e", "Settled: day=Friday", "day?", "\x00\ud800", "x" * 999)
@@ -20,8 +20,8 @@ NOISE = ("", " ", "move left", "go west", "Qd4", "c r a n e", "Settled: day=Frid
 
 @pytest.mark.parametrize("name", games.GAMES)
 def test_a_game_is_the_same_for_the_same_seed_and_can_be_copied(name):
-    assert isinstance(games.make(name), Game)
-    one, other, draw = games.make(name), games.make(name), random.Random(0)
+    assert isinstance(games.make_game(name), Game)
+    one, other, draw = games.make_game(name), games.make_game(name), random.Random(0)
     for seed in range(3):
         assert one.begin(seed) == other.begin(seed)
         ended = False
@@ -292,8 +292,8 @@ def test_a_user_changes_his_mind_once_it_was_told():
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: games.make("mazes"), "Did you mean 'maze'"),
-        (lambda: games.make("maze", depth=3), "cannot be made of"),
+        (lambda: games.make_game("mazes"), "Did you mean 'maze'"),
+        (lambda: games.make_game("maze", depth=3), "cannot be made of"),
         (lambda: Maze("triple-t"), "A maze's layout is one of double-t|A maze's layout is one of u"),
         (lambda: Maze(horizon=0), "A maze's horizon is a whole number from 1"),
         (lambda: Wordle(("four",)), "five small letters"),
@@ -301,9 +301,9 @@ def test_a_user_changes_his_mind_once_it_was_told():
         (lambda: Endgame("B"), "An endgame's piece is one of Q, R, not 'B'"),
         (lambda: ScriptedUser(told=5), "slots told at first is a whole number from 0 to 4"),
         (lambda: ScriptedUser((BOOKING[0], BOOKING[0])), "different names"),
-        (lambda: ScriptedUser((Slot("a", ("A",), ("1", "2")),)), "of small letters"),
-        (lambda: ScriptedUser((Slot("a", ("a",), ("1",)),)), "at least two values"),
-        (lambda: ScriptedUser((Slot("a", ("a",), ("1", "2,3")),)), "has no comma"),
+        (lambda: ScriptedUser((Wish("a", ("A",), ("1", "2")),)), "of small letters"),
+        (lambda: ScriptedUser((Wish("a", ("a",), ("1",)),)), "at least two values"),
+        (lambda: ScriptedUser((Wish("a", ("a",), ("1", "2,3")),)), "has no comma"),
         (lambda: ScriptedUser(turn_cost=2.0), "A turn costs from 0 to 1"),
     ],
 )

@@ -95,9 +95,11 @@ def test_queries_by_hand():
     assert (
         queries.run(TABLES, "SELECT a.name FROM people a JOIN people b ON a.age < b.age AND b.name = 'Ann'") is not None
     )
-    assert queries.same([(1, "a"), (2, "b")], [[2.0, "b"], [1, "a"]], ordered=False)
-    assert not queries.same([(1, "a"), (2, "b")], [[2.0, "b"], [1, "a"]], ordered=True)
-    assert not queries.same([(1,), (1,)], [[1]], ordered=False) and not queries.same([("1",)], [[1]], ordered=False)
+    assert queries.same_results([(1, "a"), (2, "b")], [[2.0, "b"], [1, "a"]], ordered=False)
+    assert not queries.same_results([(1, "a"), (2, "b")], [[2.0, "b"], [1, "a"]], ordered=True)
+    assert not queries.same_results([(1,), (1,)], [[1]], ordered=False) and not queries.same_results(
+        [("1",)], [[1]], ordered=False
+    )
 
 
 @pytest.mark.parametrize(

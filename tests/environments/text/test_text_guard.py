@@ -9,7 +9,7 @@ from moody import Moody
 from forage.core.errors import ForageError
 from forage.environments.text import sets
 from forage.environments.text.families.addition import Addition
-from forage.environments.text.guard import Guard, attempt, sound
+from forage.environments.text.guard import Guard, sound, verify_in_place
 from forage.environments.text.opening import family
 from forage.environments.text.problems import Verdict
 
@@ -50,7 +50,7 @@ def test_bounded_families_are_verified_here():
     guard = Guard(family("addition"))
     assert guard._worker is None and guard.verify(problem, problem.answer) == Verdict(False, 0.0)
     assert Guard(Own()).verify(problem, "") == Verdict(False, 0.0, "the verifier raised ZeroDivisionError: oh")
-    assert attempt(Own(), problem, "").failure
+    assert verify_in_place(Own(), problem, "").failure
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_a_family_of_ones_own_is_played_and_travels_by_its_name(mine):
         environment = build(2)
         environment.reset(0)
         assert (name, config["id"]) == ("mine.py:Twice", f"{mine}:Twice")
-        assert environment.played().reward == 1 and "Double" in str(environment.played())
+        assert environment.expert_episode().reward == 1 and "Double" in str(environment.expert_episode())
         environment.close()
     assert type(pickle.loads(pickle.dumps(family(f"{mine}:Twice")))).__name__ == "Twice"
 

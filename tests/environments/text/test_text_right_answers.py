@@ -10,7 +10,7 @@ import pytest
 from forage.environments.text import expressions, sets
 from forage.environments.text.families.calendar import DAYS
 from forage.environments.text.families.logic_grid import PEOPLE, THINGS
-from forage.environments.text.families.programs import lines
+from forage.environments.text.families.programs import python_lines
 from forage.environments.text.families.satisfiability import true
 from forage.environments.text.opening import family
 
@@ -49,24 +49,30 @@ def test_countdown_accepts_exactly_the_expressions_that_make_the_target(seed):
     for tree, value in all_trees(problem.data["numbers"]):
         is_right = value == problem.data["target"]
         right += is_right
-        assert judged("countdown", problem, expressions.write(tree)) == is_right
+        assert judged("countdown", problem, expressions.write_expression(tree)) == is_right
     assert right
 
 
 def test_expressions_are_read_as_they_are_written():
-    assert expressions.parse("2 + 3*4") == ("+", 2, ("*", 3, 4))
-    assert expressions.parse("8 - 3 - 2") == ("-", ("-", 8, 3), 2)
-    assert expressions.parse("8 - (3 - 2)") == ("-", 8, ("-", 3, 2))
-    assert expressions.value(expressions.parse("7/2*2")) == 7
-    assert expressions.value(expressions.parse("1 / (2 - 2)")) is None
+    assert expressions.parse_expression("2 + 3*4") == ("+", 2, ("*", 3, 4))
+    assert expressions.parse_expression("8 - 3 - 2") == ("-", ("-", 8, 3), 2)
+    assert expressions.parse_expression("8 - (3 - 2)") == ("-", 8, ("-", 3, 2))
+    assert expressions.value(expressions.parse_expression("7/2*2")) == 7
+    assert expressions.value(expressions.parse_expression("1 / (2 - 2)")) is None
     for tree, value in itertools.islice(all_trees([1, 2, 3, 4]), 0, 4000, 7):
-        text = expressions.write(tree)
-        read = expressions.parse(text)
-        assert (expressions.value(read), expressions.numbers(read)) == (value, expressions.numbers(tree))
-        assert expressions.write(read) == text
+        text = expressions.write_expression(tree)
+        read = expressions.parse_expression(text)
+        assert (expressions.value(read), expressions.expression_numbers(read)) == (
+            value,
+            expressions.expression_numbers(tree),
+        )
+        assert expressions.write_expression(read) == text
     for malformed in ("", "1 +", "-1", "2 3", "2**3", "(1", "1)", "1//2", "abs(1)", "1e3", "1.5", "__import__('os')"):
-        assert expressions.parse(malformed) is None
-    assert expressions.parse("(" * 21 + "1" + ")" * 21) is None and expressions.parse("1+" * 100 + "1") is None
+        assert expressions.parse_expression(malformed) is None
+    assert (
+        expressions.parse_expression("(" * 21 + "1" + ")" * 21) is None
+        and expressions.parse_expression("1+" * 100 + "1") is None
+    )
 
 
 def test_paths_accept_exactly_the_shortest_ones():
@@ -212,7 +218,7 @@ def test_programs_print_what_python_prints():
         problem = sets.problem_at(family("programs"), level, seed, 0)
         names: dict = {}
         text = problem.prompt.partition("\n")[2]
-        assert text == "\n".join([*lines(problem.data["body"]), f"print({problem.data['asked']})"])
+        assert text == "\n".join([*python_lines(problem.data["body"]), f"print({problem.data['asked']})"])
         exec(text.rpartition("\n")[0], names)  # a program made here
         assert str(names[problem.data["asked"]]) == problem.answer
 

@@ -40,9 +40,9 @@ def test_what_asks_the_same_is_in_the_same_split():
     found = family("countdown")
     problem = found.make(np.random.default_rng(0), 2)
     turned = problem._replace(prompt="otherwise", data={**problem.data, "numbers": problem.data["numbers"][::-1]})
-    assert sets.fingerprint(found, problem) == sets.fingerprint(found, turned)
+    assert sets.problem_hash(found, problem) == sets.problem_hash(found, turned)
     # The same text of another family is another problem.
-    assert sets.fingerprint(family("addition"), problem) != sets.fingerprint(family("arithmetic"), problem)
+    assert sets.problem_hash(family("addition"), problem) != sets.problem_hash(family("arithmetic"), problem)
 
 
 def test_the_share_is_that_of_all_problems():

@@ -13,12 +13,12 @@ from forage.environments.text.tools.calculator import Calculator
 from forage.environments.text.tools.database import Database
 from forage.environments.text.tools.python import Python
 from forage.environments.text.tools.search import Search
-from forage.environments.text.tools.tool import Answer, plain
-from forage.environments.text.tools.toolbox import Call, Complaint, Syntax, Toolbox, parse
+from forage.environments.text.tools.tool import Answer, printable_text
+from forage.environments.text.tools.toolbox import Call, Complaint, Syntax, Toolbox, parse_calls
 
 
 def found(written, most=4, longest=50):
-    return parse(written, ("calculator", "sql"), Syntax(), most, longest)
+    return parse_calls(written, ("calculator", "sql"), Syntax(), most, longest)
 
 
 # Calls
@@ -116,10 +116,10 @@ def test_a_tool_that_raises_costs_the_call_alone():
         (lambda: Toolbox((Calculator(),), most=0), "most is a whole number of at least 1, not 0"),
         (lambda: Syntax("<a>", "<a>b"), "none may contain another"),
         (lambda: Syntax(begin="<"), "at least two characters"),
-        (lambda: tools.make("calculater"), "Did you mean 'calculator'"),
-        (lambda: tools.make("calculator", digits=3), "cannot be made of digits: it has no option 'digits'"),
-        (lambda: tools.make("sql"), "'sql' needs its script.*as Database.script.. Take one .* calculator, python"),
-        (lambda: tools.make("search"), "'search' needs its documents, which an option cannot give"),
+        (lambda: tools.make_tool("calculater"), "Did you mean 'calculator'"),
+        (lambda: tools.make_tool("calculator", digits=3), "cannot be made of digits: it has no option 'digits'"),
+        (lambda: tools.make_tool("sql"), "'sql' needs its script.*as Database.script.. Take one .* calculator, python"),
+        (lambda: tools.make_tool("search"), "'search' needs its documents, which an option cannot give"),
         (lambda: Search({}), "at least one document"),
         (lambda: Search({"": "..."}), "documents with words"),
         (lambda: Search({"a": "b"}, b=2), "b from 0 to 1"),
@@ -137,13 +137,13 @@ def test_every_tool_of_the_table_is_there():
     options = {"sql": {"script": "CREATE TABLE a(b)"}, "search": {"documents": {"a": "b"}}}
     for name in tools.TOOLS:
         if name != "python":  # needs a system that confines
-            tool = tools.make(name, **options.get(name, {}))
+            tool = tools.make_tool(name, **options.get(name, {}))
             assert tool.name == name and f"\n{name}: " in Toolbox((tool,)).description()
     assert tools.TOOLS["python"] == "python:Python" and Python.__name__ == "Python"
 
 
 def test_control_characters_are_not_shown():
-    assert plain("a\x1b[2Jb\r\nc\td\u202e\udc80\x07", 99) == "a?[2Jb\nc\td???"
+    assert printable_text("a\x1b[2Jb\r\nc\td\u202e\udc80\x07", 99) == "a?[2Jb\nc\td???"
 
 
 # Calculator

@@ -11,7 +11,7 @@ from forage.environments.text.worlds import Start
 
 
 def workflow(turns: int = 4, **options):
-    return worlds.make("addition", ("calculator",), turns, team=0.5, **options)
+    return worlds.make_world("addition", ("calculator",), turns, team=0.5, **options)
 
 
 def test_turns_are_paid_by_hand():

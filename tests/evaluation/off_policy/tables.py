@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from forage.data.logged import Logged
+from forage.data.logged import LoggedEpisodes
 
 
 class Tiny:
@@ -29,7 +29,7 @@ class Tiny:
             values = np.append((self.target * q).sum(1)[:2], 0.0)
         return float(self.initial @ values)
 
-    def trajectories(self) -> tuple[Logged, np.ndarray]:
+    def trajectories(self) -> tuple[LoggedEpisodes, np.ndarray]:
         """All trajectories as one log, each an episode, and their probabilities under the behaviour."""
         paths = [([], s, p) for s, p in enumerate(self.initial) if p > 0]
         whole = []
@@ -46,7 +46,7 @@ class Tiny:
             paths = longer
         columns = list(zip(*(row for rows, _, _ in whole for row in rows), strict=True))
         eye = np.eye(3)
-        log = Logged(
+        log = LoggedEpisodes(
             eye[list(columns[0])],
             np.array(columns[1]),
             np.array(columns[2]),
@@ -62,13 +62,13 @@ class Tiny:
         return observation @ self.target
 
 
-def three_steps() -> tuple[Logged, np.ndarray]:
+def three_steps() -> tuple[LoggedEpisodes, np.ndarray]:
     """Two episodes in one state: actions 0, 1, 0 paying 1, 2, 4, and 1, 1 paying 3, 5. The target's table, one row.
 
     The behaviour takes action 0 with 1/2 and 1 with 1/4, then 1/2; the target 0 with 1/4 and 1 with 3/4.
     Ratios: 1/2, 3, 1/2 and 3/2, 3/2; so weights 1/2, 3/2, 3/4 and 3/2, 9/4.
     """
-    log = Logged(
+    log = LoggedEpisodes(
         np.ones((5, 1)),
         np.array([0, 1, 0, 1, 1]),
         np.array([1.0, 2.0, 4.0, 3.0, 5.0]),

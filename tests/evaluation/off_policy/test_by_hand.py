@@ -9,9 +9,9 @@ import pytest
 from tables import Tiny, three_steps
 
 from forage.core.types import ForageError
-from forage.data.logged import Logged
+from forage.data.logged import LoggedEpisodes
 from forage.evaluation.off_policy.estimators import doubly_robust, importance
-from forage.evaluation.off_policy.estimators.density_ratio import marginalised
+from forage.evaluation.off_policy.estimators.density_ratio import marginalised_importance
 from forage.evaluation.off_policy.estimators.fitted_q import fitted_q, linear_values
 from forage.evaluation.off_policy.estimators.magic import Magic, blend, partial_estimates
 from forage.evaluation.off_policy.target import Target, effective_sample_size, overlap
@@ -131,7 +131,7 @@ def test_exact_where_every_trajectory_is_logged_as_often_as_it_should_be(discoun
     np.testing.assert_allclose(often, chance * 1e5)
     rows = np.concatenate([np.tile(np.flatnonzero(log.numbers == e), n) for e, n in enumerate(often)])
     fields = ("observation", "action", "reward", "next_observation", "terminated", "truncated", "behaviour_probability")
-    ask = Target(Logged(*(getattr(log, name)[rows] for name in fields)), tiny.policy, discount, 2)
+    ask = Target(LoggedEpisodes(*(getattr(log, name)[rows] for name in fields)), tiny.policy, discount, 2)
     for estimator in (
         importance.importance_sampling,
         importance.self_normalised,
@@ -141,7 +141,7 @@ def test_exact_where_every_trajectory_is_logged_as_often_as_it_should_be(discoun
         functools.partial(doubly_robust.doubly_robust, folds=1),
         functools.partial(doubly_robust.weighted_doubly_robust, folds=1),
         Magic(folds=1),
-        marginalised,
+        marginalised_importance,
     ):
         assert estimator(ask).mean() == pytest.approx(tiny.exact(discount), abs=1e-6), estimator
 
@@ -151,7 +151,8 @@ def test_overlap_of_very_long_episodes():
     size = 2000
     ended = np.tile(np.arange(size) == size - 1, 2)
     chosen = np.repeat([0, 1], size)
-    log = Logged(np.ones((2 * size, 1)), chosen, np.ones(2 * size), np.ones((2 * size, 1)), ended, ended & False,
+    log = LoggedEpisodes(np.ones((2 * size, 1)), chosen, np.ones(2 * size), np.ones((2 * size, 1)), ended, ended &
+    False,
                  np.full(2 * size, 0.25))  # fmt: skip
     ask = Target(log, lambda o: np.tile([0.75, 0.25], (len(o), 1)), 0.9)
     assert overlap(ask).effective_sample_size == pytest.approx(1)
@@ -190,7 +191,7 @@ def test_fitted_q_is_exact_in_the_logged_frequencies(horizon):
     # One-step episodes: how often they begin in each state is weighed by hand below.
     states, actions, following = (np.array([row[i] for row in rows]) for i in range(3))
     eye = np.eye(3)
-    log = Logged(
+    log = LoggedEpisodes(
         eye[states], actions, tiny.reward[states, actions], eye[following], following == 2, following != 2, None
     )
     for ask, steps in ((Target(log, tiny.policy, 0.9), 400), (Target(log, tiny.policy, 0.9), horizon)):

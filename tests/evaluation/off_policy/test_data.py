@@ -20,7 +20,7 @@ from forage.core.ports import ActInputs
 from forage.core.types import Experience, ForageError
 from forage.data.collect import Probabilities
 from forage.environments import make, spec_of
-from forage.evaluation.off_policy import Logged, Target, estimate, log_episodes, softened, tabular_policy
+from forage.evaluation.off_policy import LoggedEpisodes, Target, estimate, log_episodes, soften_policy, tabular_policy
 from forage.evaluation.off_policy.estimators.doubly_robust import doubly_robust
 from forage.loop.policy import Policy
 
@@ -37,7 +37,7 @@ EVEN: Probabilities = tabular_policy(np.full((3, 2), 0.5))
 
 
 def test_episodes_follow_from_their_ends():
-    log = Logged(**GOOD)
+    log = LoggedEpisodes(**GOOD)
     assert (log.episodes, log.transitions) == (2, 3)
     np.testing.assert_array_equal(log.numbers, [0, 0, 1])
     np.testing.assert_array_equal(log.time, [0, 1, 0])
@@ -69,7 +69,7 @@ def test_episodes_follow_from_their_ends():
 )
 def test_what_is_refused(changes, words):
     with pytest.raises(ForageError, match=words):
-        Logged(**{**GOOD, **changes})
+        LoggedEpisodes(**{**GOOD, **changes})
 
 
 def test_equal_observations_are_one_state_wherever_they_stand():
@@ -81,7 +81,7 @@ def test_equal_observations_are_one_state_wherever_they_stand():
         following, ended = np.roll(states, -1), np.arange(count) == count - 1
         observation = seen[states]
         observation[states == 0, 3] *= random.choice([-1.0, 1.0], (states == 0).sum())  # -0.0 is 0.0
-        log = Logged(observation, states % 2, states * 1.0, seen[following], ended, np.zeros(count, bool))
+        log = LoggedEpisodes(observation, states % 2, states * 1.0, seen[following], ended, np.zeros(count, bool))
         found, after, number = log.states
         assert number == 6
         for ours, theirs in ((found, states), (after, following)):
@@ -91,16 +91,16 @@ def test_equal_observations_are_one_state_wherever_they_stand():
 
 def test_from_episodes_and_from_arrays_are_one():
     parts = [{name: x[:2] for name, x in GOOD.items()}, {name: x[2:] for name, x in GOOD.items()}]
-    log, whole = Logged.from_episodes(parts), Logged(**GOOD)
+    log, whole = LoggedEpisodes.from_episodes(parts), LoggedEpisodes(**GOOD)
     for name in (*GOOD, "episode"):
         np.testing.assert_array_equal(getattr(log, name), getattr(whole, name))
     del parts[0]["behaviour_probability"]
     with pytest.raises(ForageError, match="give it to all or none"):
-        Logged.from_episodes(parts)
+        LoggedEpisodes.from_episodes(parts)
     with pytest.raises(ForageError, match="action is missing"):
-        Logged.from_episodes([{"observation": np.ones((1, 1))}])
+        LoggedEpisodes.from_episodes([{"observation": np.ones((1, 1))}])
     with pytest.raises(ForageError, match="no episode"):
-        Logged.from_episodes([])
+        LoggedEpisodes.from_episodes([])
 
 
 def test_from_a_rollout_what_is_under_way_is_left_out():
@@ -109,12 +109,12 @@ def test_from_a_rollout_what_is_under_way_is_left_out():
     number = np.arange(8).reshape(4, 2)
     zeros = np.zeros((4, 2))
     rollout = Experience(number[..., None], number, number * 1.0, number[..., None] + 1, ended, zeros > 0, zeros, ())
-    log = Logged.from_rollout(rollout, zeros + 0.5)
+    log = LoggedEpisodes.from_rollout(rollout, zeros + 0.5)
     np.testing.assert_array_equal(log.action, [0, 2, 4, 1, 3, 5, 7])
     np.testing.assert_array_equal(log.numbers, [0, 0, 1, 2, 2, 2, 2])
     assert log.observation.shape == (7, 1)
     with pytest.raises(ForageError, match="an episode that ends"):
-        Logged.from_rollout(rollout._replace(terminated=zeros > 0))
+        LoggedEpisodes.from_rollout(rollout._replace(terminated=zeros > 0))
 
 
 @pytest.mark.parametrize(
@@ -129,11 +129,11 @@ def test_from_a_rollout_what_is_under_way_is_left_out():
 )
 def test_a_policy_answers_with_probabilities(policy, words):
     with pytest.raises(ForageError, match=words):
-        estimate(Logged(**GOOD), policy, 0.9)
+        estimate(LoggedEpisodes(**GOOD), policy, 0.9)
 
 
 def test_the_front_refuses_what_cannot_be():
-    log = Logged(**GOOD)
+    log = LoggedEpisodes(**GOOD)
     for options, words in (
         ({"discount": 1.5}, "between 0 and 1"),
         ({"estimators": ["pdiss"]}, "no estimator 'pdiss'; choose among is, wis"),
@@ -151,12 +151,12 @@ def test_the_front_refuses_what_cannot_be():
 
 
 def test_without_behaviour_probabilities():
-    log = Logged(**{**GOOD, "behaviour_probability": None})
+    log = LoggedEpisodes(**{**GOOD, "behaviour_probability": None})
     for name in ("is", "wis", "pdis", "wpdis", "dr", "wdr", "magic", "mis"):
         with pytest.raises(ForageError, match=f"{name} needs the probabilities .* fqe and dualdice do without"):
             estimate(log, EVEN, 0.9, [name])
     mdp_log = log_episodes(make("tabular:Chain-5"), tabular_policy(np.full((5, 2), 0.5)), 20)
-    bare = Logged(*(getattr(mdp_log, name) for name in list(GOOD)[:6]))
+    bare = LoggedEpisodes(*(getattr(mdp_log, name) for name in list(GOOD)[:6]))
     found = estimate(bare, tabular_policy(np.full((5, 2), 0.5)), 0.9)
     assert set(found) == {"fqe", "dualdice"}
     assert found.overlap.effective_sample_size is None
@@ -166,7 +166,7 @@ def test_without_behaviour_probabilities():
 
 def test_truncated_episodes_say_how_much_they_leave_unseen():
     log, table = three_steps()
-    cut = Logged(
+    cut = LoggedEpisodes(
         log.observation, log.action, log.reward, log.next_observation, log.truncated, log.terminated,
         log.behaviour_probability,
     )  # fmt: skip
@@ -191,9 +191,9 @@ def test_a_horizon_leaves_later_steps_out():
 
 
 def test_a_softer_policy():
-    np.testing.assert_allclose(softened(tabular_policy(np.eye(2)), 0.2)(np.eye(2)), [[0.9, 0.1], [0.1, 0.9]])
+    np.testing.assert_allclose(soften_policy(tabular_policy(np.eye(2)), 0.2)(np.eye(2)), [[0.9, 0.1], [0.1, 0.9]])
     with pytest.raises(ForageError, match="from 0 to 1"):
-        softened(EVEN, 2.0)
+        soften_policy(EVEN, 2.0)
     with pytest.raises(ForageError, match="discrete actions"):
         log_episodes(make("Pendulum-v1"), EVEN, 3)
 

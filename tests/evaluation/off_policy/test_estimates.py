@@ -16,13 +16,13 @@ from forage.environments.tabular.mdp import Tabular
 from forage.environments.tabular.values import expected_return, finite_horizon_return, occupancy, optimal
 from forage.evaluation.off_policy import (
     ESTIMATORS,
-    Logged,
+    LoggedEpisodes,
     NetworkDice,
     NetworkQ,
     Target,
     estimate,
     log_episodes,
-    softened,
+    soften_policy,
     tabular_policy,
 )
 from forage.evaluation.off_policy.estimators import density_ratio
@@ -45,7 +45,7 @@ def problem(name: str, episodes: int = 2000, seed: int = 0):
     mdp = maker()
     table = 0.7 * np.asarray(optimal(mdp, discount).policy, np.float64) + 0.3 / mdp.num_actions
     policy = tabular_policy(table)
-    return mdp, discount, table, policy, log_episodes(mdp, softened(policy, 0.2), episodes, seed)
+    return mdp, discount, table, policy, log_episodes(mdp, soften_policy(policy, 0.2), episodes, seed)
 
 
 def error(values: np.ndarray) -> float:
@@ -210,7 +210,7 @@ def test_observations_that_never_recur():
         push = jax.nn.sigmoid(6 * observation[:, 2:3] + 2 * observation[:, 3:4])
         return jax.numpy.concatenate([1 - push, push], axis=1)
 
-    log = log_episodes(environment, softened(lean, 0.3), 200, max_steps=40)
+    log = log_episodes(environment, soften_policy(lean, 0.3), 200, max_steps=40)
     exact = log_episodes(environment, lean, 400, 1, max_steps=40).lengths
     assert log.states is None
     alone = NetworkQ(iterations=2, steps=2, batch_size=8)(Target(log, lean, 0.9))  # asks nobody before it
@@ -240,7 +240,7 @@ def test_the_seed_says_what_is_logged():
     assert isinstance(mdp, Tabular)
     policy = tabular_policy(np.full((5, 2), 0.5))
     one, same, other = (log_episodes(mdp, policy, 20, seed) for seed in (0, 0, 1))
-    assert isinstance(one, Logged)
+    assert isinstance(one, LoggedEpisodes)
     np.testing.assert_array_equal(one.reward, same.reward)
     assert not np.array_equal(one.reward, other.reward)
     assert one.episodes == 20

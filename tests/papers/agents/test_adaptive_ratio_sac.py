@@ -16,7 +16,7 @@ def test_activity_has_settled_when_its_mean_stands_still_between_two_checks():
     # Means at checks: 0.6 beside the first share, 0.9; 0.55; 0.55, which settles it; 0.
     activity, found = Activity(jnp.float32(0), jnp.float32(0), jnp.bool_(False)), []
     for number, share in enumerate(shares):
-        activity = agent.heard(activity, jnp.float32(share), jnp.int32(number))
+        activity = agent.add_batch(activity, jnp.float32(share), jnp.int32(number))
         found.append(bool(activity.settled))
         if number == 3:
             assert float(activity.last) == pytest.approx(0.6) and float(activity.total) == 0

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from forage.agents.q_learning.cqn import CQN, of_path
 from forage.core.ports import ActInputs
 from forage.core.types import Clock, Experience, ForageError, Spec
-from forage_papers.agents.q_learning.cqn_as import CQNAS, Planned
+from forage_papers.agents.q_learning.cqn_as import CQNAS, SequencePlans
 
 small.keep_compiled()
 KEY, CLOCK = jax.random.key(0), Clock(jnp.int32(0), jnp.float32(100))
@@ -39,15 +39,15 @@ SEQUENCE = CQNAS(hidden_sizes=(4,), levels=2, intervals=3, atoms=3, low=-1.0, hi
 
 def test_sequences_average_what_several_have_for_now():
     agent = dataclasses.replace(SEQUENCE, ensembling=float(np.log(2)))
-    step = jax.jit(agent.played)
-    hidden = agent.hidden(PLANE)
+    step = jax.jit(agent.executed_action)
+    hidden = agent.init_hidden(PLANE)
     done = []
     for number in range(4):
         # Sequence number n has n, 10 + n and 20 + n for its steps, in both dimensions.
         sequence = np.repeat(np.array([0.0, 10.0, 20.0]) + number, 2).astype(np.float32)
         action, hidden = step(jnp.asarray(sequence), hidden)
         done.append(action)
-    assert isinstance(hidden, Planned) and hidden.count == 3
+    assert isinstance(hidden, SequencePlans) and hidden.count == 3
     # The oldest counts 1, the next 1/2, the newest 1/4; after three, the first is gone.
     by_hand = [0, (10 + 1 / 2) / 1.5, (20 + 11 / 2 + 2 / 4) / 1.75, (21 + 12 / 2 + 3 / 4) / 1.75]
     np.testing.assert_allclose(done, np.repeat(by_hand, 2).reshape(4, 2), rtol=1e-5)
@@ -57,7 +57,7 @@ def test_noise_on_a_sequence_is_done_as_it_is():
     """It moves an action by less than an interval, and by its own size; an action outside the box is clipped."""
 
     def worked(noise):
-        state, hidden = SEQUENCE.init(KEY, PLANE), SEQUENCE.hidden(PLANE)
+        state, hidden = SEQUENCE.init(KEY, PLANE), SEQUENCE.init_hidden(PLANE)
         act = lambda explore: SEQUENCE.act(state, ActInputs(hidden, SEEN[0], KEY, explore, noise))[0]  # noqa: E731
         return act(False), act(True)
 
@@ -77,7 +77,7 @@ def test_sequences_are_learned_of_and_steps_know_the_ones_before():
         action = jnp.arange(12, dtype=jnp.float32).reshape(3, 2, 2) / 6
         ended = jnp.array([[False, False], [True, False], [False, False]])
         now = Experience(SEEN, action, SEEN, SEEN, ended, ended & False, ended, ())
-        return moved, SEQUENCE.done(network, now)
+        return moved, SEQUENCE.batch_actions(network, now)
 
     moved, done = small.compute(worked, KEY)
     change = np.abs(moved[0]).sum((1, 2))

@@ -11,7 +11,7 @@ from critic_helpers import inputs_of
 from fine_tuning_helpers import SPEC, batch, constant_critics, linear_critics
 from small import at_once, compute
 
-from forage.core.frozen import Frozen
+from forage.core.frozen import FrozenPolicy
 from forage.core.ports import ActInputs, Agent
 from forage.core.types import Clock, ForageError
 from forage_papers.agents.actor_critic.offline_to_online.dsrl import DSRL
@@ -42,14 +42,14 @@ class Mirror(Agent):
         raise NotImplementedError
 
 
-BASE = Frozen("mirror", agent=Mirror(), weights={"scale": jnp.float32(0.5)})
+BASE = FrozenPolicy("mirror", agent=Mirror(), weights={"scale": jnp.float32(0.5)})
 AGENT = DSRL(base=BASE, hidden_sizes=(), critics=2, critic_norm="none", magnitude=2.0, discount=0.9, learning_rate=0.01)
 
 
 def test_noise_is_scaled_and_decoded_by_the_base():
     state = at_once(lambda: AGENT.init(jax.random.key(0), SPEC))
     noise = jnp.array([[0.5, 0.25, -1.0]])
-    decoded = compute(lambda s: AGENT.decoded(s, jnp.zeros((1, 3)), noise), state)
+    decoded = compute(lambda s: AGENT.decode_noise(s, jnp.zeros((1, 3)), noise), state)
     np.testing.assert_allclose(decoded, [[0.5 * 1.0 / 2, 0.5 * 1.5 / 2]], rtol=1e-6)  # the box is twice the unit box
     action = compute(lambda s: AGENT.act(s, ActInputs((), jnp.ones(3), jax.random.key(1), True))[0], state)
     assert action.shape == (2,) and SPEC.action_space.contains(action.astype(np.float32))
@@ -107,7 +107,7 @@ def test_an_update_leaves_the_base_alone():
 def test_what_is_refused():
     with pytest.raises(ForageError, match="name the run of one with --base RUN"):
         DSRL().check(SPEC)
-    deaf = Frozen("deaf", agent=Mirror(numbers=None), weights={"scale": jnp.ones(())})
+    deaf = FrozenPolicy("deaf", agent=Mirror(numbers=None), weights={"scale": jnp.ones(())})
     for base in (deaf, lambda observation: jnp.zeros(2)):
         with pytest.raises(ForageError, match="makes them from none"):
             DSRL(base=base).check(SPEC)

@@ -15,7 +15,7 @@ from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.data.demonstrations import Demonstrations
 from forage.nn.critics import each_value
-from forage_papers.agents.offline.cfpi import CFPI, Mixture, MixturePolicy, improved
+from forage_papers.agents.offline.cfpi import CFPI, Mixture, MixturePolicy, improve_action
 from forage_papers.agents.offline.f_dvl import FDVL
 from forage_papers.agents.offline.o_dice import ODICE
 from forage_papers.agents.offline.recoil import ReCOIL
@@ -236,9 +236,11 @@ def mixture(*weights):
 def test_one_gaussian_by_hand():
     variance = np.exp(2 * LOG_STD[0])
     expected = MEAN[0] + np.sqrt(2 * 0.5) * variance * SLOPE / np.sqrt((variance * SLOPE**2).sum())
-    found = small.compute(lambda: improved(mixture(1.0), linear, 0.5, 0.05))
+    found = small.compute(lambda: improve_action(mixture(1.0), linear, 0.5, 0.05))
     np.testing.assert_allclose(found, expected, rtol=1e-4)
-    np.testing.assert_allclose(small.compute(lambda: improved(mixture(1.0), linear, 0.0, 0.05)), MEAN[0], atol=1e-6)
+    np.testing.assert_allclose(
+        small.compute(lambda: improve_action(mixture(1.0), linear, 0.0, 0.05)), MEAN[0], atol=1e-6
+    )
 
 
 def test_of_a_mixture_it_is_the_best_that_either_bound_allows():
@@ -249,13 +251,13 @@ def test_of_a_mixture_it_is_the_best_that_either_bound_allows():
     peak = np.log(weight) - LOG_STD.sum(1)
     allowed = [distance[:, k] <= 2 * (trust + peak[k] - peak.max()) for k in range(2)]
     best = max(linear(grid)[there].max() for there in (*allowed, distance @ weight <= 2 * trust))
-    found = small.compute(lambda: improved(mixture(0.3, 0.7), linear, trust, 0.05))
+    found = small.compute(lambda: improve_action(mixture(0.3, 0.7), linear, trust, 0.05))
     np.testing.assert_allclose(linear(found), best, atol=5e-3)
 
 
 def test_light_gaussians_propose_nothing():
     far = Mixture(jnp.log(jnp.array([0.97, 0.03])), jnp.array([[0.0, 0.0], [0.8, -0.8]]), jnp.full((2, 2), -2.3))
-    light, heavy = (small.compute(lambda least=least: improved(far, linear, 4.0, least)) for least in (0.0, 0.05))
+    light, heavy = (small.compute(lambda least=least: improve_action(far, linear, 4.0, least)) for least in (0.0, 0.05))
     assert light[0] > 0.8 and np.abs(heavy).max() < 0.5
 
 

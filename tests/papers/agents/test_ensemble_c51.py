@@ -64,7 +64,7 @@ def test_one_member_is_followed_in_an_episode_and_all_without_exploring():
     state = state_of()
 
     def episode(key):
-        first, hidden, learners = AGENT.act(state, ActInputs(AGENT.hidden(SPEC), jnp.int32(1), key, explore=True))
+        first, hidden, learners = AGENT.act(state, ActInputs(AGENT.init_hidden(SPEC), jnp.int32(1), key, explore=True))
         again, hidden, _ = AGENT.act(state, ActInputs(hidden, jnp.int32(1), jax.random.fold_in(key, 1), explore=True))
         return first, again, hidden.head, learners, AGENT.action_values(state, hidden, jnp.int32(1))
 
@@ -72,9 +72,9 @@ def test_one_member_is_followed_in_an_episode_and_all_without_exploring():
     keys = jax.random.split(jax.random.key(1), 400)
     (first, again, head, learners, values), some, shares, still = compute(lambda: (
         jax.vmap(episode)(keys),
-        jax.vmap(lambda key: rare.act(state, ActInputs(rare.hidden(SPEC), jnp.int32(1), key, True))[2])(keys),
+        jax.vmap(lambda key: rare.act(state, ActInputs(rare.init_hidden(SPEC), jnp.int32(1), key, True))[2])(keys),
         AGENT.probabilities(state, jnp.int32(1), False),
-        AGENT.act(state, ActInputs(AGENT.hidden(SPEC), jnp.int32(1), jax.random.key(0), explore=False))[0],
+        AGENT.act(state, ActInputs(AGENT.init_hidden(SPEC), jnp.int32(1), jax.random.key(0), explore=False))[0],
     ))  # fmt: skip
     # Online, the second member is the one that holds action 0 for the best.
     np.testing.assert_array_equal(first, 1 - head)

@@ -118,7 +118,11 @@ def test_observations_in_one_row_and_projected():
     def both(seen):
         plain, projected = EpisodicControl(), EpisodicControl(projection=3)
         state = projected.init(jax.random.key(0), spec)
-        return plain.seen(plain.init(jax.random.key(0), spec), seen), projected.seen(state, seen), state.projection
+        return (
+            plain.neighbour_features(plain.init(jax.random.key(0), spec), seen),
+            projected.neighbour_features(state, seen),
+            state.projection,
+        )
 
     row, found, projection = small.compute(both, seen)
     np.testing.assert_allclose(row, [0.5, -0.5, 0, 1, 0])

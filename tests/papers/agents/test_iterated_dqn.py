@@ -51,7 +51,7 @@ def test_each_value_learns_from_the_one_before():
 
 def test_the_chain_moves_on():
     learned, before = jnp.array([1.0, 2.0, 3.0]), jnp.array([10.0, 11.0, 12.0])
-    move = jax.jit(AGENT.moved_on)
+    move = jax.jit(AGENT.shift_chain)
     nothing, copied, moved = (move(learned, before, jnp.int32(count)) for count in (1, 2, 4))
     assert [x.tolist() for x in nothing] == [[1, 2, 3], [10, 11, 12]]
     assert [x.tolist() for x in copied] == [[1, 2, 3], [10, 1, 2]]

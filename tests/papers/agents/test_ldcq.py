@@ -15,7 +15,7 @@ from small import at_once, compute
 from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage_papers.agents.offline.ldcq import LDCQ, Following, Normal, Segments
-from forage_papers.nn.diffusion import denoised, denoising_error, kept
+from forage_papers.nn.diffusion import denoise, denoising_error, signal_shares
 
 SMALL: dict[str, Any] = {"horizon": 3, "followed": 2, "skill_size": 2, "hidden_size": 8, "denoiser_sizes": (8, 4)}
 SMALL |= {"diffusion_steps": 4, "extra_steps": 1, "candidates": 3, "discount": 0.5}
@@ -39,7 +39,7 @@ def segments(rows=4, ended=None):
 
 def test_denoising_by_hand():
     """A network of zeros misses data of ones by 1, weighted by the share of signal; the true one has an error of 0."""
-    each, all_kept = (np.asarray(x) for x in kept(3))
+    each, all_kept = (np.asarray(x) for x in signal_shares(3))
     np.testing.assert_allclose(each, 1 - np.array([1e-4, 0.01005, 0.02]), rtol=1e-6)
     np.testing.assert_allclose(all_kept, np.cumprod(each), rtol=1e-6)
     data = jnp.ones((64, 2))
@@ -59,7 +59,7 @@ def test_noise_is_carried_to_what_the_network_says():
     goal = jnp.array([[0.5, -1.0]] * 500)
 
     def carried(wanted):
-        return denoised(lambda x, t: goal, jax.random.key(0), goal.shape, 100, 5, wanted)
+        return denoise(lambda x, t: goal, jax.random.key(0), goal.shape, 100, 5, wanted)
 
     found, noise = compute(lambda: (carried(True), carried(False)))
     np.testing.assert_allclose(found, goal, atol=0.05)  # the last steps are nearly without noise
@@ -106,7 +106,7 @@ def test_each_number_of_an_action_knows_those_before_it():
             means([0.0, 0.0]),
             means([0.7, 0.0]),
             means([0.0, 0.9]),
-            skills.chosen(state[0], skill[0], jnp.zeros(2)),
+            skills.decode_action(state[0], skill[0], jnp.zeros(2)),
         )
     )
     assert a[0] == b[0] and a[1] != b[1] and (a == c).all()

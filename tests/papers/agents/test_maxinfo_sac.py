@@ -186,7 +186,7 @@ def test_the_ensemble_learns_from_what_an_action_did_alone_and_nothing_does_from
 
 
 def test_what_it_standardises_by_fades():
-    norm = RunningNorm.of(()).update(jnp.zeros(4))._replace(count=jnp.float32(3e6))
+    norm = RunningNorm.from_shape(()).update(jnp.zeros(4))._replace(count=jnp.float32(3e6))
     again = forgetting(forgetting(norm).update(jnp.full(1000, 1.0)))
     assert float(again.count) == 1e6
     np.testing.assert_allclose(again.mean, 1e3 / (1e6 + 1e3), rtol=1e-4)

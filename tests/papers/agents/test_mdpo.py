@@ -29,11 +29,11 @@ OFF = MDPOOff(hidden_sizes=(4,), batch_size=5, initial_temperature=0.25, step_si
 def test_divergences_by_their_definition():
     p, q = jax.nn.softmax(jnp.array([1.0, 0.0, -1.0])), jax.nn.softmax(jnp.array([0.0, 2.0, 0.5]))
     by_hand = float(np.sum(p * (np.log(p) - np.log(q))))
-    one, other = Categorical.of(jnp.log(p)), Categorical.of(jnp.log(q))
+    one, other = Categorical.from_logits(jnp.log(p)), Categorical.from_logits(jnp.log(q))
     np.testing.assert_allclose(one.divergence(other), by_hand, rtol=1e-5)
     two = MultiCategorical((one, other)).divergence(MultiCategorical((other, other)))
     np.testing.assert_allclose(two, by_hand, rtol=1e-5)
-    masked = [Categorical.of(jnp.log(x), jnp.array([True, False, True])) for x in (p, q)]
+    masked = [Categorical.from_logits(jnp.log(x), jnp.array([True, False, True])) for x in (p, q)]
     p, q = (np.asarray(x)[[0, 2]] / (x[0] + x[2]) for x in (p, q))
     np.testing.assert_allclose(masked[0].divergence(masked[1]), np.sum(p * (np.log(p) - np.log(q))), rtol=1e-5)
 

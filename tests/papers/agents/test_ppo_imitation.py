@@ -58,7 +58,7 @@ def test_resumed_is_as_if_never_stopped(environment, tmp_path):
     one = resolve("ppo", "CartPole-v1", seeds=1).config()["spec"]
     seen, no = np.random.default_rng(0).normal(size=(41, 4)).astype(np.float32), np.zeros(40, bool)
     shown = Transitions(seen[:-1], np.arange(40) % 2, np.ones(40, np.float32), seen[1:], no, np.arange(40) == 39)
-    files.write(tmp_path / "demos.npz", shown, {"spec": one})
+    files.write_data(tmp_path / "demos.npz", shown, {"spec": one})
     options = SIZES | {"demonstrations": str(tmp_path / "demos.npz"), "imitation_rows": 4}
     setup = resolve("ppo-imitation", environment, steps=160, seeds=[3, 7], agent_options=options)
     again, runner, report = resumed(setup, tmp_path, 5)

@@ -32,7 +32,7 @@ from test_probes import (
 from tiers import repeat
 
 import forage_papers
-from forage.core.frozen import Frozen
+from forage.core.frozen import FrozenPolicy
 from forage.core.ports import Agent
 from forage.data.demonstrations import Demonstrations
 from forage.environments.tabular.probes import HIGH, LOW, PROBES
@@ -107,7 +107,7 @@ class Noise(Agent):
 
 
 UNHEEDED = {"advisor": lambda observation, action: action, "cutoff": 1000}
-STEERED = {"base": Frozen("noise", agent=Noise(), weights=jnp.ones(1)), "magnitude": 2.0, "critic_norm": "none"}
+STEERED = {"base": FrozenPolicy("noise", agent=Noise(), weights=jnp.ones(1)), "magnitude": 2.0, "critic_norm": "none"}
 STEERED |= {"distil_interval": 1}
 INCURIOUS = {"initial_information": 1e-3, "learn_information": False, "members": 2}  # and what is learned as well
 FLOWING = {"value_sizes": (32, 32), "noise_sizes": (16,), "flow_steps": 2, "learn_temperature": False}

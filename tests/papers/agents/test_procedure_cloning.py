@@ -19,11 +19,17 @@ from forage.loop.device.programs import batch_seeds
 from forage.loop.device.runner import DeviceRunner
 from forage.loop.learner import Learner
 from forage.loop.offline.loop import OfflineLoop
-from forage.memory.dataset import Opened
+from forage.memory.dataset import OpenedDataSet
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
-from forage_papers.agents.offline.procedure_cloning import ProcedureCloning, ProcedureCloningState, scene, search, wider
+from forage_papers.agents.offline.procedure_cloning import (
+    ProcedureCloning,
+    ProcedureCloningState,
+    breadth_first,
+    scene,
+    wider,
+)
 
 small.keep_compiled()
 MAZE = DrawnMaze(size=6, count=5, observe=("full",))
@@ -77,7 +83,7 @@ def test_the_search_finds_the_shortest_way_in_every_maze():
 def test_maps_grow_by_one_action_from_the_goal_outwards():
     """A corridor of three cells, the goal at its right end, the agent at its left one, turned up."""
     maze = Maze(np.zeros((1, 3), bool), (0, 0), (2, 0), 3, observe=("full",))
-    found = small.compute(lambda: search(scene(maze.reset(KEY)[1]), 6, NOTHING))
+    found = small.compute(lambda: breadth_first(scene(maze.reset(KEY)[1]), 6, NOTHING))
     at = found.plans[:, 1:4, 1]
     assert (at[0] == NOTHING).all() and (at[:, 2] == NOTHING).all() and found.length == 3
     np.testing.assert_array_equal(at[1], [[7] * 4, [2, 7, 7, 7], [7] * 4])  # forward, turned right, beside the goal
@@ -160,7 +166,7 @@ def shown(mazes):
 
 def runner_of(agent, updates):
     """Return a runner, at its beginning, of a loop that learns from 60 mazes."""
-    learner = Learner(agent, default_behaviour(agent), EnvironmentReward(), Opened("mazes", "", shown(60)), SPEC)
+    learner = Learner(agent, default_behaviour(agent), EnvironmentReward(), OpenedDataSet("mazes", "", shown(60)), SPEC)
     loop = OfflineLoop(learner, MAZE, Same(), Reset())
     loop.check()
     runner = DeviceRunner(batch_seeds(loop, {}), [0], updates)
@@ -195,6 +201,8 @@ def test_every_maze_that_is_drawn_can_be_solved():
     """Even if nearly all cells are walls."""
     full = DrawnMaze(size=5, count=40, observe=("full",))
     length = small.compute(
-        lambda: jax.vmap(lambda key: search(scene(full.reset(key)[1]), 30, NOTHING).length)(jax.random.split(KEY, 100))
+        lambda: jax.vmap(lambda key: breadth_first(scene(full.reset(key)[1]), 30, NOTHING).length)(
+            jax.random.split(KEY, 100)
+        )
     )
     assert (length > 0).all()

@@ -33,7 +33,7 @@ def base(observation):
 def test_the_base_acts_at_first_and_corrections_are_scaled_and_clipped(kind):
     agent = kind(**TINY, base=base, residual_scale=0.2)
     seen = {"base": jnp.array([0.95, -0.5])}
-    np.testing.assert_allclose(agent.executed(seen, jnp.array([1.0, -0.5])), [1.0, -0.6], rtol=1e-6)
+    np.testing.assert_allclose(agent.executed_action(seen, jnp.array([1.0, -0.5])), [1.0, -0.6], rtol=1e-6)
 
     def first():
         state = agent.init(jax.random.key(0), SPEC)
@@ -88,12 +88,12 @@ def test_a_run_keeps_its_base_and_refuses_another(tmp_path):
     options = {"base": str(tmp_path / "base"), "hidden_sizes": (8,), "critics": 2, "learning_starts": 16}
     setup = resolve("residual-td3", "Pendulum-v1", seeds=1, steps=100, agent_options=options)
     again = from_config(setup.config())
-    assert again.agent.frozen.sha256 == setup.agent.frozen.sha256 and again.agent.frozen.weights is None
+    assert again.agent.base_policy.sha256 == setup.agent.base_policy.sha256 and again.agent.base_policy.weights is None
     policy = load_policy(tmp_path / "base")
     opened = setup.learner().agent
     state = jax.eval_shape(lambda: opened.init(jax.random.key(0), setup.spec))
     assert jax.tree.structure(state.base) == jax.tree.structure(policy.state)
-    np.testing.assert_array_equal(opened.frozen.weights.actor.head.weight, policy.state.actor.head.weight)
+    np.testing.assert_array_equal(opened.base_policy.weights.actor.head.weight, policy.state.actor.head.weight)
 
     with pytest.raises(ForageError, match="plays Pendulum-v1, which shows or takes other things"):
         resolve("residual-td3", "MountainCarContinuous-v0", seeds=1, steps=100, agent_options=options).learner()

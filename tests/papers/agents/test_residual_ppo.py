@@ -28,7 +28,7 @@ def test_learning_finds_the_correction_that_acting_drew():
         rows = Experience(seen, action, action[..., 0], seen, no, no, jnp.zeros((4, 2), jnp.int32), ())
         batch = Batch(rows, jnp.ones(2), jnp.arange(2))
         metrics = AGENT.learn(state, batch, Clock(jnp.int32(8), jnp.float32(100)), jax.random.key(2))[1]
-        first = AGENT.looked(state, rows)
+        first = AGENT.network_inputs(state, rows)
         density = AGENT.log_probability(state, seen[0], action[0])
         return act(seen[0, 0], jnp.zeros(2)), action, first, metrics, density
 

@@ -15,7 +15,7 @@ from forage.agents.settings import SACN
 from forage.config import declared
 from forage.core.types import Clock, ForageError
 from forage.nn.distributions import SquashedGaussian
-from forage_papers.agents.actor_critic.offline_to_online.ro2o import RO2O, divergence
+from forage_papers.agents.actor_critic.offline_to_online.ro2o import RO2O, symmetric_kl
 
 CLOCK = Clock(jnp.int32(0), jnp.float32(100))
 AGENT = RO2O(critics=2, hidden_sizes=(), neighbours=3)
@@ -48,7 +48,7 @@ def test_divergence_of_gaussians_by_hand():
     q = SquashedGaussian(jnp.array([1.0]), jnp.log(jnp.array([2.0])))
     there = np.log(2) + (1 + 1) / 8 - 0.5  # log(s_q / s_p) + (s_p^2 + d^2) / (2 s_q^2) - 1/2
     back = -np.log(2) + (4 + 1) / 2 - 0.5
-    np.testing.assert_allclose(compute(divergence, p, q), there + back, rtol=1e-5)
+    np.testing.assert_allclose(compute(symmetric_kl, p, q), there + back, rtol=1e-5)
 
 
 def test_the_policy_pays_for_its_worst_neighbour():

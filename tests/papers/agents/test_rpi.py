@@ -17,7 +17,7 @@ from forage.core.types import AGENT, GONE, GUIDE, Batch, Clock, Experience, Fora
 from forage.nn.normalise import RunningNorm
 from forage_papers.agents.policy_gradient.rpi import AFTER, BASELINE, RPI
 from forage_papers.behaviours.raps import RAPS
-from forage_papers.nn.policy_values import Acted
+from forage_papers.nn.policy_values import ActedSegments
 
 SIZES = {"num_envs": 2, "rollout_length": 4, "minibatches": 1, "epochs": 1, "hidden_sizes": (4,), "members": 2}
 SIZES |= {"value_updates": 1, "value_segments": 2, "kept_rollouts": 2, "discount": 0.5, "gae_lambda": 0.5}
@@ -48,7 +48,7 @@ def saying(state, oracle, learner):
 def test_the_baseline_is_the_best_trusted_mean_and_oracles_go_on_by_upper_bounds(oracle, learner, baseline, selected):
     def found():
         state = saying(ONE.init(jax.random.key(0), SPEC), oracle, learner)
-        return ONE.baseline(*state.values.estimates(jnp.ones((1, 3))))[0], ONE.selected(state, jnp.ones(3))
+        return ONE.baseline(*state.values.estimates(jnp.ones((1, 3))))[0], ONE.select_policy(state, jnp.ones(3))
 
     value, chosen = compute(found)
     np.testing.assert_allclose(value, [baseline], rtol=1e-6)
@@ -59,7 +59,9 @@ def test_a_value_learns_where_its_policy_acted_and_its_member_listens():
     """For the oracle: returns 1 at the end, and 1 + 0.5 (0.5 * 2 + 0.5 * 1) = 1.75 before it, against values of 2."""
     no = jnp.zeros((2, 1), bool)
     ends = jnp.array([[False], [True]])
-    drawn = Acted(jnp.ones((2, 1, 3)), jnp.ones((2, 1, 3)), jnp.ones((2, 1)), ends, no, jnp.zeros((2, 1), jnp.int32))
+    drawn = ActedSegments(
+        jnp.ones((2, 1, 3)), jnp.ones((2, 1, 3)), jnp.ones((2, 1)), ends, no, jnp.zeros((2, 1), jnp.int32)
+    )
 
     def found():
         state = saying(ONE.init(jax.random.key(0), SPEC), (2.0, 2.0), (9.0, 9.0))
@@ -93,8 +95,8 @@ def test_values_read_observations_that_are_normalised():
         seen, after = jnp.array([-0.5, 0.02, 0.0]), jnp.array([0.5, 0.01, 0.0])
         one = rollout(ONE.learner, AGENT)
         one = one._replace(observation=jnp.tile(seen, (4, 2, 1)), next_observation=jnp.tile(after, (4, 2, 1)))
-        told, best = ONE.told(state, norm, one)
-        return told.rewards, best, ONE.selected(state, seen), ONE.selected(state, after)
+        told, best = ONE.with_values(state, norm, one)
+        return told.rewards, best, ONE.select_policy(state, seen), ONE.select_policy(state, after)
 
     rewards, best, *selected = compute(found)
     np.testing.assert_allclose(rewards[BASELINE], 2.0, rtol=1e-4)  # the second value, where the first reads 0

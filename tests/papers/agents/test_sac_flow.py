@@ -14,8 +14,8 @@ from gymnasium import spaces
 
 from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
-from forage_papers.agents.actor_critic.sac_flow import Draws, SACFlow, embedded
-from forage_papers.nn.flow import between
+from forage_papers.agents.actor_critic.sac_flow import Draws, SACFlow, embed_time
+from forage_papers.nn.flow import draw_between
 
 small.keep_compiled()
 KEY, CLOCK = jax.random.key(0), Clock(jnp.int32(0), jnp.float32(100))
@@ -111,7 +111,7 @@ def test_a_decoder_reads_a_token_beside_the_states():
 
 
 def test_times_are_told_as_waves():
-    found = np.asarray(embedded(jnp.array([[0.5]]))[0])
+    found = np.asarray(embed_time(jnp.array([[0.5]]))[0])
     np.testing.assert_allclose(found[[0, 15, 16, 31]], [np.sin(0.5), 0.5e-4, np.cos(0.5), 1], rtol=1e-5)
 
 
@@ -132,7 +132,7 @@ def test_its_first_stage_imitates_and_the_next_climbs():
     before = state_of()
     (taught, metrics), (climbed, plain) = small.compute(worked, before, batch())
     ends = np.arctanh([[0.8], [-0.99], [0.2]])
-    point, _, speed = between(jnp.asarray(ends, jnp.float32), jax.random.fold_in(KEY, 2))
+    point, _, speed = draw_between(jnp.asarray(ends, jnp.float32), jax.random.fold_in(KEY, 2))
     np.testing.assert_allclose(metrics["actor_loss"], np.mean((0.5 * (0.8 - point) - speed) ** 2), rtol=1e-4)
     bias = lambda state, name: getattr(state.actor.velocity, name).layers[-1].bias  # noqa: E731
     assert abs(bias(taught, "candidate") - 0.8) > 0.09 and bias(taught, "deviation") == 0

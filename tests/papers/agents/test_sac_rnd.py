@@ -13,7 +13,7 @@ from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.sac import SAC
 from forage.core.types import Experience, ForageError, Spec
 from forage.nn.critics import each_value
-from forage_papers.agents.actor_critic.offline.sac_rnd import SACRND, Bilinear, Modulated
+from forage_papers.agents.actor_critic.offline.sac_rnd import SACRND, Bilinear, ModulatedNetwork
 
 small.keep_compiled()
 SPEC = Spec("Box", spaces.Box(-1.0, 1.0, (8,), np.float32), spaces.Box(-2.0, 2.0, (1,), np.float32))
@@ -39,7 +39,7 @@ def state():
 def test_the_networks_by_hand():
     seen, action = np.float32([[0.5, -1.0], [2.0, 0.1]]), np.float32([[0.3], [-0.7]])
     random, taught = jax.device_get(
-        small.at_once(lambda: (Modulated(KEY, 2, 1, 8, 3), Bilinear(jax.random.key(1), 2, 1, 8, 3)))
+        small.at_once(lambda: (ModulatedNetwork(KEY, 2, 1, 8, 3), Bilinear(jax.random.key(1), 2, 1, 8, 3)))
     )
     found = small.compute(lambda: (random(seen, action), taught(seen, action)))
     relu = lambda x: np.maximum(x, 0)  # noqa: E731

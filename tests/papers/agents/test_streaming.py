@@ -13,7 +13,7 @@ from small import at_once, compute
 
 from forage.core.types import AGENT, PERSON, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.layers import Linear
-from forage_papers.agents.streaming.base import RewardScale, begun
+from forage_papers.agents.streaming.base import RewardScale, sparse_linear
 from forage_papers.agents.streaming.stream_ac import StreamAC, log_softplus
 from forage_papers.agents.streaming.stream_q import StreamQ
 
@@ -145,7 +145,7 @@ def test_rewards_are_scaled_by_the_deviation_of_their_sums():
     scale, sums = RewardScale.nothing(), []
     for reward, ended in [(1.0, False), (2.0, False), (5.0, True), (-1.0, False)]:
         sums.append(reward + 0.5 * (0 if ended else sums[-1] if sums else 0))
-        scale = compute(lambda s, r=reward, e=ended: s.after(jnp.float32(r), jnp.bool_(e), 0.5), scale)
+        scale = compute(lambda s, r=reward, e=ended: s.add_reward(jnp.float32(r), jnp.bool_(e), 0.5), scale)
         expected = 1.0 if len(sums) == 1 else np.std(sums, ddof=1)
         np.testing.assert_allclose(scale.deviation(), expected, rtol=1e-5)
     assert sums == [1, 2.5, 5, 1.5]  # at a last step the reward alone
@@ -153,7 +153,7 @@ def test_rewards_are_scaled_by_the_deviation_of_their_sums():
 
 @pytest.mark.parametrize(("inputs", "zeros"), [(30, 27), (32, 29), (4, 4)])
 def test_first_weights_are_sparse(inputs, zeros):
-    layer = compute(lambda key: begun(Linear(key, inputs, 7), key, 0.9), KEY)
+    layer = compute(lambda key: sparse_linear(Linear(key, inputs, 7), key, 0.9), KEY)
     assert ((layer.weight == 0).sum(0) == zeros).all()
     assert not layer.bias.any()
     assert np.abs(layer.weight).max() <= 1 / math.sqrt(inputs)

@@ -21,7 +21,7 @@ from forage.agents.actor_critic.offline.td3_bc import TD3BC
 from forage.config.resolve import resolve
 from forage.core.ports import ActInputs
 from forage.core.types import Clock, ForageError, Spec
-from forage.memory.mixed import Mixed
+from forage.memory.mixed import MixedReplay
 from forage_papers.agents.actor_critic.offline_to_online.sung import SUNG, SUNGCQL, Density
 from forage_papers.nn.vae import Autoencoder
 
@@ -66,7 +66,7 @@ def test_it_learns_what_the_like_of_was_seen():
 
     def learned(density):
         def step(i, density):
-            return agent.taught(density, seen, action, jax.random.key(i))[0]
+            return agent.train_autoencoder(density, seen, action, jax.random.key(i))[0]
 
         later = jax.lax.fori_loop(0, 300, step, density)
         of = lambda action: later.uncertainty(seen, action, jax.random.key(9)).mean()  # noqa: E731
@@ -168,7 +168,7 @@ def test_an_offline_run_goes_on_online_and_resumes(agent, tmp_path):
     words = {"seeds": [3, 7], "evaluation_episodes": 1, "display": "quiet"}
     data = {"data": tmp_path / "a.npz", "steps": 8, "agent_options": options}
     offline = forage.train(agent, "Pendulum-v1", directory=tmp_path / "run", **words, **data)
-    memory = Mixed(str(tmp_path / "a.npz"), share=0.1, capacity=64)
+    memory = MixedReplay(str(tmp_path / "a.npz"), share=0.1, capacity=64)
     more = {"agent_options": {"online": True, "learning_starts": 4}, "memory": memory}
     run = forage.train(start_from=offline, directory=tmp_path / "on", steps=24, **words, **more)
     assert run.config["agent"]["density_hidden"] == 8 and run.config["behaviour"]["random_steps"] == 0

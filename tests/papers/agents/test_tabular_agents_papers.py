@@ -139,11 +139,11 @@ def test_posterior_sampling_draws_around_what_was_seen():
     known = agent.posterior(counts)  # half an observation, shared by three states; of an end only what was seen
     np.testing.assert_allclose(known[1, 1], [1 / 6, 7 / 6, 7 / 6, 0], rtol=1e-6)
     np.testing.assert_allclose(known[2, 0], [1 / 6, 1 / 6, 1 / 6, 1], rtol=1e-6)
-    drawn = jax.jit(agent.drawn, static_argnums=1)(many, HORIZON, KEY)
+    drawn = jax.jit(agent.draw_plan, static_argnums=1)(many, HORIZON, KEY)
     state = small.at_once(lambda: agent.init(KEY, SPEC))._replace(counts=many)
     # After a million visits nothing is left to be drawn where all was tried, one step before the end.
     np.testing.assert_allclose(drawn[-1, 1, 1], 0.75, atol=1e-2)
-    np.testing.assert_allclose(agent.expected(state)[-1, 1, 1], 0.75, atol=1e-2)
+    np.testing.assert_allclose(agent.mean_plan(state)[-1, 1, 1], 0.75, atol=1e-2)
     np.testing.assert_allclose(drawn[-1, 2, 0], 1.0, atol=1e-2)
 
 
@@ -165,7 +165,7 @@ def test_with_all_known_every_plan_is_the_best():
     reward = mdp.reward if mdp.reward.ndim == 2 else (mdp.transition * mdp.reward).sum(-1)
     counts = Counts(weight * mdp.transition, taken, weight * reward, weight * reward**2)
     values, actions = finite_horizon(mdp, 6)
-    plan = PSRL().expected(small.at_once(lambda: PSRL().init(KEY, spec(mdp)))._replace(counts=counts))
+    plan = PSRL().mean_plan(small.at_once(lambda: PSRL().init(KEY, spec(mdp)))._replace(counts=counts))
     np.testing.assert_allclose(plan.max(-1), values, rtol=1e-3, atol=1e-3)
     best = jax.nn.one_hot(actions, mdp.num_actions)
     np.testing.assert_allclose(expected_return(mdp, best), mdp.initial @ values[0], rtol=1e-5)
@@ -246,7 +246,7 @@ def test_the_mixture_of_maxent_holds_as_many_policies_as_it_says(capacity):
         state = agent.init(KEY, SPEC)
         for _ in range(5):
             state = agent.next_round(state)
-        drawn = agent.act(state, ActInputs(agent.hidden(SPEC), jnp.int32(0), KEY, explore=True))[2]
+        drawn = agent.act(state, ActInputs(agent.init_hidden(SPEC), jnp.int32(0), KEY, explore=True))[2]
         return state.weights, drawn
 
     weights, drawn = small.at_once(rounds)
@@ -290,7 +290,7 @@ def test_the_mixture_plays_one_policy_for_a_whole_episode():
             action, hidden, _ = agent.act(state, ActInputs(hidden, jnp.int32(0), key, explore=False))
             return hidden, action
 
-        return jax.lax.scan(step, agent.hidden(SPEC), jax.random.split(key, HORIZON))[1]
+        return jax.lax.scan(step, agent.init_hidden(SPEC), jax.random.split(key, HORIZON))[1]
 
     actions = np.asarray(jax.jit(jax.vmap(play))(jax.random.split(KEY, 400)))
     assert (actions == actions[:, :1]).all() and abs(actions[:, 0].mean() - 0.7) < 0.1
@@ -349,6 +349,6 @@ def test_states_that_are_blurred_are_no_longer_numbered(wrapper):
 def test_one_hot_states_are_numbered():
     assert tabular.index(np.eye(3)).tolist() == [0, 1, 2]
     mdp = river_swim(max_steps=5)
-    assert tabular.sizes(spec(mdp)) == (6, 2, 5)
+    assert tabular.table_sizes(spec(mdp)) == (6, 2, 5)
     state = small.at_once(lambda: UCBVI().init(KEY, spec(mdp)))
     assert policy(UCBVI(), state, mdp, 5).shape == (5, 6, 2)

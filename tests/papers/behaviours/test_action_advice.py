@@ -22,7 +22,7 @@ from forage.nn.normalise import RunningNorm
 from forage.rewards.environment import EnvironmentReward
 from forage.starts.reset import Reset
 from forage.tasks.same import Same
-from forage_papers.behaviours.action_advice import OPTIONS, ActionAdvice, Followed
+from forage_papers.behaviours.action_advice import OPTIONS, ActionAdvice, AdviceState
 
 SPEC = Spec("Table", spaces.Discrete(3), spaces.Discrete(4))
 AGENT = DQN(hidden_sizes=(8,), num_envs=2, rollout_length=4, n_step=1, learning_starts=8, batch_size=4)
@@ -63,7 +63,7 @@ def acts(state, hidden, observation=HERE, spec=SPEC, count=4000):
 
 
 def following(option, repeated=0):
-    return HiddenState((), Followed(jnp.bool_(True), jnp.int32(option), jnp.int32(repeated)))
+    return HiddenState((), AdviceState(jnp.bool_(True), jnp.int32(option), jnp.int32(repeated)))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_options_are_drawn_by_their_values_within_bounds():
     np.testing.assert_allclose(LESSON.shares(jnp.asarray(values)), expected, rtol=1e-5)
     state, _ = beginning()
     state = state._replace(networks=saying(state.networks, options=values.tolist()))
-    _, (_, followed), _, _, memo = acts(state, HiddenState((), LESSON.hidden(AGENT, SPEC)))
+    _, (_, followed), _, _, memo = acts(state, HiddenState((), LESSON.init_hidden(AGENT, SPEC)))
     np.testing.assert_allclose(np.bincount(memo, minlength=4) / 4000, expected, atol=0.04)  # 5 deviations
     np.testing.assert_array_equal(memo, followed.option)
     assert followed.begun.all()

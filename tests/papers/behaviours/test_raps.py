@@ -21,7 +21,7 @@ SIZES = {"num_envs": 1, "rollout_length": 4, "hidden_sizes": (4,), "members": 2,
 class Told(RPI):
     """Selects by the observation."""
 
-    def selected(self, state, observation):
+    def select_policy(self, state, observation):
         return jnp.searchsorted(jnp.array([-0.5, 0.5]), observation[0]).astype(jnp.int32)
 
 
@@ -42,7 +42,7 @@ def test_episodes_are_the_learners_or_handed_over_once_for_good(pretraining):
             observation = jax.random.normal(key, (2,))
             now = ActContext(TAUGHT, state, spec, Clock(jnp.int32(999), jnp.float32(1e6)), key)
             decision = decide(behaviour, (), hidden, observation, now)
-            best = TAUGHT.selected(state, observation)
+            best = TAUGHT.select_policy(state, observation)
             return decision.hidden, (decision.aux, decision.source, decision.action, best)
 
         def episode(key):

@@ -13,7 +13,7 @@ from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
-from forage_papers.behaviours.adaptive_temperature import AdaptiveTemperature, Held
+from forage_papers.behaviours.adaptive_temperature import AdaptiveTemperature, TemperatureState
 from forage_papers.behaviours.annealed_decoding import AnnealedDecoding
 
 MODEL = Transformer(jax.random.key(0), Architecture(512, 16, 1, 2, 16, length=256))
@@ -30,9 +30,9 @@ def test_temperatures_along_an_answer():
 def test_the_temperature_rises_as_the_policy_becomes_surer():
     behaviour = AdaptiveTemperature(annealed=0.5, final=0.8)
     scale = np.log(512) + np.log(np.log(512))
-    moved = behaviour.moved(jnp.float32(1.5), jnp.float32(2.0), jnp.float32(1.0), 512)
+    moved = behaviour.next_temperature(jnp.float32(1.5), jnp.float32(2.0), jnp.float32(1.0), 512)
     assert moved == pytest.approx(1.5 * (1 + 1.5 * np.log(2) / scale), rel=1e-5)
-    assert behaviour.moved(jnp.float32(1.0), jnp.float32(2.0), jnp.float32(2.0), 512) == 1
+    assert behaviour.next_temperature(jnp.float32(1.0), jnp.float32(2.0), jnp.float32(2.0), 512) == 1
     shares = [float(behaviour.share(Clock(jnp.int32(at), jnp.float32(100)))) for at in (0, 50, 75, 100)]
     np.testing.assert_allclose(shares, [1, 1, 0.9, 0.8], rtol=1e-5)
 
@@ -51,7 +51,7 @@ def test_the_first_rollout_sets_the_entropy_that_is_held():
         aux.log_probability = log_p * (action > 0)
         return Experience((), action, jnp.zeros((1, 2)), (), None, None, None, aux)
 
-    state = behaviour.report(Held(jnp.float32(1.0), jnp.zeros(()), jnp.int32(0)), rollout(-0.5), moment)
+    state = behaviour.report(TemperatureState(jnp.float32(1.0), jnp.zeros(()), jnp.int32(0)), rollout(-0.5), moment)
     assert (state.temperature, state.target, state.rollouts) == (1, 0.5, 1)
     assert behaviour.report(state, rollout(-0.1), moment).temperature > 1
     del aux.log_probability
@@ -79,7 +79,7 @@ def test_the_learner_scores_each_token_at_its_temperature():
     )
     rows = agent.rows(Batch(jax.tree.map(lambda x: jnp.asarray(x)[None], one), jnp.ones(8), jnp.arange(8)))
     assert rows.temperature.shape == rows.wrote.shape and rows.temperature[0, 0] == 2
-    score = jax.jit(lambda rows: agent.scored(state.network, state, rows)[0])
+    score = jax.jit(lambda rows: agent.score_tokens(state.network, state, rows)[0])
     np.testing.assert_allclose(score(rows) * rows.wrote, rows.sampled, atol=1e-5)
     warm = score(rows._replace(temperature=jnp.ones_like(rows.temperature)))
     assert np.abs((warm - rows.sampled) * rows.wrote).max() > 0.1

@@ -7,7 +7,7 @@ import small
 from forage.core.types import Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
 from forage.environments.classic.pendulum import Pendulum
-from forage.environments.wrappers.motion import Motion, record
+from forage.environments.wrappers.motion import Motion, record_clip
 from forage.environments.wrappers.time import TimeLimit
 from forage.starts.reference import Reference
 from forage.tasks.same import Same
@@ -20,7 +20,7 @@ def push(observation):
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory):
-    return record(Pendulum(), push, tmp_path_factory.mktemp("motion") / "clip.npz", 12, seed=3)
+    return record_clip(Pendulum(), push, tmp_path_factory.mktemp("motion") / "clip.npz", 12, seed=3)
 
 
 def test_tracking_and_task_are_weighed():
@@ -45,7 +45,7 @@ def test_what_is_refused(clip, tmp_path):
     with pytest.raises(ForageError, match=r"The states of .* are not those of TimeLimit"):
         Motion(TimeLimit(Pendulum(), 50), clip, (0,))
     with pytest.raises(ForageError, match="over after 9 steps, before the 40 frames"):
-        record(CartPole(), lambda observation: jnp.int32(1), tmp_path / "over.npz", 40, seed=0)
+        record_clip(CartPole(), lambda observation: jnp.int32(1), tmp_path / "over.npz", 40, seed=0)
     for environment in (Pendulum(), TimeLimit(Motion(Pendulum(), clip, (0,)), 5)):
         with pytest.raises(ForageError, match="wrap the environment in one, last of all wrappers"):
             Reference().check(environment, Same())

@@ -48,7 +48,7 @@ def test_what_is_kept_is_what_was_seen_and_the_rest_is_forgotten(part):
         steps, actions, first, fresh = [], [], observation, age == 0
         for time in range(8):
             actions.append(random_actions(environment.action_space, 4, 8 * turn + time))
-            result = starts.after(environment.step(actions[-1]), age)
+            result = starts.after_step(environment.step(actions[-1]), age)
             over = result.step.terminated | result.step.truncated
             assert not part.cuts or (age[~over] < 6).all()
             age = np.where(over, 0, age + 1)

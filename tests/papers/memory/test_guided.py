@@ -13,7 +13,7 @@ from forage.config.resolve import resolve
 from forage.core.types import ForageError
 from forage.data import files
 from forage.data.logged import Transitions
-from forage_papers.memory.guided import Guided
+from forage_papers.memory.guided import GuidedAugmentation
 
 small.keep_compiled()
 
@@ -45,7 +45,7 @@ def walk(folder: Path) -> str:
     before = np.tile(np.arange(5.0)[:, None], (2, 4))
     over = np.arange(10) == 4
     rows = Transitions(before, np.arange(10) % 2, np.arange(10.0), before + 1, over, np.arange(10) == 9)
-    files.write(folder / "walk.npz", rows, {"spec": setup.config()["spec"]})
+    files.write_data(folder / "walk.npz", rows, {"spec": setup.config()["spec"]})
     return str(folder / "walk.npz")
 
 
@@ -79,8 +79,8 @@ def test_a_change_in_place_leaves_the_data_as_they_were(tmp_path):
 
     spec = resolve("ppo", "CartPole-v1", seeds=1).spec
     always = lambda segment: True  # noqa: E731
-    memory = Guided(walk(tmp_path), augmentation=doubled, progress=always, copies=0.01, length=5)
-    reward = np.asarray(memory.opened(spec).data.reward)
+    memory = GuidedAugmentation(walk(tmp_path), augmentation=doubled, progress=always, copies=0.01, length=5)
+    reward = np.asarray(memory.load(spec).data.reward)
     np.testing.assert_array_equal(reward[:10], np.arange(10))
     assert len(reward) > 10  # one segment at least
     np.testing.assert_array_equal(reward[10:] / 2, np.arange(reward[10] / 2, reward[-1] / 2 + 1))
@@ -97,16 +97,16 @@ def test_a_run_knows_its_functions_again(tmp_path):
 def test_what_is_refused(tmp_path):
     spec, file = resolve("ppo", "CartPole-v1", seeds=1).spec, walk(tmp_path)
     with pytest.raises(ForageError, match="needs a function progress; name it with"):
-        Guided(file, augmentation=shifted)
+        GuidedAugmentation(file, augmentation=shifted)
     with pytest.raises(ForageError, match="never accepted none of 1000 augmented segments"):
-        Guided(file, augmentation=shifted, progress=never).opened(spec)
+        GuidedAugmentation(file, augmentation=shifted, progress=never).load(spec)
     with pytest.raises(ForageError, match="nothing returned NoneType for a segment of"):
-        Guided(file, augmentation=nothing, progress=upward).opened(spec)
+        GuidedAugmentation(file, augmentation=nothing, progress=upward).load(spec)
     with pytest.raises(ForageError, match=r"returned an array of shape .*; it returns whether a segment is progress"):
-        Guided(file, augmentation=shifted, progress=lambda segment: segment.reward[:0] > 0).opened(spec)
+        GuidedAugmentation(file, augmentation=shifted, progress=lambda segment: segment.reward[:0] > 0).load(spec)
 
     def backward(segment, draw):
         return dataclasses.replace(segment, action=segment.action - 5)
 
     with pytest.raises(ForageError, match="outside the bounds of CartPole-v1"):
-        Guided(file, augmentation=backward, progress=upward).opened(spec)
+        GuidedAugmentation(file, augmentation=backward, progress=upward).load(spec)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from test_memory import clock_at, filled, moment, transitions
 
-from forage_papers.memory.prioritised_reshuffled import PrioritisedReshuffled
+from forage_papers.memory.prioritised_reshuffled import PrioritisedReshuffledReplay
 
-MEMORY = PrioritisedReshuffled(capacity=12, priority_exponent=1.0, importance_exponent=1.0)
+MEMORY = PrioritisedReshuffledReplay(capacity=12, priority_exponent=1.0, importance_exponent=1.0)
 
 
 @functools.cache

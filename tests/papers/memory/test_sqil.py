@@ -24,7 +24,7 @@ def written(path, count=40):
     number = np.arange(1, count + 1)
     seen = np.repeat(number[:, None], 4, 1).astype(np.float32)
     data = Transitions(seen, number % 2, np.full(count, 7.0), seen + 0.5, number % 8 == 4, number % 8 == 0)
-    files.write(path, data, {"spec": setup.config()["spec"]})
+    files.write_data(path, data, {"spec": setup.config()["spec"]})
     return str(path)
 
 

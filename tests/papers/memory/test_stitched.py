@@ -12,7 +12,7 @@ from forage.core.ports import ActContext
 from forage.core.types import Clock, ForageError
 from forage.data import files
 from forage.data.logged import Transitions
-from forage_papers.memory.stitched import Stitched, clustered
+from forage_papers.memory.stitched import StitchedGoals, cluster_points
 
 small.keep_compiled()
 
@@ -32,13 +32,13 @@ def crossing(folder: Path, setup) -> str:
     no = np.zeros(5, bool)
     before, after = seen([way[:-1] for way in states]), seen([way[1:] for way in states])
     rows = Transitions(before, np.zeros((5, 2)), np.zeros(5), after, no, np.array([0, 1, 0, 0, 1], bool))
-    files.write(folder / "a.npz", rows, {"spec": setup.config()["spec"]})
+    files.write_data(folder / "a.npz", rows, {"spec": setup.config()["spec"]})
     return str(folder / "a.npz")
 
 
-def drawn(memory: Stitched, setup, count: int, length: int = 1):
+def drawn(memory: StitchedGoals, setup, count: int, length: int = 1):
     """Return a batch of goals that the memory draws."""
-    opened = memory.with_hashes().opened(setup.spec)
+    opened = memory.with_hashes().load(setup.spec)
     state = opened.init(None, 1, 1, setup.spec, setup.environment)
 
     def sample(opened, state):
@@ -50,10 +50,10 @@ def drawn(memory: Stitched, setup, count: int, length: int = 1):
 
 def test_clusters_by_hand():
     points = np.array([[0, 0], [0, 1], [10, 0], [10, 1], [50, 50]])
-    label = clustered(points, 3)
+    label = cluster_points(points, 3)
     assert label[0] == label[1] and label[2] == label[3] and len(set(label)) == 3
-    assert len(set(clustered(np.ones((5, 2)), 3))) == 1  # all alike
-    assert len(set(clustered(points, 9))) == 5  # fewer points than clusters
+    assert len(set(cluster_points(np.ones((5, 2)), 3))) == 1  # all alike
+    assert len(set(cluster_points(points, 9))) == 5  # fewer points than clusters
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_goals_are_of_ways_that_the_data_go_or_could_go(setup, tmp_path):
     far[4] = {(30, 100)}
     meet = {(1, 0), (2, 0), (1, 100), (20, 100), (30, 100)}
     for share, first in ((0.0, far), (1.0, far | {0: meet, 2: meet})):
-        batch = drawn(Stitched(file, stitch=share, clusters=6), setup, 4000)
+        batch = drawn(StitchedGoals(file, stitch=share, clusters=6), setup, 4000)
         goals = batch.experience.observation["desired_goal"][0]
         np.testing.assert_array_equal(goals, batch.experience.next_observation["desired_goal"][0])
         found = {place: {tuple(goal) for goal in goals[batch.index == place].tolist()} for place in range(5)}
@@ -82,7 +82,7 @@ def test_goals_are_of_ways_that_the_data_go_or_could_go(setup, tmp_path):
 
 
 def test_rewards_are_those_of_the_new_goal_and_a_segment_has_one(setup, tmp_path):
-    batch = drawn(Stitched(crossing(tmp_path, setup), clusters=6), setup, 500, length=2)
+    batch = drawn(StitchedGoals(crossing(tmp_path, setup), clusters=6), setup, 500, length=2)
     now = batch.experience
     reached = (now.next_observation["achieved_goal"] == now.observation["desired_goal"]).all(-1)
     np.testing.assert_array_equal(now.reward, reached)  # places are further apart than the radius
@@ -93,7 +93,7 @@ def test_rewards_are_those_of_the_new_goal_and_a_segment_has_one(setup, tmp_path
 
 def test_what_is_refused(setup, tmp_path):
     with pytest.raises(ForageError, match="near by observation or achieved_goal, not by 'luck'"):
-        Stitched("a.npz", near="luck")
+        StitchedGoals("a.npz", near="luck")
     file = crossing(tmp_path, setup)
     resolve("bc", "maze:UMaze-Goal", memory=Stitched(file)).learner()
     with pytest.raises(ForageError, match="clusters of stitched is 1 or more"):

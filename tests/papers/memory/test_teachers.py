@@ -37,7 +37,7 @@ def written(path, *episodes):
     seen, ends = seen_of(prompts), np.ones(len(prompts), bool)
     action = np.stack([row_of(text) for text in texts])
     spaced = {name: spaces.to_json(getattr(SPEC, name)) for name in ("observation_space", "action_space")}
-    files.write(
+    files.write_data(
         path, Transitions(seen, action, np.array(rewards), seen, ends, ~ends), {"spec": {"name": "x", **spaced}}
     )
     return str(path)
@@ -61,7 +61,7 @@ class Student:
 
 
 def mixed(memory, rollout):
-    memory = memory.opened(SPEC)
+    memory = memory.load(SPEC)
     moment = ActContext(Student(), (), SPEC, Clock(jnp.int32(0), jnp.float32(1)), jax.random.key(0))
     batch = jax.jit(lambda rollout: memory.sample(memory.add((), rollout, moment.clock), 1, 1, moment))(rollout)
     return jax.device_get(batch)
@@ -111,11 +111,11 @@ def test_the_best_understood_answers_stand_in_groups_that_failed(tmp_path):
 def test_what_teaches_nothing_is_refused(tmp_path):
     wrong = written(tmp_path / "wrong.npz", (1, "<answer>1</answer>", 0.0))
     with pytest.raises(ForageError, match="teaches nothing"):
-        Teachers(wrong).opened(SPEC)
+        Teachers(wrong).load(SPEC)
     bare = written(tmp_path / "bare.npz", (1, "1", 1.0))
     with pytest.raises(ForageError, match="chosen random"):
-        Teachers(bare).opened(SPEC)
-    assert Teachers(bare, chosen="random").opened(SPEC).most == 1
+        Teachers(bare).load(SPEC)
+    assert Teachers(bare, chosen="random").load(SPEC).most == 1
     with pytest.raises(ForageError, match="at most 7"):
         Teachers(bare, replaced=8)
     with pytest.raises(ForageError, match="not by 'best'"):

@@ -12,7 +12,7 @@ from forage.core.ports import ActContext
 from forage.core.types import Clock, ForageError
 from forage.data import files
 from forage.data.logged import Transitions
-from forage_papers.memory.trajectory_weighted import TrajectoryWeighted, weights
+from forage_papers.memory.trajectory_weighted import TrajectoryWeighted, advantage_weights
 
 small.keep_compiled()
 
@@ -21,9 +21,9 @@ def test_weights_by_hand():
     # Returns of 0, 1 and 4 where the first observation is 0, 1 and 2: the best line is 2x - 1/3, and the advantages
     # are 1/3, -2/3 and 1/3.
     returns, first = np.array([0.0, 1.0, 4.0]), np.array([[0.0], [1.0], [2.0]])
-    np.testing.assert_allclose(weights(returns, first, "advantage", 0.5), np.exp([0, -2, 0]), rtol=1e-9)
-    np.testing.assert_allclose(weights(returns, first, "return", 0.5), np.exp([-2, -1.5, 0]), rtol=1e-9)
-    even = weights(returns, np.eye(3), "advantage", 0.5)  # each start promises just what it brought
+    np.testing.assert_allclose(advantage_weights(returns, first, "advantage", 0.5), np.exp([0, -2, 0]), rtol=1e-9)
+    np.testing.assert_allclose(advantage_weights(returns, first, "return", 0.5), np.exp([-2, -1.5, 0]), rtol=1e-9)
+    even = advantage_weights(returns, np.eye(3), "advantage", 0.5)  # each start promises just what it brought
     np.testing.assert_allclose(even, even[0])
 
 
@@ -34,8 +34,8 @@ def test_episodes_are_drawn_in_proportion_to_length_and_weight(tmp_path):
     last = np.append(np.diff(number) > 0, True)
     seen = np.zeros((12, 4), np.float32)
     rows = Transitions(seen, np.zeros(12, int), paid[number], seen, last, np.zeros(12, bool))
-    files.write(Path(tmp_path / "a.npz"), rows, {"spec": setup.config()["spec"]})
-    memory = TrajectoryWeighted(str(tmp_path / "a.npz"), temperature=1.0).with_hashes().opened(setup.spec)
+    files.write_data(Path(tmp_path / "a.npz"), rows, {"spec": setup.config()["spec"]})
+    memory = TrajectoryWeighted(str(tmp_path / "a.npz"), temperature=1.0).with_hashes().load(setup.spec)
     count = 20_000
     moment = ActContext(None, (), setup.spec, Clock(np.int32(0), np.float32(1)), jax.random.key(0))
     batch = small.compute(lambda: memory.sample((), count, 1, moment))

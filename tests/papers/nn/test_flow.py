@@ -8,7 +8,7 @@ import small
 
 from forage.nn.layers import MLP
 from forage.ops.optimiser import adam
-from forage_papers.nn.flow import between, carried, guided, matching_error
+from forage_papers.nn.flow import draw_between, guide_velocity, integrate_field, matching_error
 
 small.keep_compiled()
 KEY, UPDATES, MODES, SHARE = jax.random.key(0), 1500, (-1.0, 2.0), 0.25  # of the first mode
@@ -18,11 +18,11 @@ def test_a_field_by_hand():
     data = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
 
     def worked():
-        point, time, velocity = between(data, KEY)
+        point, time, velocity = draw_between(data, KEY)
         exact = matching_error(lambda x, t: velocity, data, KEY)
         off = matching_error(lambda x, t: velocity + jnp.array([1.0, 3.0]), data, KEY)
-        straight = carried(lambda x, t: jnp.array([2.0, -1.0]) * jnp.ones_like(x), data, 4)
-        timed = carried(lambda x, t: t * jnp.ones_like(x), data, 4)
+        straight = integrate_field(lambda x, t: jnp.array([2.0, -1.0]) * jnp.ones_like(x), data, 4)
+        timed = integrate_field(lambda x, t: t * jnp.ones_like(x), data, 4)
         return point + (1 - time) * velocity, exact, off, straight - data, timed - data
 
     ends, exact, off, straight, timed = small.compute(worked)
@@ -33,7 +33,7 @@ def test_a_field_by_hand():
     np.testing.assert_allclose(timed, (0 + 1 + 2 + 3) / 16, rtol=1e-4)  # Euler steps begin at times 0, 1/4, 1/2, 3/4
     without, conditioned = np.array([1.0, 2.0]), np.array([3.0, 1.0])
     for weight, expected in ((0.0, without), (1.0, conditioned), (2.0, [5.0, 0.0])):
-        np.testing.assert_allclose(guided(without, conditioned, weight), expected)
+        np.testing.assert_allclose(guide_velocity(without, conditioned, weight), expected)
 
 
 @pytest.mark.thorough
@@ -53,7 +53,7 @@ def test_it_reaches_both_modes_as_often_as_the_data():
 
     def drawn():
         learned, _ = jax.lax.fori_loop(0, UPDATES, update, (network, adam(5e-3).init(network)))
-        return carried(field(learned), jax.random.normal(jax.random.key(1), (2000, 1)), 20)
+        return integrate_field(field(learned), jax.random.normal(jax.random.key(1), (2000, 1)), 20)
 
     found = small.compute(drawn)[:, 0]
     near = [np.abs(found - mode) < 0.5 for mode in MODES]

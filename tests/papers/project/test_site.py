@@ -152,7 +152,7 @@ def test_a_picture_is_drawn_again_only_after_a_change(site, tmp_path, monkeypatc
         return draw(picture, *words)
 
     count.__module__ = draw.__module__
-    monkeypatch.setattr(claims, "draw", count)
+    monkeypatch.setattr(claims, "draw_claim", count)
     claims.draw_pictures(tmp_path)
     claims.draw_pictures(tmp_path)
     assert drawn == [f"{one.stem}.png"] and (tmp_path / drawn[0]).read_bytes().startswith(b"\x89PNG")

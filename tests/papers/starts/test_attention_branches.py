@@ -39,7 +39,7 @@ def stepped(environment: TextEnvironment, starts: HostStarts, reward: list[float
     answer = answers(environment)
     result = environment.step(answer)
     result = result._replace(step=result.step._replace(reward=np.asarray(reward, np.float32)))
-    return starts.after(result, np.zeros(ENVS, int), answer, Aux(jnp.asarray(influence))).observation["context"]
+    return starts.after_step(result, np.zeros(ENVS, int), answer, Aux(jnp.asarray(influence))).observation["context"]
 
 
 def scores(environment: TextEnvironment, place: int, most: float = 0.5) -> np.ndarray:
@@ -95,7 +95,7 @@ def test_the_rarer_answers_are_branched():
 
 def test_what_cannot_be_is_refused():
     environment = TextEnvironment("addition", 1)
-    world = HostedEnvironment(environment.spec, None, True, environment.written)
+    world = HostedEnvironment(environment.spec, None, True, environment.max_answer_tokens)
     with pytest.raises(ForageError, match="branches true"):
         AttentionBranches().check(world, Same())
     with pytest.raises(ForageError, match="num_envs=30 or more"):

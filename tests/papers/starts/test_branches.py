@@ -52,7 +52,7 @@ def test_a_rollout_is_a_tree(each):
     answer[:, 6] = environment.ends + 1
     aux = Aux(jnp.zeros(answer.shape), jnp.zeros(4))  # type: ignore[arg-type]
     for depth, length in ((1, 3), (2, 5)):
-        after = starts.after(environment.step(answer if depth == 1 else answer[::-1]), zeros, answer, aux)
+        after = starts.after_step(environment.step(answer if depth == 1 else answer[::-1]), zeros, answer, aux)
         context = after.observation["context"]
         stems = range(4) if each else (0, 0, 2, 2)
         for index, stem in enumerate(stems):
@@ -60,7 +60,7 @@ def test_a_rollout_is_a_tree(each):
             prompt = context[index, :-length][-20:]
             assert prompt.tolist() == prompts[index, -20:].tolist()
         assert starts.state.marks.depth.tolist() == [depth] * 4 and starts.state.marks.length.tolist() == [length] * 4
-    after = starts.after(environment.step(answer), zeros, answer, aux)
+    after = starts.after_step(environment.step(answer), zeros, answer, aux)
     assert starts.state.marks.depth.tolist() == [0] * 4 and starts.state.marks.prompt.tolist() == [2, 2, 3, 3]
     assert (after.observation["context"] != prompts).any()
     environment.close()
@@ -73,5 +73,5 @@ def test_what_cannot_be_is_refused():
         Branches(prefixes=4, times=3)
     environment = TextEnvironment("addition", 1)
     with pytest.raises(ForageError, match="branches true"):
-        Branches().check(HostedEnvironment(environment.spec, None, True, environment.written), Same())
+        Branches().check(HostedEnvironment(environment.spec, None, True, environment.max_answer_tokens), Same())
     environment.close()

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from forage.studies.claims import running
 from forage.studies.claims.claim import environments
-from forage.studies.claims.picture import draw
+from forage.studies.claims.picture import draw_claim
 
 RESULTS = Path(__file__).parents[3] / "docs" / "claims" / "results"
 
@@ -23,7 +23,7 @@ def drawn(monkeypatch, tmp_path):
 
     def of(name):
         result = json.loads((RESULTS / f"{name}.json").read_text())
-        draw(tmp_path / "a.png", result, environments(running.load(name)))
+        draw_claim(tmp_path / "a.png", result, environments(running.load_claim(name)))
         figures[-1].draw_without_rendering()
         return figures[-1]
 

@@ -17,7 +17,18 @@ from forage.core.types import ForageError
 from forage.runs import training
 from forage.runs.run import Run, read_json, write_json
 from forage.studies.claims import claim_row, names, running
-from forage.studies.claims.claim import Also, Arm, Effect, Rule, Scale, area, effects, judged, late, verdict
+from forage.studies.claims.claim import (
+    Arm,
+    Effect,
+    Rule,
+    Scale,
+    SecondMeasure,
+    area,
+    effects,
+    interval_verdict,
+    join_verdicts,
+    late,
+)
 from forage.studies.claims.provenance import commit_of, experiment
 from forage.studies.claims.published import is_shallow
 from forage.studies.claims.rows import experiment as experiment_of_row
@@ -29,13 +40,13 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_the_rule():
-    assert judged(0.1, 0.3, 0.0) == "holds"
-    assert judged(-0.3, -0.1, 0.0) == "fails"
-    assert judged(-0.1, 0.3, 0.0) == judged(0.1, 0.3, 0.2) == "undecided"
-    assert judged(0.1, 0.15, 0.2) == "fails"  # an effect there is, smaller than what was claimed
+    assert interval_verdict(0.1, 0.3, 0.0) == "holds"
+    assert interval_verdict(-0.3, -0.1, 0.0) == "fails"
+    assert interval_verdict(-0.1, 0.3, 0.0) == interval_verdict(0.1, 0.3, 0.2) == "undecided"
+    assert interval_verdict(0.1, 0.15, 0.2) == "fails"  # an effect there is, smaller than what was claimed
 
     def said(*words):
-        return verdict([Effect("x", 0, 0, 0, word) for word in words])
+        return join_verdicts([Effect("x", 0, 0, 0, word) for word in words])
 
     assert said("holds", "holds") == "holds"
     assert said("holds", "undecided") == "undecided"
@@ -43,7 +54,7 @@ def test_the_rule():
 
 
 def test_effects_are_differences_of_means():
-    claim = running.load("gae-lambda")
+    claim = running.load_claim("gae-lambda")
     values = {"lambda 0": np.array([1.0, 2, 3]), "lambda 0.95": np.array([10.0, 11, 12]), "lambda 1": np.full(3, 11.0)}
     first, second = effects(claim, values)
     assert (first.baseline, first.value, first.verdict) == ("lambda 0", 9.0, "holds")
@@ -53,7 +64,7 @@ def test_effects_are_differences_of_means():
 
 
 def test_an_effect_of_few_seeds_has_an_interval_for_few():
-    claim = running.load("level-generalisation")
+    claim = running.load_claim("level-generalisation")
     few, many = claim.baselines[0], claim.treatment
     # Whichever seeds are drawn anew, many levels are ahead; but p = 0.1 by Welch's test.
     values = {few: np.array([0.6, 0.94, 0.9, 0.94, 0.95]), many: np.array([0.97, 0.96, 0.97, 0.96, 0.96])}
@@ -201,7 +212,7 @@ def test_measures_of_a_curve(tmp_path):
 @pytest.mark.parametrize("name", names())
 @pytest.mark.thorough
 def test_every_arm_can_be_set_up(name, monkeypatch, tmp_path):
-    claim = running.load(name)
+    claim = running.load_claim(name)
     assert claim.treatment in claim.arms or claim.judge is not None
     assert set(claim.baselines) <= set(claim.arms) and claim.statement.endswith(".")
     assert set(claim.paper.arms) <= set(claim.arms)  # a misspelt label would be left out without a word
@@ -217,7 +228,7 @@ def test_every_arm_can_be_set_up(name, monkeypatch, tmp_path):
 
     def all_arms():
         for label in claim.arms:
-            running.trained(claim, label, claim.smoke, "smoke", tmp_path / label, "quiet")
+            running.train_arm(claim, label, claim.smoke, "smoke", tmp_path / label, "quiet")
 
     if lacks(name):
         with pytest.raises(ForageError, match=NEEDS[name]):
@@ -243,7 +254,7 @@ def lacks(name):
 def test_smoke(name, tmp_path):
     if lacks(name):
         pytest.skip(f"{NEEDS[name]} is not installed")
-    claim = running.load(name)
+    claim = running.load_claim(name)
     result = running.run(name, "smoke", tmp_path, "quiet")
     assert result["verdict"] in ("holds", "fails", "undecided")
     for arm in result["arms"].values():
@@ -251,7 +262,7 @@ def test_smoke(name, tmp_path):
     stored = json.loads((tmp_path / "result.json").read_text())
     assert stored == json.loads(json.dumps(result))
     assert (tmp_path / "picture.png").stat().st_size > 10_000
-    assert running.sentences(result)[0].startswith(f"{name}: ")
+    assert running.result_sentences(result)[0].startswith(f"{name}: ")
 
 
 @pytest.mark.thorough
@@ -286,15 +297,17 @@ def seeds_of(run):
 @pytest.fixture
 def little(monkeypatch):
     """A claim of two short arms with a measure on checkpoints. Return a function that sets one arm's options."""
-    whole = running.load("gsde")
+    whole = running.load_claim("gsde")
 
     def use(gsde_options=(), **parts):
         arms = {
             "white": Arm("ppo", small.PPO),
             "gSDE": Arm("ppo", small.PPO | {"state_dependent_noise": True} | dict(gsde_options), lambda: parts),
         }
-        claim = whole._replace(arms=arms, smoke=Scale(160, (1000, 1001)), also=(Also(seeds_of, "seed itself"),))
-        monkeypatch.setattr(running, "load", lambda name: claim)
+        claim = whole._replace(
+            arms=arms, smoke=Scale(160, (1000, 1001)), also=(SecondMeasure(seeds_of, "seed itself"),)
+        )
+        monkeypatch.setattr(running, "load_claim", lambda name: claim)
 
     use()
     return use
@@ -325,7 +338,7 @@ def test_what_is_over_can_be_judged_again(tmp_path, monkeypatch, little):
     (also,) = again["also"]
     assert [also] == first["also"] and also["values"] == {"white": [1000, 1001], "gSDE": [1000, 1001]}
     assert also["effects"][0]["value"] == 0 != again["effects"][0]["value"]
-    assert "seed itself" in "".join(running.sentences(again))
+    assert "seed itself" in "".join(running.result_sentences(again))
     assert again["date"] == "2020-02-02" and "date" not in again["versions"]
     assert (again["versions"]["cores"], again["versions"]["python"]) == (77, "3.0")
     assert first["date"] > "2020-02-02" and first["versions"].keys() == again["versions"].keys()
@@ -361,19 +374,19 @@ def test_runs_of_other_settings_or_code_are_not_taken_for_this_claim(tmp_path, c
 @pytest.mark.thorough
 def test_a_run_that_was_evaluated_before_its_end_is_gone_on_with(tmp_path, little):
     whole = running.run("gsde", "smoke", tmp_path / "whole", "quiet")
-    claim, place = running.load("gsde"), tmp_path / "stopped" / "white"
-    run = running.trained(claim, "white", claim.smoke, "smoke", place, "quiet")
+    claim, place = running.load_claim("gsde"), tmp_path / "stopped" / "white"
+    run = running.train_arm(claim, "white", claim.smoke, "smoke", place, "quiet")
     last, evaluation = run.checkpoints[-1], run.evaluation
     last.unlink()  # the one before it is of the beginning
     training.evaluate(place, episodes=2, actions="greedy")
     assert Run(place).evaluation["steps"] < 160
-    again = running.trained(claim, "white", claim.smoke, "smoke", place, "quiet")
+    again = running.train_arm(claim, "white", claim.smoke, "smoke", place, "quiet")
     assert again.evaluation == evaluation
     training.evaluate(place, episodes=2, actions="sampled")
-    assert running.trained(claim, "white", claim.smoke, "smoke", place, "quiet").evaluation == evaluation
+    assert running.train_arm(claim, "white", claim.smoke, "smoke", place, "quiet").evaluation == evaluation
     # What the last rollout has beyond what was asked for is no other run.
     write_json(place / "evaluation.json", evaluation | {"steps": 176})
-    assert running.trained(claim, "white", claim.smoke, "smoke", place, "quiet").evaluation["steps"] == 176
+    assert running.train_arm(claim, "white", claim.smoke, "smoke", place, "quiet").evaluation["steps"] == 176
     assert running.run("gsde", "smoke", tmp_path / "stopped", "quiet")["effects"] == whole["effects"]
 
 
@@ -386,15 +399,15 @@ def test_arms_that_other_code_began_are_set_aside(tmp_path, capsys):
         (tmp_path / "white" / file).write_text("{}")
     for fingerprint in ("one", "one", "two"):
         assert lies_there("white")
-        running.begin(tmp_path, {"ran": {"fingerprint": fingerprint}}, ["white", "gsde"], "plain")
+        running.begin_claim(tmp_path, {"ran": {"fingerprint": fingerprint}}, ["white", "gsde"], "plain")
     assert not lies_there("white") and lies_there("white-before-1")
     assert "white was made by other code; it is kept as white-before-1." in capsys.readouterr().out
 
 
 def test_arms_have_directories_of_their_own(tmp_path, monkeypatch):
-    claim = running.load(EXAMPLE)
+    claim = running.load_claim(EXAMPLE)
     arm = claim.arms[claim.treatment]
-    monkeypatch.setattr(running, "load", lambda name: claim._replace(arms={"shift +1": arm, "shift -1": arm}))
+    monkeypatch.setattr(running, "load_claim", lambda name: claim._replace(arms={"shift +1": arm, "shift -1": arm}))
     with pytest.raises(ForageError, match="share a directory"):
         running.run(EXAMPLE, "smoke", tmp_path, "quiet")
 

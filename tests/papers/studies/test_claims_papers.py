@@ -26,7 +26,7 @@ def test_parts_have_the_claims_that_list_them():
 def test_a_row_of_each_kind():
     """Values that are named, called, repeated, merged from every arm, of a run before, and parts within options."""
     assert len(names()) == len(find_rows()) >= 195
-    claim = running.load("cal-ql")
+    claim = running.load_claim("cal-ql")
     arm = claim.arms["after Cal-QL"]
     assert arm.agent == "sac" and arm.options["value_sizes"] == (64, 64) and arm.options["learning_starts"] == 128
     assert (arm.before.agent, arm.before.steps, arm.before.options["samples"]) == ("cal-ql", 4000, 4)
@@ -34,7 +34,7 @@ def test_a_row_of_each_kind():
     row = find_rows()["cal-ql"].table
     played = {"call": "played", "environment": "Pendulum-v1", "rule": {"function": "swing_up"}}
     assert row["every_arm"]["memory"]["data"] == [played | {"random": {"repeat": [[20, 0.5]]}}]
-    assert running.load("recurrence").laptop.seeds and running.load("few-seeds").laptop.seeds == tuple(
+    assert running.load_claim("recurrence").laptop.seeds and running.load_claim("few-seeds").laptop.seeds == tuple(
         range(1000, 1100)
     )
-    assert running.load("time-limits").environment().limit == 20
+    assert running.load_claim("time-limits").environment().limit == 20

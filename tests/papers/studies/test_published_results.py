@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from forage.studies.claims import dependencies, published, running
-from forage.studies.claims.dependencies import at_commit, fingerprint, modules, settings, statistics, working_tree
+from forage.studies.claims.dependencies import (
+    at_commit,
+    claim_fingerprint,
+    claim_settings,
+    modules,
+    statistics,
+    working_tree,
+)
 
 ROOT = Path(__file__).parents[3]
 RESULTS = sorted((ROOT / published.RESULTS).glob("*.json"))
@@ -25,18 +32,18 @@ def whole():
 
 
 def test_results_are_of_the_commits_that_they_name(whole):
-    history = published.published()
+    history = published.published_results()
     for path in RESULTS:
         result = json.loads(path.read_text())
         others = [one.result for one in history.get(path.stem, [])]
-        earlier = [one for one in others if published.scores(one) != published.scores(result)]
-        said = published.breach(result, earlier, running.load(path.stem).laptop.seeds)
+        earlier = [one for one in others if published.judged_scores(one) != published.judged_scores(result)]
+        said = published.breach(result, earlier, running.load_claim(path.stem).laptop.seeds)
         assert not said, said
 
 
 def test_history_tells_of_every_experiment_that_no_result_was_published_of(whole):
     told = json.loads((ROOT / "docs" / "claims" / "history.json").read_text())
-    for name, commits in published.unpublished_experiments(published.published()).items():
+    for name, commits in published.unpublished_experiments(published.published_results()).items():
         named = told.get(name, {}).get("unrun", [])
         left = [commit for commit in commits if not commit.startswith(tuple(named))]
         assert not left, f"{name}: say in docs/claims/history.json why its experiment was changed in {left}"
@@ -56,7 +63,7 @@ def test_pages_name_the_settings_that_have_changed_since_their_results(whole):
     found = {
         path.stem: changed
         for path in RESULTS
-        if (changed := published.changed_since(json.loads(path.read_text()), now.found[path.stem], stored["same"]))
+        if (changed := published.settings_changed(json.loads(path.read_text()), now.found[path.stem], stored["same"]))
     }
     assert stored["changed"] == found
 
@@ -159,7 +166,7 @@ class Repository:
         return self.git("rev-parse", "HEAD")
 
     def result(self, commit, seeds=(1, 2), **more):
-        ran = {"commit": commit, "fingerprint": fingerprint(at_commit(self.root, commit), "one")}
+        ran = {"commit": commit, "fingerprint": claim_fingerprint(at_commit(self.root, commit), "one")}
         arms = {"a": {"values": [1.0], "agent": {"part": "clever", "rate": 0.1}}}
         made = {"claim": "one", "seeds": list(seeds), "versions": {"code": "x"}, "arms": arms, "ran": ran}
         return made | {"claim_commit": self.first} | more
@@ -171,7 +178,7 @@ def begin(tmp_path, monkeypatch):
 
     def make(files):
         monkeypatch.setattr(published, "ROOT", tmp_path)
-        monkeypatch.setattr(published, "before", lambda: {"results": {}, "again": {}})
+        monkeypatch.setattr(published, "early_facts", lambda: {"results": {}, "again": {}})
         monkeypatch.setattr(published, "bridge", lambda: {"commit": "", "gone": [], "claims": {}})
         return Repository(tmp_path, files)
 
@@ -196,8 +203,8 @@ def test_what_a_claims_runs_import(repository):
     assert "agents.idle" not in names  # for types alone
     assert not any(name.startswith("claims.") for name in names)  # of these, what the row reaches counts
     there = at_commit(repository.root, repository.first)
-    assert fingerprint(there, "one") == fingerprint(here, "one") != ""
-    assert fingerprint(here, "other") == ""
+    assert claim_fingerprint(there, "one") == claim_fingerprint(here, "one") != ""
+    assert claim_fingerprint(here, "other") == ""
 
 
 BREAKS = {
@@ -217,10 +224,10 @@ BREAKS = {
 def test_a_change_of_a_setting_is_seen(repository, what):
     file, then, now, name = BREAKS[what]
     stored, tree = published.settings_here(["one"]).all(), working_tree(repository.root)
-    before = fingerprint(tree, "one")
+    before = claim_fingerprint(tree, "one")
     repository.replace(file, then, now)
     assert published.stale(stored, published.settings_here(["one"]).all()) == [name]
-    assert fingerprint(working_tree(repository.root), "one") != before
+    assert claim_fingerprint(working_tree(repository.root), "one") != before
     # Run again on the same seeds, it is not published; on others it is.
     old = repository.result(repository.first)
     commit = repository.commit()
@@ -232,7 +239,7 @@ def test_a_change_of_a_setting_is_seen(repository, what):
     assert published.breach(repository.result(commit, (8, 9)), [old], (8, 9)) == ""
     assert published.breach(old, []) == ""  # it stays what it was
     # What only judges is judged again, and changes no run.
-    since = published.changed_since(old, settings(working_tree(repository.root), "one"), [])
+    since = published.settings_changed(old, claim_settings(working_tree(repository.root), "one"), [])
     assert since == ([] if what == "statistics" else [name])
 
 
@@ -246,7 +253,7 @@ def test_what_is_no_change_of_a_setting(repository):
     now = published.settings_here(["one"]).all()
     assert published.stale(stored, now) == [] and "Clever.later" in now
     old = repository.result(repository.first)
-    assert published.changed_since(old, settings(working_tree(repository.root), "one"), []) == []
+    assert published.settings_changed(old, claim_settings(working_tree(repository.root), "one"), []) == []
     # But the code is other code: run again, the claim takes fresh seeds.
     commit = repository.commit()
     assert "on seeds that it had before" in published.breach(repository.result(commit, claim_commit=commit), [old])
@@ -268,17 +275,17 @@ def test_a_default_that_every_arm_sets_otherwise_is_not_relied_on(repository):
     old = repository.result(repository.first)
     old["arms"]["a"]["agent"]["rate"] = 0.3
     repository.replace("agents/clever.py", "0.1", "0.2")
-    assert published.changed_since(old, settings(working_tree(repository.root), "one"), []) == []
+    assert published.settings_changed(old, claim_settings(working_tree(repository.root), "one"), []) == []
 
 
 def test_two_versions_that_mean_the_same(repository):
     old = repository.result(repository.first)
-    then = settings(working_tree(repository.root), "one")["area"]
+    then = claim_settings(working_tree(repository.root), "one")["area"]
     repository.replace("studies/claims/claim.py", "run + 1", "1 + run")
-    now = settings(working_tree(repository.root), "one")
-    assert published.changed_since(old, now, []) == ["area"]
+    now = claim_settings(working_tree(repository.root), "one")
+    assert published.settings_changed(old, now, []) == ["area"]
     pair = {"setting": "area", "then": then, "now": now["area"]}
-    assert published.changed_since(old, now, [pair]) == []
+    assert published.settings_changed(old, now, [pair]) == []
 
 
 def test_a_result_names_a_commit_that_has_its_code(repository):
@@ -328,23 +335,23 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_an_experiment_that_was_changed_takes_fresh_seeds(repository, shape):
     old = repository.result(repository.first)
-    before = fingerprint(working_tree(repository.root), "one")
+    before = claim_fingerprint(working_tree(repository.root), "one")
     assert published.breach(old) == ""
     repository.replace(*SHAPES[shape])
     assert "has changed since its result, whose seeds it still has; give it fresh ones" in published.breach(old)
     assert published.breach(old, [], (8, 9)) == ""
-    assert fingerprint(working_tree(repository.root), "one") != before
+    assert claim_fingerprint(working_tree(repository.root), "one") != before
 
 
 def test_other_rows_functions_and_words_are_no_part_of_an_experiment(repository):
     old = repository.result(repository.first)
-    before = fingerprint(working_tree(repository.root), "one")
+    before = claim_fingerprint(working_tree(repository.root), "one")
     repository.replace("claims/theme.toml", "Other-v1", "Other-v2")
     repository.replace("claims/theme.toml", "So it is.", "So it was.")
     repository.replace("claims/theme.toml", "named.file", "parts = ['clever']\nnamed.file")
     repository.replace("claims/theme.py", "return 1", "return 2")
     repository.replace("claims/theme.py", "def longest(run):", 'def longest(run: float) -> float:\n    """Say it."""')
-    assert fingerprint(working_tree(repository.root), "one") == before
+    assert claim_fingerprint(working_tree(repository.root), "one") == before
     assert published.breach(old) == ""
     # However it is written, it is the same.
     repository.replace(
@@ -353,7 +360,7 @@ def test_other_rows_functions_and_words_are_no_part_of_an_experiment(repository)
     repository.replace("claims/theme.toml", 'agent = "clever", ', "")
     repository.replace("claims/theme.toml", '{named = "file"}', '{call = "played", rule = {function = "swing"}}')
     repository.replace("claims/theme.toml", 'named.file = {call = "played", rule = {function = "swing"}}\n', "")
-    assert fingerprint(working_tree(repository.root), "one") == before
+    assert claim_fingerprint(working_tree(repository.root), "one") == before
 
 
 def test_a_claims_file_is_found_where_it_lay_before(with_file):
@@ -363,13 +370,13 @@ def test_a_claims_file_is_found_where_it_lay_before(with_file):
     (papers / "one.py").rename(old / "one.py")
     moved = with_file.commit()
     assert published.experiment_at(moved, "one") == published.experiment_at(with_file.first, "one") != ""
-    assert fingerprint(at_commit(with_file.root, moved), "one")
+    assert claim_fingerprint(at_commit(with_file.root, moved), "one")
 
 
 def test_a_result_of_a_file_is_one_of_the_row_that_the_bridge_leads_to(with_file, monkeypatch):
     old = with_file.result(with_file.first)
     assert published.breach(old) == ""
-    stored = settings(at_commit(with_file.root, with_file.first), "one")
+    stored = claim_settings(at_commit(with_file.root, with_file.first), "one")
     then = published.experiment_at(with_file.first, "one")
     (with_file.root / "forage" / "studies" / "claims" / "papers" / "one.py").unlink()
     for name in ROWS:
@@ -381,17 +388,17 @@ def test_a_result_of_a_file_is_one_of_the_row_that_the_bridge_leads_to(with_file
     monkeypatch.setattr(published, "bridge", lambda: made)
     published.experiment_at.cache_clear()
     assert published.breach(old) == "" and published.experiment_at(with_file.first, "one") == now
-    assert published.changed_since(old, settings(working_tree(with_file.root), "one"), []) == []
+    assert published.settings_changed(old, claim_settings(working_tree(with_file.root), "one"), []) == []
     assert {"area", "SEEDS", "Clever.rate", "Short.capacity"} <= stored.keys()
     # Nothing else is let through: not a row that was changed after, nor a file of another experiment.
-    assert published.unpublished_experiments({"one": [published.Published(with_file.first, "", old)]}) == {}
+    assert published.unpublished_experiments({"one": [published.PublishedResult(with_file.first, "", old)]}) == {}
     with_file.replace("claims/theme.toml", "steps = 5", "steps = 6")
     assert "has changed since its result, whose seeds it still has" in published.breach(old)
     assert published.breach(old, [], (8, 9)) == ""
     assert published.experiment_mark("one", "another") not in (then, now)
     # And a setting that is changed after the bridge is named.
     with_file.replace("studies/claims/claim.py", "run + 1", "run + 2")
-    assert published.changed_since(old, settings(working_tree(with_file.root), "one"), []) == ["area"]
+    assert published.settings_changed(old, claim_settings(working_tree(with_file.root), "one"), []) == ["area"]
 
 
 def test_all_that_a_run_imports_must_be_committed(repository):
@@ -404,7 +411,9 @@ def test_all_that_a_run_imports_must_be_committed(repository):
 
 
 def test_results_of_the_history(repository):
-    assert published.published() == {}  # as in a repository of somebody else's, with the package somewhere in it
+    assert (
+        published.published_results() == {}
+    )  # as in a repository of somebody else's, with the package somewhere in it
     folder = repository.root / published.RESULTS
     folder.mkdir(parents=True)
 
@@ -415,7 +424,7 @@ def test_results_of_the_history(repository):
         return repository.commit()
 
     first, _, third = publish(1.0, "holds"), publish(1.0, "undecided"), publish(2.0, "fails")
-    found = published.published()["one"]
+    found = published.published_results()["one"]
     assert [(one.commit, one.result["verdict"]) for one in found] == [(first, "holds"), (third, "fails")]
     # An experiment that was changed and changed again has no result; the one that lies there now may have one yet.
     rows = "claims/theme.toml"
@@ -427,7 +436,7 @@ def test_results_of_the_history(repository):
     repository.commit()
     repository.replace(rows, "So it is.", "So it was.")
     repository.commit()
-    assert published.unpublished_experiments(published.published()) == {"one": [left, also]}
+    assert published.unpublished_experiments(published.published_results()) == {"one": [left, also]}
 
 
 def test_a_digest_of_a_value_is_that_of_the_default():

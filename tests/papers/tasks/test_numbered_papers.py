@@ -23,7 +23,7 @@ from forage.starts.archive import Archive
 from forage.starts.groups import Groups
 from forage.starts.reset import Reset
 from forage_papers.tasks.dars import DARS
-from forage_papers.tasks.numbered import Numbered, heard, levels, task
+from forage_papers.tasks.numbered import NumberedProblems, heard, levels, task
 
 SPACE = gymnasium.spaces.Box(0, 100, (1,), np.float32)
 
@@ -42,7 +42,7 @@ class Exam(HostEnvironment):
         return True
 
     @property
-    def numbered(self) -> int:
+    def num_starts(self) -> int:
         return self.count
 
     @property
@@ -75,13 +75,13 @@ class Exam(HostEnvironment):
         return HostStep(Step(led, reward, over, np.zeros(self.num_envs, bool), {}), self.seen())  # type: ignore[arg-type]
 
 
-class InOrder(Numbered):
+class InOrder(NumberedProblems):
     """The problems by number, beginning with one more than were answered so far; with hints."""
 
     def first(self, environment: Any) -> Any:
         return jnp.float32(0), jnp.zeros(environment.numbered), jnp.zeros(environment.numbered)
 
-    def learned(self, own: Any, heard: Any, environment: Any) -> Any:
+    def update_state(self, own: Any, heard: Any, environment: Any) -> Any:
         return own[0] + heard.answers.sum(), heard.answers, heard.right
 
     def rank(self, own: Any, key: Any, environment: Any) -> Any:
@@ -101,7 +101,7 @@ def played(starts: HostStarts, environment: Exam, rollouts: int, length: int, ac
         steps, seen, fresh = [], [], age == 0
         for time in range(length):
             actions = np.full(environment.num_envs, action)
-            result = starts.after(environment.step(actions), age, last=time == length - 1)
+            result = starts.after_step(environment.step(actions), age, last=time == length - 1)
             over = result.step.terminated
             age = np.where(over, 0, age + 1)
             seen.append(observation[:, 0])
@@ -112,7 +112,7 @@ def played(starts: HostStarts, environment: Exam, rollouts: int, length: int, ac
             )
             observation = result.observation
         starts.report(jax.tree.map(lambda *x: np.stack(x), *steps), clock, fresh)
-        observation = starts.renewed(observation)
+        observation = starts.restart_waiting(observation)
         found.append(np.stack(seen))
     return found
 
@@ -155,9 +155,9 @@ def test_an_episodes_score_is_its_whole_return_cut_at_one():
     number = np.array([[2, 0], [2, 0], [1, 0]])
     nothing: Any = np.zeros_like(reward)
     rollout = Experience(nothing, nothing, reward, nothing, over, over & False, nothing, ())
-    chosen = jax.vmap(jax.vmap(lambda n: task(HostedEnvironment.of(Exam(1), Exam(1).spec, tasks=True), n)))(
-        jnp.asarray(number)
-    )
+    chosen = jax.vmap(
+        jax.vmap(lambda n: task(HostedEnvironment.from_environment(Exam(1), Exam(1).spec, tasks=True), n))
+    )(jnp.asarray(number))
     visited = RolloutStates((), (), over, np.ones(2, bool), chosen)  # type: ignore[arg-type]
     found = heard(rollout, RolloutReport(hosted, visited, None, None), 3)  # type: ignore[arg-type]
     np.testing.assert_array_equal(found.answers, [2, 0, 1])
@@ -177,7 +177,7 @@ def test_an_episodes_score_is_its_whole_return_cut_at_one():
 
 
 def test_every_problem_comes_once_in_an_epoch():
-    class Plain(Numbered):
+    class Plain(NumberedProblems):
         epochs: ClassVar[bool] = True
 
     seen, _, _ = begun(Reset(), Plain(), rollouts=6, num_envs=2, length=2)  # 3 problems a rollout
@@ -186,7 +186,7 @@ def test_every_problem_comes_once_in_an_epoch():
 
 
 def test_an_epoch_leaves_out_what_the_part_says():
-    class Odd(Numbered):
+    class Odd(NumberedProblems):
         epochs: ClassVar[bool] = True
 
         def leaves_out(self, own: Any, key: Any, environment: Any) -> Any:

@@ -38,7 +38,7 @@ import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from forage.agents.actor_critic.offline.cql import CQL, Sampled
+from forage.agents.actor_critic.offline.cql import CQL, SampledActions
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ReturnRule
 
@@ -76,8 +76,8 @@ class CalQL(CQL):
     def return_rule(self) -> ReturnRule:
         return ReturnRule(self.endless, self.failure_reward)
 
-    def bounded(
-        self, values: Float[Array, "critic batch samples"], sampled: Sampled, now: Experience
+    def gap_values(
+        self, values: Float[Array, "critic batch samples"], sampled: SampledActions, now: Experience
     ) -> Float[Array, "critic batch samples"]:
         """Return the values, those of the policy's actions no lower than the data set's return."""
         assert not isinstance(now.return_to_go, tuple)

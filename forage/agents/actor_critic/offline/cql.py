@@ -47,7 +47,7 @@ class CQLState(SACState):
     gap: Float[Array, ""]  # of the last update: mean over the critics of G_i
 
 
-class Sampled(NamedTuple):
+class SampledActions(NamedTuple):
     """Actions sampled for the critics in addition to the data's, for the observations of a batch."""
 
     action: Float[Array, "batch samples dimensions"]
@@ -135,7 +135,7 @@ class CQL(SAC):
             policy = state.actor(observation)
             drawn.append(jax.vmap(policy.from_noise)(jax.random.normal(key, shape)))
         actions, densities = (jnp.swapaxes(jnp.concatenate(parts), 0, 1) for parts in zip(*drawn, strict=True))
-        return Sampled(actions, densities, jnp.arange(3 * self.samples) >= self.samples)
+        return SampledActions(actions, densities, jnp.arange(3 * self.samples) >= self.samples)
 
     def conservative_loss(
         self,
@@ -162,7 +162,7 @@ class CQL(SAC):
         return jnp.mean(inputs.weight * (pushed - done), axis=1)
 
     def bounded(
-        self, values: Float[Array, "critic batch samples"], sampled: Sampled, now: Experience
+        self, values: Float[Array, "critic batch samples"], sampled: SampledActions, now: Experience
     ) -> Float[Array, "critic batch samples"]:
         """Return the values of sampled actions as the gap counts them."""
         return values

@@ -68,7 +68,7 @@ class ReBRAC(TD3BC):
         now, after = (jax.tree.map(lambda x, i=i: x[i : i + 1], batch.experience) for i in range(2))
         # Left out is what does not count.
         source = jnp.where(now.truncated, GONE, now.source)
-        now = now._replace(aux=jax.vmap(jax.vmap(state.actor.actions.heard))(after.action), source=source)
+        now = now._replace(aux=jax.vmap(jax.vmap(state.actor.actions.action_features))(after.action), source=source)
         return super().learn(state, batch._replace(experience=now), clock, key)
 
     def target(self, state: State, inputs: UpdateInputs) -> Float[Array, " batch"]:

@@ -47,7 +47,7 @@ class TD3BC(TD3):
     def init_from_dataset(self, state: State, data: Experience) -> State:
         """Return the state with the mean and deviation of the data set's observations."""
         norm = super().init_from_dataset(state, data).norm
-        return state._replace(norm=jax.tree.map(widened, norm, is_leaf=lambda x: isinstance(x, RunningNorm)))
+        return state._replace(norm=jax.tree.map(widen_norm, norm, is_leaf=lambda x: isinstance(x, RunningNorm)))
 
     def actor_loss(self, actor: Actor, state: State, inputs: UpdateInputs) -> Float[Array, ""]:
         """Compute the loss above: the value relative to its size, and the squared distance from the action taken."""
@@ -65,6 +65,6 @@ class TD3BC(TD3):
         return jnp.mean((own - action) ** 2, axis=-1)
 
 
-def widened(norm: RunningNorm) -> RunningNorm:
+def widen_norm(norm: RunningNorm) -> RunningNorm:
     """Return the norm with `LEAST_DEVIATION` added to its deviations."""
     return norm._replace(variance=(jnp.sqrt(norm.variance) + LEAST_DEVIATION) ** 2)

@@ -41,22 +41,22 @@ from forage.nn.networks import NetworkConfig
 from forage.ops.episodes import alive
 
 
-class Before(NamedTuple):
+class EarlierSteps(NamedTuple):
     """Histories at each of their steps but the last; the rows of a batch are the steps of all histories."""
 
     seen: PyTree[Array]  # leaves `time batch ...`: all observations, and what the last step led to
 
 
-class After(NamedTuple):
+class LaterSteps(NamedTuple):
     """Histories at each of their steps but the first."""
 
     seen: PyTree[Array]
 
 
-def rows(summary: Summary, histories: Before | After) -> Float[Array, "rows size"]:
+def summarise_rows(summary: Summary, histories: EarlierSteps | LaterSteps) -> Float[Array, "rows size"]:
     """Summarise histories at each of their steps."""
     summaries = summary.sequence(histories.seen)
-    wanted = summaries[:-1] if isinstance(histories, Before) else summaries[1:]
+    wanted = summaries[:-1] if isinstance(histories, EarlierSteps) else summaries[1:]
     return wanted.reshape(-1, wanted.shape[-1])
 
 
@@ -74,8 +74,8 @@ class RecurrentActor(equinox.Module):
     def log_std(self) -> None:
         return None
 
-    def __call__(self, histories: Before | After) -> Any:
-        return self.inner(rows(self.summary, histories))
+    def __call__(self, histories: EarlierSteps | LaterSteps) -> Any:
+        return self.inner(summarise_rows(self.summary, histories))
 
 
 class RecurrentValue(ActionValue):
@@ -102,7 +102,7 @@ class RecurrentValue(ActionValue):
     def inputs(
         self, observation: PyTree[Array], action: Float[Array, "rows dimensions"]
     ) -> Float[Array, "rows inputs"]:
-        return super().inputs(rows(self.summary, observation), action)
+        return super().inputs(summarise_rows(self.summary, observation), action)
 
 
 class Recurrent(ActorCritic):
@@ -134,7 +134,7 @@ class Recurrent(ActorCritic):
                 f"to learn after {least} steps, not {self.learning_starts}; raise learning_starts, or lower unroll."
             )
 
-    def hidden(self, spec: Spec) -> Float[Array, "layers 2 size"]:
+    def init_hidden(self, spec: Spec) -> Float[Array, "layers 2 size"]:
         return jnp.zeros((self.lstm_layers, 2, self.lstm_size))
 
     def summaries(self, spec: Spec) -> Spec:
@@ -143,7 +143,7 @@ class Recurrent(ActorCritic):
         return dataclasses.replace(spec, observation_space=space)
 
     def summary(self, key: Key[Array, ""], spec: Spec) -> Summary:
-        return Summary(key, spec, NetworkConfig.of(self), self.lstm_size, self.lstm_layers)
+        return Summary(key, spec, NetworkConfig.from_agent(self), self.lstm_size, self.lstm_layers)
 
     def make_critic(
         self,
@@ -186,8 +186,8 @@ class Recurrent(ActorCritic):
         told = experience._replace(source=jnp.where(counts, experience.source, GONE))
         told = told._replace(observation=(), next_observation=(), aux=(), note=())
         told = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), told)
-        told = told._replace(observation=Before(seen), next_observation=After(seen))
-        return told, jax.vmap(actions.heard)(told.action), weight, counts
+        told = told._replace(observation=EarlierSteps(seen), next_observation=LaterSteps(seen))
+        return told, jax.vmap(actions.action_features)(told.action), weight, counts
 
 
 def each_mean(error: Float[Array, " rows"], counts: Bool[Array, "time batch"]) -> Float[Array, " batch"]:

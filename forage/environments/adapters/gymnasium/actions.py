@@ -10,7 +10,7 @@ from gymnasium import spaces
 from gymnasium.vector.utils import concatenate, create_empty_array
 from jaxtyping import PyTree
 
-from forage.core.arrays import action_space, leaves
+from forage.core.arrays import action_space, inner_spaces
 from forage.core.types import ForageError
 
 
@@ -52,9 +52,9 @@ class Door:
         if isinstance(inner, spaces.MultiDiscrete | spaces.MultiBinary):
             return list((values.reshape(-1, *inner.shape) + getattr(inner, "start", 0)).astype(inner.dtype))
         chosen = isinstance(self.space, spaces.MultiDiscrete)
-        return [build(inner, iter(np.split(row, self._cuts)), chosen) for row in values]
+        return [build_element(inner, iter(np.split(row, self._cuts)), chosen) for row in values]
 
-    def listed(self, action: PyTree[np.ndarray]) -> Any:
+    def to_lists(self, action: PyTree[np.ndarray]) -> Any:
         """Return the same as Gymnasium hands it on to single environments: a list, or nested batches of arrays."""
         return self.batch(action) if isinstance(self.inner, spaces.Dict | spaces.Tuple) else self.singles(action)
 
@@ -65,7 +65,7 @@ class Door:
 
     @property
     def _cuts(self) -> np.ndarray:
-        return np.cumsum([int(np.prod(part.shape or (), dtype=int)) for part in leaves(self.inner)])[:-1]
+        return np.cumsum([int(np.prod(part.shape or (), dtype=int)) for part in inner_spaces(self.inner)])[:-1]
 
 
 def box_elements(space: spaces.Box, values: np.ndarray, chosen: bool) -> np.ndarray:
@@ -79,12 +79,12 @@ def box_elements(space: spaces.Box, values: np.ndarray, chosen: bool) -> np.ndar
     return np.clip(np.asarray(values, space.dtype), space.low, space.high)
 
 
-def build(space: Any, parts: Iterator[np.ndarray], chosen: bool) -> Any:
+def build_element(space: Any, parts: Iterator[np.ndarray], chosen: bool) -> Any:
     """Return an element of `space` from the numbers of its leaves, in order, or from the options that were `chosen`."""
     if isinstance(space, spaces.Dict):
-        return {key: build(part, parts, chosen) for key, part in space.items()}
+        return {key: build_element(part, parts, chosen) for key, part in space.items()}
     if isinstance(space, spaces.Tuple):
-        return tuple(build(part, parts, chosen) for part in space.spaces)
+        return tuple(build_element(part, parts, chosen) for part in space.spaces)
     numbers = next(parts)
     if isinstance(space, spaces.Discrete):
         return int(numbers[0]) + int(space.start)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from forage.core.host import array_dtype
-from forage.core.spaces import fit_dtype, leaves
+from forage.core.spaces import fit_dtype, spaces_by_path
 from forage.core.types import ForageError
 
 Path = tuple[str, ...]
@@ -24,7 +24,7 @@ class Layout:
     def __init__(self, name: str, space: gymnasium.Space[Any], num_envs: int):
         self.name, self.space, self.num_envs = name, space, num_envs
         self.leaves: dict[Path, tuple[tuple[int, ...], np.dtype, np.ndarray | None]] = {
-            path: (leaf.shape or (), array_dtype(leaf), choices(leaf)) for path, leaf in leaves(space).items()
+            path: (leaf.shape or (), array_dtype(leaf), choices(leaf)) for path, leaf in spaces_by_path(space).items()
         }
 
     def empty(self, rows: int | None = None) -> Arrays:
@@ -43,7 +43,7 @@ class Layout:
                 raise self._wrong(path, index, step, f"{value.dtype}{list(value.shape)}", f"{dtype}{list(shape)}")
             arrays[path][index if row is None else row] = self._fit_leaf(value, path, dtype, sizes, step, index)
 
-    def read(self, batch: Any, step: int) -> Arrays:
+    def read_batch(self, batch: Any, step: int) -> Arrays:
         """Return a batch of observations, each leaf `[env, ...]`, in new arrays. Raise as `write` does."""
         arrays: Arrays = {}
         for path, (shape, dtype, sizes) in self.leaves.items():

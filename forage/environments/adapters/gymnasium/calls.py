@@ -21,7 +21,7 @@ PATIENCE = 5.0
 """Seconds that a process has to close its environment."""
 
 
-def begin(env: Any, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+def reset_environment(env: Any, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
     """Reset an environment. Raises `Misfit` if its `reset` is not as Gymnasium has it."""
     try:
         result = env.reset() if seed is None else env.reset(seed=seed)
@@ -32,7 +32,9 @@ def begin(env: Any, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
     return result
 
 
-def advance(env: Any, action: Any, rewards: tuple[str, ...] = ()) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+def step_environment(
+    env: Any, action: Any, rewards: tuple[str, ...] = ()
+) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
     """Step an environment with a scalar reward, or with one reward per name. Raise `Misfit` for another result."""
     result = check_step(env.step(action))
     reward = result[1]
@@ -89,7 +91,7 @@ def describe_value(value: Any) -> str:
     return repr(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
 
 
-def number(name: str, value: Any) -> float:
+def info_number(name: str, value: Any) -> float:
     """Return an entry of an environment's info as a number; NaN if it is absent."""
     if value is None:
         return np.nan
@@ -127,7 +129,7 @@ def own_info(info: dict[str, Any]) -> dict[str, Any]:
     return copied
 
 
-class Guarded(gymnasium.Wrapper[Any, Any, Any, Any]):
+class GuardedEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment in a separate process, with every error converted to a form that can be pickled."""
 
     def __init__(self, env: Any, rewards: tuple[str, ...], layout: Layout, index: int):
@@ -137,13 +139,15 @@ class Guarded(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def reset(self, **words: Any) -> tuple[Any, dict[str, Any]]:
         # No options: many environments have none, and nobody gives any.
-        result = portable(functools.partial(begin, self.env, words.get("seed")))
+        result = portable(functools.partial(reset_environment, self.env, words.get("seed")))
         self.look(result[0])
         return result
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         self.steps += 1
-        observation, reward, over, cut, info = portable(functools.partial(advance, self.env, action, self.rewards))
+        observation, reward, over, cut, info = portable(
+            functools.partial(step_environment, self.env, action, self.rewards)
+        )
         self.look(observation)
         if over or cut:  # the reset, which comes before this is sent, may write to the same arrays
             observation, info = copy.deepcopy(observation), own_info(info)
@@ -195,7 +199,7 @@ def make_guarded(
 ) -> Any:
     """Make an environment in its own process."""
     try:
-        return Guarded(make(), rewards, layout, index)
+        return GuardedEnvironment(make(), rewards, layout, index)
     except Exception as error:
         return FailedEnvironment(sendable(error), spaces)
 
@@ -241,7 +245,7 @@ class Workers(gymnasium.vector.AsyncVectorEnv):
         self.at = min(errors)
         raise errors[self.at]
 
-    def heard(self, call: Callable[[], Any]) -> Any:
+    def receive(self, call: Callable[[], Any]) -> Any:
         """Return the result of a call to all processes. Raise `ProcessEnded` if one of them has ended by itself."""
         self.at = None
         try:

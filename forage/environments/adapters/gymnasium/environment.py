@@ -19,7 +19,7 @@ from forage.environments.adapters.gymnasium import saving
 from forage.environments.adapters.gymnasium.actions import Door
 from forage.environments.adapters.gymnasium.atari import is_atari
 from forage.environments.adapters.gymnasium.batch import Arrays, Layout, copy_arrays, nest
-from forage.environments.adapters.gymnasium.calls import Workers, advance, begin, number
+from forage.environments.adapters.gymnasium.calls import Workers, info_number, reset_environment, step_environment
 from forage.environments.adapters.gymnasium.make import (
     Target,
     failure,
@@ -159,20 +159,20 @@ class GymnasiumEnvironment(HostEnvironment):
             vector = self._vector
             batch, info = self._hear(lambda: vector.reset(seed=list(chosen)))
             self._no_mask(info)
-            observation = self._layout.read(batch, 0)
+            observation = self._layout.read_batch(batch, 0)
         else:
             for index, number in enumerate(chosen):
                 self._at = index
-                seen, info = self._begun(index, number)
+                seen, info = self._reset_one(index, number)
                 self._no_mask(info)
                 self._layout.write(observation, index, seen, 0)
         self._observation = observation
         return nest(observation)
 
-    def _begun(self, index: int, number: int | None = None) -> tuple[Any, dict[str, Any]]:
+    def _reset_one(self, index: int, number: int | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset one environment. Raise `ForageError` if its spaces are others from now on."""
         env = self._envs[index]
-        begun = begin(env, number)
+        begun = reset_environment(env, number)
         if env.action_space is not self._acted[index]:
             check_alike(self.name, self._spaces, spaces_of(env), f"environment {index} after a reset")
             self._acted[index] = env.action_space
@@ -182,14 +182,14 @@ class GymnasiumEnvironment(HostEnvironment):
         if self._observation is None:
             raise ForageError(f"{self.name} was stepped before its first reset; call reset(seed) first.")
         if (vector := self._vector) is not None:
-            actions = self._door.listed(action)
+            actions = self._door.to_lists(action)
             self._hear(lambda: vector.step_async(actions))
 
     def _hear(self, call: Callable[[], Any]) -> Any:
         """Return the reply of the processes; if one fails, record it as the environment at fault."""
         assert self._vector is not None
         try:
-            return self._vector.heard(call)
+            return self._vector.receive(call)
         except Exception:
             self._at = self._vector.at
             raise
@@ -204,7 +204,7 @@ class GymnasiumEnvironment(HostEnvironment):
         kept, ended, places = self._blank(), [], []
         for index, (env, chosen) in enumerate(zip(self._envs, self._door.singles(action), strict=True)):
             self._at = index
-            seen, earned, over, clock, info = advance(env, chosen, self.reward_names)
+            seen, earned, over, clock, info = step_environment(env, chosen, self.reward_names)
             self._no_mask(info)
             if self._maps:
                 places.append(self._maps[index].place)
@@ -220,7 +220,7 @@ class GymnasiumEnvironment(HostEnvironment):
             following = copy_arrays(observation)
             for index in ended:
                 self._at = index
-                self._layout.write(following, index, self._begun(index)[0], self._steps)
+                self._layout.write(following, index, self._reset_one(index)[0], self._steps)
         self._place = np.array(places or [0] * self.num_envs, np.int32)
         return self._result(observation, following, reward, terminated, truncated, kept)
 
@@ -228,7 +228,7 @@ class GymnasiumEnvironment(HostEnvironment):
         assert self._vector is not None
         batch, reward, terminated, truncated, info = self._hear(self._vector.step_wait)
         self._no_mask(info)
-        observation = following = self._layout.read(batch, self._steps)
+        observation = following = self._layout.read_batch(batch, self._steps)
         ended = np.flatnonzero(terminated | truncated).tolist()
         if ended:
             observation = copy_arrays(following)
@@ -269,7 +269,7 @@ class GymnasiumEnvironment(HostEnvironment):
     def _note(self, kept: dict[str, Any], index: int, info: Mapping[str, Any], ended: bool) -> None:
         """Keep the numbers of one environment's info."""
         for name, array in kept.items():
-            array[index] = number(name, info.get(name))
+            array[index] = info_number(name, info.get(name))
         if ended:
             self._info_seen.update(info)
 
@@ -296,14 +296,14 @@ class GymnasiumEnvironment(HostEnvironment):
     @property
     def returns(self) -> bool:
         if self._exact is None:
-            self._exact = self._try_snapshots and saving.exact(self._make)
+            self._exact = self._try_snapshots and saving.restores_exactly(self._make)
         return self._exact
 
     def _take(self, index: int) -> bytes | None:
         if not self.returns:
             return super()._take(index)
         seen = {path: array[index] for path, array in (self._observation or {}).items()}
-        return saving.pack((seen, saving.save(self._envs[index])), self._envs[index])
+        return saving.pack((seen, saving.save_state(self._envs[index])), self._envs[index])
 
     def _put(self, index: int, state: bytes | None) -> PyTree[np.ndarray]:
         if self._vector is not None:
@@ -311,10 +311,10 @@ class GymnasiumEnvironment(HostEnvironment):
         self._at = index
         following = copy_arrays(self._observation or {})
         if state is None:
-            self._layout.write(following, index, self._begun(index)[0], self._steps)
+            self._layout.write(following, index, self._reset_one(index)[0], self._steps)
         else:
             seen, saved = saving.read_snapshot(state, self._envs[index])
-            saving.load(self._envs[index], saved, chance=False)
+            saving.restore_state(self._envs[index], saved, chance=False)
             for path, array in seen.items():
                 following[path][index] = array
         self._observation = following
@@ -325,7 +325,7 @@ class GymnasiumEnvironment(HostEnvironment):
             return None
         if self._observation is None:
             raise ForageError(f"{self.name} has no state to save before its first reset; call reset(seed) first.")
-        state = (self.name, self._observation, [saving.save(env) for env in self._envs])
+        state = (self.name, self._observation, [saving.save_state(env) for env in self._envs])
         return zlib.compress(saving.pack(state, self._envs[0]), 1)
 
     def _restore(self, snapshot: bytes) -> PyTree[np.ndarray]:
@@ -340,7 +340,7 @@ class GymnasiumEnvironment(HostEnvironment):
         for index, (env, state) in enumerate(zip(self._envs, saved, strict=True)):
             self._at = index
             env.reset(seed=0)  # some simulators allocate on their first reset
-            saving.load(env, state)
+            saving.restore_state(env, state)
         self._observation = observation
         return nest(observation)
 

@@ -29,7 +29,7 @@ def ids() -> dict[str, str]:
             continue
         key = f"{spec.namespace}/{spec.name}"
         newest[key] = max(newest.get(key, (-1, "")), (spec.version or 0, id))
-    return {id: describe(id) for id in sorted(id for _, id in newest.values())}
+    return {id: describe_id(id) for id in sorted(id for _, id in newest.values())}
 
 
 def canonical(id: str) -> str:
@@ -68,7 +68,7 @@ def registered_id(id: str) -> str | None:
     return {known.lower(): known for known in gymnasium.registry}.get(name.lower())
 
 
-def describe(id: str) -> str:
+def describe_id(id: str) -> str:
     """Return a one-line description of an environment from its registry entry."""
     if id.startswith("ALE/"):
         return f"Atari game {id[4:].rpartition('-')[0]}, with the standard preprocessing."

@@ -21,7 +21,7 @@ from forage.core.types import ForageError
 from forage.environments.adapters.gymnasium.atari import PREPROCESSING, frames_limit, is_atari, make_atari
 from forage.environments.adapters.gymnasium.ids import registered_id
 from forage.environments.adapters.gymnasium.parts import leave_out
-from forage.environments.adapters.gymnasium.spaces import plain
+from forage.environments.adapters.gymnasium.spaces import wrap_plain
 from forage.environments.adapters.gymnasium.wrapping import ActionRepeat, Around, wrap
 
 Target = str | Callable[..., Any]
@@ -38,9 +38,9 @@ def locate(target: Target) -> Target:
         return target
     source, _, name = target.rpartition(":")
     if source.endswith(".py"):
-        return Own.named(target)
+        return Own.from_target(target)
     if (id := registered_id(target)) is None and source and name.isidentifier():
-        return Own.named(target)
+        return Own.from_target(target)
     return id or target
 
 
@@ -81,7 +81,7 @@ def make_single(
         # In the spec, where no option's name can be one of `gymnasium.make`'s.
         spec = dataclasses.replace(spec, kwargs={**spec.kwargs, **mode, **own})
         env = gymnasium.make(spec, max_episode_steps=max_episode_steps, disable_env_checker=True)
-    return plain(wrap(leave_out(env, without), around), flatten)
+    return wrap_plain(wrap(leave_out(env, without), around), flatten)
 
 
 def horizon(env: Any) -> int | None:
@@ -132,7 +132,7 @@ def failure(name: str, target: Target, error: Exception, given: Mapping[str, Any
         need = f"pip install 'forage-rl[{extra}]'" if extra else str(error)
         return ForageError(f"{name} needs a library that is not installed: {need}.")
     if isinstance(error, Misfit):
-        return ForageError(f"{name} {error.what}; {error.should}.")
+        return ForageError(f"{name} {error.message}; {error.should}.")
     match = re.search(r"unexpected keyword argument '(\w+)'", str(error)) if isinstance(error, TypeError) else None
     if match and match[1] in given and match[1] not in (own := options_of(target)):
         known = {*OURS, *own, *(("preprocess", *PREPROCESSING) if isinstance(target, str) and is_atari(target) else ())}

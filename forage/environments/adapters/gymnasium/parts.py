@@ -12,7 +12,7 @@ from gymnasium import spaces
 from forage.core.types import ForageError
 
 
-class Without(gymnasium.ObservationWrapper[Any, Any, Any]):
+class DropParts(gymnasium.ObservationWrapper[Any, Any, Any]):
     """Shows an observation less the named parts; `outer.inner` is a part of a part."""
 
     def __init__(self, env: Any, names: Sequence[str]):
@@ -32,7 +32,7 @@ class Without(gymnasium.ObservationWrapper[Any, Any, Any]):
 
 def leave_out(env: Any, names: str | Sequence[str]) -> Any:
     """Return the environment without the named parts of its observation: `a,b`, or a list of them."""
-    return Without(env, chosen) if (chosen := name_list(names)) else env
+    return DropParts(env, chosen) if (chosen := name_list(names)) else env
 
 
 def name_list(names: str | Sequence[str]) -> tuple[str, ...]:

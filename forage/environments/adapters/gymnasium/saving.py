@@ -19,18 +19,18 @@ TABLES = ("P", "initial_state_distrib")
 CHANCE = ("_np_random", "_np_random_seed", "chance")
 
 
-def save(env: gymnasium.Env[Any, Any]) -> list[tuple[bytes, dict[str, Any]]]:
+def save_state(env: gymnasium.Env[Any, Any]) -> list[tuple[bytes, dict[str, Any]]]:
     """Read the state of an environment and its wrappers, outermost first.
 
     Plain attributes are kept together, so that shared arrays stay shared; of MuJoCo's data the arrays are kept, and of
     the Arcade Learning Environment's emulator its own serialisation. Nothing says that this is all there is: see
-    `exact`.
+    `restores_exactly`.
     """
     return [_save_layer(layer) for layer in _layers(env)]
 
 
-def load(env: gymnasium.Env[Any, Any], saved: list[tuple[bytes, dict[str, Any]]], chance: bool = True) -> None:
-    """Write a state read by `save` back into an environment made the same way.
+def restore_state(env: gymnasium.Env[Any, Any], saved: list[tuple[bytes, dict[str, Any]]], chance: bool = True) -> None:
+    """Write a state read by `save_state` back into an environment made the same way.
 
     `chance=False` leaves each layer's random generator (`np_random`) as it is, so that later random draws differ from
     those after the snapshot.
@@ -73,8 +73,8 @@ def read_snapshot(data: bytes, env: Any) -> Any:
     return packing.unpack(data, known_to(env))
 
 
-def exact(make: Callable[[], gymnasium.Env[Any, Any]], rounds: int = 4, steps: int = 15) -> bool:
-    """Return whether `save` and `load` continue an environment bit for bit, found by doing it.
+def restores_exactly(make: Callable[[], gymnasium.Env[Any, Any]], rounds: int = 4, steps: int = 15) -> bool:
+    """Return whether `save_state` and `restore_state` continue an environment bit for bit, found by doing it.
 
     One environment is saved in mid-episode and stepped on; a second one, with another seed and other actions behind it,
     is loaded with the snapshot and must return exactly the same for the same actions, through a further reset; and that
@@ -93,9 +93,9 @@ def exact(make: Callable[[], gymnasium.Env[Any, Any]], rounds: int = 4, steps: i
             before, other, after = ([space.sample() for _ in range(count)] for count in (steps, steps + 4, steps))
             _play(first, before)
             _play(second, other)
-            saved = read_snapshot(pack(save(first), first), first)
+            saved = read_snapshot(pack(save_state(first), first), first)
             expected = _play(first, after)
-            load(second, saved)
+            restore_state(second, saved)
             if not _same(expected, _play(second, after)):
                 return False
         return True
@@ -130,7 +130,7 @@ def _save_layer(layer: Any) -> tuple[bytes, dict[str, Any]]:
         if name in NOT_STATE or isinstance(value, gymnasium.Space) or (name in TABLES and _is_toy(layer)):
             continue
         if isinstance(value, gymnasium.Env):
-            special[name] = save(value)  # a maze holds the robot in it as an environment of its own
+            special[name] = save_state(value)  # a maze holds the robot in it as an environment of its own
         elif kind == "MjData":
             special[name] = _arrays(value)
         elif kind == "ALEInterface":
@@ -154,7 +154,7 @@ def _plain(values: dict[str, Any], layer: Any) -> bytes:
 def _load_special(layer: Any, name: str, value: bytes, chance: bool) -> None:
     target, state = getattr(layer, name), packing.unpack(value)
     if isinstance(target, gymnasium.Env):
-        load(target, state, chance)
+        restore_state(target, state, chance)
     elif _kind(target) == "ALEInterface":
         target.restoreSystemState(_emulator_state(target, state))
     else:

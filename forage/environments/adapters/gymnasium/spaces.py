@@ -32,13 +32,13 @@ from forage.core.arrays import (
     vector_size,
 )
 from forage.core.types import ForageError
-from forage.environments.adapters.gymnasium.calls import begin
+from forage.environments.adapters.gymnasium.calls import reset_environment
 
 __all__ = ["array_space", "as_arrays", "decode_text", "encode_text"]  # of `core.arrays`, found here, too
 MASKED = {"observation", "action_mask"}
 
 
-def plain(env: Any, flatten: bool = False) -> Any:
+def wrap_plain(env: Any, flatten: bool = False) -> Any:
     """Wrap an environment to flatten unsupported observations and to move an action mask into the observation.
 
     The mask may be in the info of a reset, or be returned by a method `action_masks`.
@@ -49,7 +49,7 @@ def plain(env: Any, flatten: bool = False) -> Any:
     if is_choices(env.action_space) and not is_masked(space):
         if callable(getattr(env.unwrapped, "action_masks", None)):
             source = "method"
-        elif "action_mask" in begin(env, 0)[1]:
+        elif "action_mask" in reset_environment(env, 0)[1]:
             source = "info"
     if source or flatten or not _is_ready(space):
         return ArrayObservation(env, source, flatten)
@@ -79,18 +79,18 @@ class ArrayObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
         space = env.observation_space
         self.masked = bool(mask_source) or is_masked(space)
         self._seen = space["observation"] if self.masked and not mask_source else space
-        name = name_of(env)
+        name = class_name(env)
         seen = flat_space(name, self._seen) if flatten else array_space(name, self._seen)
         if self.masked:
             nested = not mask_source and isinstance(space["action_mask"], spaces.Dict | spaces.Tuple)
             flat = mask_source or (nested and is_choices(env.action_space))
-            mask = spaces.MultiBinary(sum(sizes(env.action_space))) if flat else space["action_mask"]
+            mask = spaces.MultiBinary(sum(choice_sizes(env.action_space))) if flat else space["action_mask"]
             self._flat = bool(flat)
             seen = spaces.Dict({"observation": seen, "action_mask": mask})
         self.observation_space = seen
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        observation, info = begin(self.env, seed)
+        observation, info = reset_environment(self.env, seed)
         return self._convert(observation, info), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -111,24 +111,24 @@ class ArrayObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
         if mask is None:
             mask = np.ones(space.shape)
         elif self._flat:
-            mask = flat_mask(name_of(self.env), self.env.action_space, mask)
+            mask = flat_mask(class_name(self.env), self.env.action_space, mask)
         return {"observation": seen, "action_mask": np.asarray(mask).astype(space.dtype)}
 
 
-def name_of(env: Any) -> str:
+def class_name(env: Any) -> str:
     """Return the name of an environment's class, for messages."""
     return type(env.unwrapped).__name__
 
 
-def parts(space: Any) -> list[Any]:
+def inner_spaces(space: Any) -> list[Any]:
     """Return the spaces inside a Dict or Tuple, in order."""
     return list(space.values()) if isinstance(space, spaces.Dict) else list(space.spaces)
 
 
-def sizes(space: Any) -> list[int]:
+def choice_sizes(space: Any) -> list[int]:
     """Return the number of options of each choice of an action, in order."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        return [size for part in parts(space) for size in sizes(part)]
+        return [size for part in inner_spaces(space) for size in choice_sizes(part)]
     if isinstance(space, spaces.Discrete):
         return [int(space.n)]
     if isinstance(space, spaces.MultiDiscrete):
@@ -145,7 +145,7 @@ def flat_mask(name: str, space: Any, mask: Any) -> np.ndarray:
     for a MultiDiscrete, and for a MultiBinary an array with 0 or 1 where only that is allowed and 2 where both are.
     Raises `ForageError` for any other.
     """
-    counts = sizes(space)
+    counts = choice_sizes(space)
     found = mask_parts(space, mask)
     if found is None or [len(part) for part in found] != counts:
         entries = f"{np.size(mask)} entries" if isinstance(mask, np.ndarray | list) else type(mask).__name__
@@ -158,13 +158,13 @@ def flat_mask(name: str, space: Any, mask: Any) -> np.ndarray:
 
 def mask_parts(space: Any, mask: Any) -> list[np.ndarray] | None:
     """Return the mask of each choice, or `None` if it is no mask of this space."""
-    counts = sizes(space)
+    counts = choice_sizes(space)
     if isinstance(mask, dict | tuple):
         if isinstance(space, spaces.Dict | spaces.Tuple):
             if isinstance(mask, dict) != isinstance(space, spaces.Dict) or len(mask) != len(space.spaces):
                 return None
             each = [mask.get(key) for key in space.spaces] if isinstance(mask, dict) else mask
-            nested = [mask_parts(part, one) for part, one in zip(parts(space), each, strict=True)]
+            nested = [mask_parts(part, one) for part, one in zip(inner_spaces(space), each, strict=True)]
             return None if any(one is None for one in nested) else [leaf for one in nested for leaf in one or ()]
         leaves = [np.asarray(leaf) for leaf in flatten_tuples(mask)]
         return leaves if all(leaf.ndim == 1 for leaf in leaves) else None
@@ -194,7 +194,7 @@ def mask_fits(mask: spaces.Space[Any], actions: spaces.Space[Any]) -> bool:
     """Return whether a mask has one entry for each choice of an action."""
     if isinstance(actions, spaces.Discrete):
         return mask.shape == (int(actions.n),)
-    return is_choices(actions) and mask.shape == (sum(sizes(actions)),)
+    return is_choices(actions) and mask.shape == (sum(choice_sizes(actions)),)
 
 
 def split_mask_part(parts: Any, fits: bool) -> dict[str, Any]:

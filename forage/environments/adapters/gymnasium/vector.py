@@ -16,16 +16,22 @@ from forage.core.host import HostEnvironment, HostStep, Misfit
 from forage.core.types import ForageError, Step
 from forage.environments.adapters.gymnasium.actions import Door
 from forage.environments.adapters.gymnasium.batch import Arrays, Layout, copy_arrays, nest
-from forage.environments.adapters.gymnasium.calls import CopyFinal, begin, check_step, describe_value, number
+from forage.environments.adapters.gymnasium.calls import (
+    CopyFinal,
+    check_step,
+    describe_value,
+    info_number,
+    reset_environment,
+)
 from forage.environments.adapters.gymnasium.make import failure, reward_names
 from forage.environments.adapters.gymnasium.parts import name_list
 from forage.environments.adapters.gymnasium.spaces import (
     apart_space,
+    choice_sizes,
     flat_mask,
     has_loose_mask,
     is_masked,
     mask_fits,
-    sizes,
     split_mask_part,
 )
 
@@ -46,8 +52,8 @@ class StepResult(NamedTuple):
 class View:
     """Conversion of a VectorEnv's observations to arrays and dictionaries of arrays, together with the action mask.
 
-    It treats a batch as `spaces.plain` treats one environment: choices count from 0, a Tuple becomes a Dict, and the
-    mask joins the observation, whether it is a part of it, in the infos, or returned by a method `action_masks`.
+    It treats a batch as `spaces.wrap_plain` treats one environment: choices count from 0, a Tuple becomes a Dict, and
+    the mask joins the observation, whether it is a part of it, in the infos, or returned by a method `action_masks`.
     """
 
     def __init__(self, name: str, envs: VectorEnv[Any, Any, Any]):
@@ -64,7 +70,7 @@ class View:
         if not self.kept and is_choices(self.actions):
             self.source = self._source()
         if self.source or isinstance(mask, spaces.Dict | spaces.Tuple):
-            self.flat, mask = True, spaces.MultiBinary(sum(sizes(self.actions)))
+            self.flat, mask = True, spaces.MultiBinary(sum(choice_sizes(self.actions)))
         self.space = seen if mask is None else spaces.Dict({"observation": seen, "action_mask": mask})
         self.mask_space = mask
 
@@ -73,19 +79,19 @@ class View:
         if callable(getattr(self.envs.unwrapped, "action_masks", None)):
             return "method"
         try:
-            return "info" if "action_mask" in begin(self.envs, 0)[1] else ""
+            return "info" if "action_mask" in reset_environment(self.envs, 0)[1] else ""
         except Exception:  # the first reset of a run will say why
             return ""
 
     def batch(self, observation: Any, info: Mapping[str, Any]) -> Any:
         """Return a batch of observations, leaves `[env, ...]`; `info` is that of the same moment."""
-        return self._beside(observation, info, None)
+        return self._with_mask(observation, info, None)
 
     def last(self, observation: Any, info: Mapping[str, Any]) -> Any:
         """Return the last observation of one episode; `info` is that environment's own."""
-        return self._beside(observation, info, 0)
+        return self._with_mask(observation, info, 0)
 
-    def _beside(self, observation: Any, info: Mapping[str, Any], one: int | None) -> Any:
+    def _with_mask(self, observation: Any, info: Mapping[str, Any], one: int | None) -> Any:
         shown = observation if self.loose is None else split_mask_part(observation, self.loose)
         seen = self._arrays(shown["observation"] if self.kept else shown, one is None)
         if self.mask_space is None:
@@ -168,16 +174,18 @@ class VectorEnvironment(HostEnvironment):
         """Begin episodes everywhere. Return the observations, as `layout` reads them, and the infos."""
         seeds = self.seeds(seed)
         try:
-            observation, info = begin(self._envs, seeds[0] if self._one_seed else seeds)  # type: ignore[arg-type]
+            observation, info = reset_environment(self._envs, seeds[0] if self._one_seed else seeds)  # type: ignore[arg-type]
         except Misfit:
             raise
         except Exception:
             if self._one_seed:
                 raise
-            observation, info = begin(self._envs, seeds[0])  # many take one number alone, as `VectorEnv.reset` does
+            observation, info = reset_environment(
+                self._envs, seeds[0]
+            )  # many take one number alone, as `VectorEnv.reset` does
             self._one_seed = True
         self._no_mask(info)
-        return layout.read(self.view.batch(observation, info), 0), info
+        return layout.read_batch(self.view.batch(observation, info), 0), info
 
     def _send(self, action: PyTree[np.ndarray]) -> None:
         if not self._begun:
@@ -215,9 +223,9 @@ class VectorEnvironment(HostEnvironment):
                 self._info_seen.update(own)
             for name, array in (kept or {}).items():
                 self._at = index
-                array[index] = number(name, own.get(name))
+                array[index] = info_number(name, own.get(name))
         self._at = None
-        observation = following = layout.read(self.view.batch(seen, info), self._steps)
+        observation = following = layout.read_batch(self.view.batch(seen, info), self._steps)
         taken = reward.copy(), over.copy(), cut.copy()  # before a reset, which may write to the same arrays
         if ended.any() and same:
             observation = copy_arrays(following)
@@ -229,7 +237,7 @@ class VectorEnvironment(HostEnvironment):
         elif ended.any():
             first, begun = begin_where(self._envs, ended)
             self._no_mask(begun)
-            fresh = layout.read(self.view.batch(first, begun), self._steps)
+            fresh = layout.read_batch(self.view.batch(first, begun), self._steps)
             following = copy_arrays(observation)
             for path, array in following.items():
                 array[ended] = fresh[path][ended]

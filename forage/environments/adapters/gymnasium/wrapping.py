@@ -18,9 +18,9 @@ import numpy as np
 from gymnasium import wrappers
 
 from forage.core.errors import ForageError
-from forage.core.spaces import StackedBox, describe, resize_box
+from forage.core.spaces import StackedBox, describe_space, resize_box
 from forage.environments.adapters.gymnasium.atari import area_taps, shrink
-from forage.environments.adapters.gymnasium.calls import begin
+from forage.environments.adapters.gymnasium.calls import reset_environment
 
 Around = Sequence[tuple[str, Mapping[str, Any]]]
 """Wrappers by name with their options, the first innermost."""
@@ -36,7 +36,7 @@ class Chance(gymnasium.Wrapper[Any, Any, Any, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
             self.chance = np.random.default_rng([seed, zlib.crc32(type(self).__name__.encode())])
-        return begin(self.env, seed)
+        return reset_environment(self.env, seed)
 
 
 class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -133,13 +133,13 @@ class ObservationNoise(Chance):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = super().reset(seed=seed)
-        return self.disturbed(observation), info
+        return self.disturb(observation), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, *rest = self.env.step(action)
-        return self.disturbed(observation), *rest  # pyrefly: ignore[bad-return]
+        return self.disturb(observation), *rest  # pyrefly: ignore[bad-return]
 
-    def disturbed(self, seen: Any) -> Any:
+    def disturb(self, seen: Any) -> Any:
         blank, noise = self.chance.random() < self.blanking, self.chance.standard_normal(self.box.shape)
         low, high = (np.asarray(bound, np.float64) for bound in (self.box.low, self.box.high))
         if blank:
@@ -160,12 +160,12 @@ class Delay(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.observation_delay = check_least("observation_delay", observation_delay, 0)
         if most is not None and most < max(action_delay, observation_delay):
             raise ForageError(f"Delay keeps {most} steps, which is less than its delays; leave most out.")
-        self.first_action = nothing(env)
+        self.first_action = first_action(env)
         self.actions: collections.deque[Any] = collections.deque()
         self.seen: collections.deque[Any] = collections.deque()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        observation, info = begin(self.env, seed)
+        observation, info = reset_environment(self.env, seed)
         self.actions = collections.deque([self.first_action] * self.action_delay)
         self.seen = collections.deque([copy.deepcopy(observation) for _ in range(self.observation_delay)])
         return observation, info
@@ -221,7 +221,7 @@ class OneFrame(gymnasium.ObservationWrapper[Any, Any, Any]):
 def grey(env: Any) -> Any:
     box = box_of(env, "grey", (3,))
     if box.shape[2] != 3 or box.dtype != np.uint8:
-        raise ForageError(f"grey needs pictures uint8[height, width, 3]; {title(env)} shows {describe(box)}.")
+        raise ForageError(f"grey needs pictures uint8[height, width, 3]; {title(env)} shows {describe_space(box)}.")
     return wrappers.GrayscaleObservation(env, keep_dim=True)
 
 
@@ -300,7 +300,7 @@ def box_of(env: Any, name: str, axes: Sequence[int] = ()) -> gymnasium.spaces.Bo
     return space
 
 
-def nothing(env: Any) -> Any:
+def first_action(env: Any) -> Any:
     """Return the action to take until the first delayed one arrives: zero, or the allowed action nearest to it."""
     space = env.action_space
     if isinstance(space, gymnasium.spaces.Discrete):

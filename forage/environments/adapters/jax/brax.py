@@ -17,10 +17,10 @@ from jaxtyping import UInt8
 
 from forage.core.types import ForageError
 from forage.environments.adapters.jax import common as foreign
-from forage.environments.adapters.jax.physics import Simulated, Timed
+from forage.environments.adapters.jax.physics import SimulatorEnvironment, TimedState
 
 
-class Brax(Simulated):
+class Brax(SimulatorEnvironment):
     """One of Brax's environments, without its wrappers for resets and time limits.
 
     `parameters` is Brax's `System`. Options: `episode_length` (1000, as in Brax's training), `action_repeat` (1), the
@@ -40,7 +40,7 @@ class Brax(Simulated):
         self.parameters, _ = foreign.with_parameters(name, model, options, known)
         self.id, self.prefix = target, "brax"
         self.episode_length, self.action_repeat = int(episode_length), int(action_repeat)
-        self.shapes = self.measured()
+        self.shapes = self.observation_shapes()
 
     def simulator(self) -> Any:
         if self.parameters is None:
@@ -53,7 +53,7 @@ class Brax(Simulated):
     def actions(self) -> int:
         return int(self.library.action_size)
 
-    def render(self, state: Timed) -> UInt8[np.ndarray, "height width 3"]:
+    def render(self, state: TimedState) -> UInt8[np.ndarray, "height width 3"]:
         from brax.io import image
 
         if not hasattr(self.library, "sys"):

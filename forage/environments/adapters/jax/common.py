@@ -71,20 +71,20 @@ def unbounded_box(shape: tuple[int, ...], dtype: Any) -> gymnasium.spaces.Box:
     return box(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype)
 
 
-def flat(tree: PyTree[Array]) -> Float[Array, " numbers"]:
+def flatten_leaves(tree: PyTree[Array]) -> Float[Array, " numbers"]:
     """Return all leaves behind one another as float32, dictionaries in the order of their names."""
     leaves = [jnp.asarray(leaf).astype(jnp.float32).reshape(-1) for leaf in jax.tree.leaves(tree)]
     return jnp.concatenate(leaves)
 
 
 def flat_box(space: gymnasium.Space[Any]) -> gymnasium.spaces.Box:
-    """Return the space of `flat` of an element of `space`."""
+    """Return the space of `flatten_leaves` of an element of `space`."""
     low, high = (np.concatenate([np.asarray(b).reshape(-1) for b in bounds(space, which)]) for which in ("low", "high"))
     return gymnasium.spaces.Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
 
 
 def bounds(space: gymnasium.Space[Any], which: str) -> list[Any]:
-    """Lower or upper bounds of a space's arrays, in the order of `flat`."""
+    """Lower or upper bounds of a space's arrays, in the order of `flatten_leaves`."""
     if isinstance(space, gymnasium.spaces.Dict):
         return [bound for name in sorted(space.spaces) for bound in bounds(space.spaces[name], which)]
     if isinstance(space, gymnasium.spaces.Discrete):

@@ -116,10 +116,10 @@ class Gymnax(Environment):
 
 def ids() -> dict[str, str]:
     """Return every id of gymnax with a line of description."""
-    return {id: describe(id) for id in gymnax.registered_envs}
+    return {id: describe_id(id) for id in gymnax.registered_envs}
 
 
-def describe(id: str) -> str:
+def describe_id(id: str) -> str:
     """Return a one-line description of an environment from the module of its class."""
     factory = gymnax.registration._registry[id]
     family = getattr(factory, "__module__", "").split(".")[-2:-1] or ["own"]

@@ -23,7 +23,7 @@ from forage.core.spaces import MASK, PRESENCE, PRESENT, STATE
 from forage.core.types import ForageError, Step
 from forage.environments.adapters.jax import common as foreign
 from forage.environments.adapters.jax.jaxmarl_families import Family, check_options, ids, resolve
-from forage.environments.adapters.team_spaces import Own, share
+from forage.environments.adapters.team_spaces import Own, shared_box
 
 __all__ = ["JaxMARL", "ids"]
 
@@ -110,7 +110,7 @@ class JaxMARL(Environment):
             low, high = (np.broadcast_to(np.asarray(x, np.float32), space.shape) for x in (space.low, space.high))
             return spaces.Box(low, high, dtype=np.float32)
 
-        return share([flat(space) for space in self.actions])
+        return shared_box([flat(space) for space in self.actions])
 
     @functools.cached_property
     def observation_space(self) -> spaces.Space[Any]:

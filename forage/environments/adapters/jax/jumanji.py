@@ -99,7 +99,7 @@ class Jumanji(Environment):
 
     def reset(self, key: Key[Array, ""]) -> tuple[Any, PyTree[Array]]:
         state, timestep = self.library.reset(key)
-        return foreign.strong(state), self._observed(timestep.observation)
+        return foreign.strong(state), self._make_observation(timestep.observation)
 
     def step(self, state: Any, action: PyTree[Array], key: Key[Array, ""]) -> tuple[Any, Step]:
         if self.parts:
@@ -110,23 +110,23 @@ class Jumanji(Environment):
         # With several agents the task goes on while it does for one.
         terminated = natural.last() & (jnp.max(natural.discount) == 0)
         return foreign.strong(after), Step(
-            self._observed(timestep.observation),
+            self._make_observation(timestep.observation),
             jnp.sum(timestep.reward).astype(jnp.float32),
             terminated,
             timestep.last() & ~terminated,
             foreign.strong(dict(timestep.extras or {})),
         )
 
-    def _observed(self, observation: Any) -> PyTree[Array]:
+    def _make_observation(self, observation: Any) -> PyTree[Array]:
         tree = foreign.to_observation(to_dictionary(observation))
         if not self._masks():
-            return self._seen(tree)
+            return self._unwrap(tree)
         mask = tree.pop(MASK)
-        return {"observation": self._seen(tree), MASK: mask.reshape(-1)}
+        return {"observation": self._unwrap(tree), MASK: mask.reshape(-1)}
 
-    def _seen(self, tree: Any) -> PyTree[Array]:
+    def _unwrap(self, tree: Any) -> PyTree[Array]:
         if self.flatten:
-            return foreign.flat(tree)
+            return foreign.flatten_leaves(tree)
         return next(iter(tree.values())) if isinstance(tree, dict) and len(tree) == 1 else tree
 
     def _mask_shape(self) -> tuple[int, ...] | None:
@@ -201,10 +201,10 @@ def convert(spec: Any) -> gymnasium.Space[Any]:
 
 def ids() -> dict[str, str]:
     """Return every id of Jumanji with a line of description."""
-    return {id: describe(id) for id in sorted(registration.registered_environments())}
+    return {id: describe_id(id) for id in sorted(registration.registered_environments())}
 
 
-def describe(id: str) -> str:
+def describe_id(id: str) -> str:
     """Return a one-line description of an environment from the name of its module."""
     module = registration.load(registration._REGISTRY[id].entry_point).__module__.split(".")
     family = module[module.index("environments") + 1] if "environments" in module else "own"

@@ -28,7 +28,7 @@ OBSERVATIONS = (
 )
 
 
-class Fixed:
+class IdentityValue:
     """A value compared by identity instead of by content, as JAX requires of static fields."""
 
     def __init__(self, value: Any):
@@ -61,7 +61,7 @@ class Navix(Environment):
             if observation not in OBSERVATIONS:
                 raise ForageError(f"{name} has no observation {observation!r}; it has {', '.join(OBSERVATIONS)}.")
             options = {**options, "observation_fn": getattr(navix.observations, observation)}
-        self.library = Fixed(foreign.construct(name, navix.make, target, **options))
+        self.library = IdentityValue(foreign.construct(name, navix.make, target, **options))
         self.id = target
         seen = jax.eval_shape(lambda: self.library.value.reset(jax.random.key(0)).observation)
         self.shape = (seen.shape, np.uint8 if observation.startswith("rgb") else np.int32)

@@ -20,14 +20,14 @@ from forage.core.types import ForageError, Step
 from forage.environments.adapters.jax import common as foreign
 
 
-class Timed(NamedTuple):
+class TimedState(NamedTuple):
     """A library's state and the time since the start of its episode."""
 
     inner: Any
     time: Int[Array, ""]  # simulator steps, of which `action_repeat` make one of ours
 
 
-class Simulated(Environment):
+class SimulatorEnvironment(Environment):
     """A simulator's environment, with the library's `done` as termination and the time limit kept here.
 
     `parameters` is the physics model, traced: `with_fields` and tasks may set `body_mass`, `geom_friction`, ...
@@ -66,13 +66,13 @@ class Simulated(Environment):
     def actions(self) -> int:
         """Entries of an action."""
 
-    def shown(self, observation: PyTree[Array]) -> PyTree[Array]:
+    def agent_observation(self, observation: PyTree[Array]) -> PyTree[Array]:
         """Return the agent's part of the library's observation."""
         return foreign.to_observation(dict(observation) if isinstance(observation, dict) else observation)
 
-    def measured(self) -> tuple[tuple[str, tuple[int, ...], Any], ...]:
+    def observation_shapes(self) -> tuple[tuple[str, tuple[int, ...], Any], ...]:
         """Return names, shapes and dtypes of the observation. Tracing a reset takes seconds, so this happens once."""
-        seen = jax.eval_shape(lambda: self.shown(self.library.reset(prng.key(0)).obs))
+        seen = jax.eval_shape(lambda: self.agent_observation(self.library.reset(prng.key(0)).obs))
         parts = seen if isinstance(seen, dict) else {"": seen}
         return tuple((name, part.shape, part.dtype) for name, part in parts.items())
 
@@ -91,11 +91,11 @@ class Simulated(Environment):
     def horizon(self) -> int:
         return -(-int(self.episode_length) // self.action_repeat)
 
-    def reset(self, key: Key[Array, ""]) -> tuple[Timed, PyTree[Array]]:
+    def reset(self, key: Key[Array, ""]) -> tuple[TimedState, PyTree[Array]]:
         state = foreign.strong(self.simulator().reset(key))
-        return Timed(state, jnp.int32(0)), self.shown(state.obs)
+        return TimedState(state, jnp.int32(0)), self.agent_observation(state.obs)
 
-    def step(self, state: Timed, action: Float[Array, " actions"], key: Key[Array, ""]) -> tuple[Timed, Step]:
+    def step(self, state: TimedState, action: Float[Array, " actions"], key: Key[Array, ""]) -> tuple[TimedState, Step]:
         simulator, inner, reward = self.simulator(), state.inner, jnp.float32(0)
         for _ in range(self.action_repeat):
             inner = foreign.strong(simulator.step(inner, action))
@@ -104,8 +104,10 @@ class Simulated(Environment):
         timed_out = time >= self.episode_length
         terminated = (inner.done > 0) & ~(timed_out & self.clocked)
         truncated = timed_out & ~terminated
-        step = Step(self.shown(inner.obs), reward.astype(jnp.float32), terminated, truncated, dict(inner.metrics))
-        return Timed(inner, time), step
+        step = Step(
+            self.agent_observation(inner.obs), reward.astype(jnp.float32), terminated, truncated, dict(inner.metrics)
+        )
+        return TimedState(inner, time), step
 
     def draw(self, render: Any, *arguments: Any) -> Any:
         """Return the picture of the library's renderer (MuJoCo's)."""

@@ -19,7 +19,7 @@ from mujoco_playground._src import mjx_env
 from forage.core.types import ForageError
 from forage.environments.adapters.jax import common as foreign
 from forage.environments.adapters.jax.brax import check_times
-from forage.environments.adapters.jax.physics import Simulated, Timed
+from forage.environments.adapters.jax.physics import SimulatorEnvironment, TimedState
 
 PRIVILEGED = "privileged_state"
 """The entry of an observation that a robot has no sensors for; it was meant for a critic."""
@@ -28,7 +28,7 @@ CLOCKED = ("PandaPickCubeCartesian", "AlohaHandOver")
 """Environments with the time limit included in `done`; the others leave it to a wrapper."""
 
 
-class Playground(Simulated):
+class Playground(SimulatorEnvironment):
     """One of Playground's environments, without its wrappers for resets and time limits.
 
     `parameters` is the `mjx.Model`. Options: `episode_length` and `action_repeat` (defaults from the environment's own
@@ -51,7 +51,7 @@ class Playground(Simulated):
                 f"downloads them."
             )
         config = registry.get_default_config(target)
-        known = settings(config)
+        known = config_values(config)
         chosen = {option: value for option, value in options.items() if option in known}
         episode_length = chosen.get("episode_length", config.episode_length)
         action_repeat = chosen.get("action_repeat", config.action_repeat)
@@ -63,7 +63,7 @@ class Playground(Simulated):
         self.parameters, _ = foreign.with_parameters(name, self.library.mjx_model, options, {*known, "privileged"})
         self.id, self.prefix, self.privileged = target, "playground", bool(privileged)
         self.episode_length, self.action_repeat = int(episode_length), int(action_repeat)
-        self.shapes = self.measured()
+        self.shapes = self.observation_shapes()
 
     def simulator(self) -> Any:
         library = copy.copy(self.library)
@@ -78,21 +78,21 @@ class Playground(Simulated):
     def actions(self) -> int:
         return int(self.library.action_size)
 
-    def shown(self, observation: PyTree[Array]) -> PyTree[Array]:
+    def agent_observation(self, observation: PyTree[Array]) -> PyTree[Array]:
         if isinstance(observation, dict) and PRIVILEGED in observation and not self.privileged:
             observation = observation["state"]
-        return super().shown(observation)
+        return super().agent_observation(observation)
 
-    def render(self, state: Timed) -> UInt8[np.ndarray, "height width 3"]:
+    def render(self, state: TimedState) -> UInt8[np.ndarray, "height width 3"]:
         return self.draw(self.library.render, foreign.single(state.inner))
 
 
-def settings(config: Any, prefix: str = "") -> dict[str, Any]:
+def config_values(config: Any, prefix: str = "") -> dict[str, Any]:
     """Return a configuration's values by their full names."""
     found: dict[str, Any] = {}
     for name, value in config.items():
         if hasattr(value, "items"):
-            found |= settings(value, f"{prefix}{name}.")
+            found |= config_values(value, f"{prefix}{name}.")
         else:
             found[prefix + name] = value
     return found

@@ -112,10 +112,10 @@ def from_benchmark(name: str, benchmark: str, ruleset: int) -> RuleSet:
 
 def ids() -> dict[str, str]:
     """Return every id of XLand-MiniGrid with a line of description."""
-    return {id: describe(id) for id in registration.registered_environments()}
+    return {id: describe_id(id) for id in registration.registered_environments()}
 
 
-def describe(id: str) -> str:
+def describe_id(id: str) -> str:
     """Return a line on an environment."""
     if id.startswith("XLand-MiniGrid-"):
         rooms, size = id.removeprefix("XLand-MiniGrid-").split("-")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from forage.environments.text.draws import number
+from forage.environments.text.draws import draw_integer
 from forage.environments.text.problems import Family, Problem
 
 
@@ -18,7 +18,7 @@ class Addition(Family):
 
     def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
         low, high = 10**difficulty if difficulty else 0, 10 ** (difficulty + 1) - 1
-        left, right = number(generator, low, high), number(generator, low, high)
+        left, right = draw_integer(generator, low, high), draw_integer(generator, low, high)
         return Problem(f"Compute {left} + {right}.", str(left + right), {"left": left, "right": right})
 
     def size(self, problem: Problem) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from forage.environments.text import answers
-from forage.environments.text.draws import number, one
+from forage.environments.text.draws import draw_integer, one
 from forage.environments.text.problems import Family, Problem
 
 DIGITS = "0123456789abcdef"
@@ -36,7 +36,7 @@ class Bases(Family):
     bounded = True
 
     def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
-        value = number(generator, 2 ** (BITS[difficulty] - 1), 2 ** BITS[difficulty] - 1)
+        value = draw_integer(generator, 2 ** (BITS[difficulty] - 1), 2 ** BITS[difficulty] - 1)
         others = (2,) if difficulty < 2 else (2, 3, 8, 16)
         before, after = 10, one(generator, others)
         if generator.integers(2):
@@ -67,7 +67,7 @@ class Bases(Family):
             value //= after
         return ", ".join(lines) + "."
 
-    def read(self, problem: Problem, found: str) -> int | None:
+    def parse_answer(self, problem: Problem, found: str) -> int | None:
         """Return the number that digits of the asked base stand for."""
         base = problem.data["to"]
         text = answers.matching(found, f"[{DIGITS[:base]}]{{1,40}}")

@@ -47,6 +47,6 @@ class Brackets(Family):
         """Write the open brackets after each bracket."""
         return f"Open after each: {' '.join(stack or '-' for stack in open_after(problem.data['text']))}"
 
-    def read(self, problem: Problem, found: str) -> str | None:
+    def parse_answer(self, problem: Problem, found: str) -> str | None:
         """Return a row of closing brackets."""
         return answers.matching(found, r"[)\]}>]+")

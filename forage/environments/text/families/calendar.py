@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from forage.environments.text import answers
-from forage.environments.text.draws import number, one
+from forage.environments.text.draws import draw_integer, one
 from forage.environments.text.problems import Family, Problem
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -41,10 +41,10 @@ class Calendar(Family):
     bounded = True
 
     def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
-        days = number(generator, *((1, 6), (7, 60), (20, 100), (60, 300), (300, 700))[difficulty])
-        start = date(number(generator, 2000, 2059), 1, 1) + timedelta(number(generator, 0, 364))
+        days = draw_integer(generator, *((1, 6), (7, 60), (20, 100), (60, 300), (300, 700))[difficulty])
+        start = date(draw_integer(generator, 2000, 2059), 1, 1) + timedelta(draw_integer(generator, 0, 364))
         if difficulty == 3:  # both in one year
-            start = date(start.year, 1, 1) + timedelta(number(generator, 0, 364 - days))
+            start = date(start.year, 1, 1) + timedelta(draw_integer(generator, 0, 364 - days))
         end = start + timedelta(days)
         weekday = DAYS[start.weekday()]
         if difficulty < 2:
@@ -87,7 +87,7 @@ class Calendar(Family):
             lines.append(f"{days} = 7 * {days // 7} + {days % 7}, so {weekday} and {days % 7}")
         return ", ".join(lines) + "."
 
-    def read(self, problem: Problem, found: str) -> Any | None:
+    def parse_answer(self, problem: Problem, found: str) -> Any | None:
         """Return a weekday, a date or a number of days, as the level asks."""
         level = problem.data["level"]
         if level == 3:

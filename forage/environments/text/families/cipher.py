@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from forage.environments.text import answers
-from forage.environments.text.draws import LETTERS, number, word
+from forage.environments.text.draws import LETTERS, draw_integer, word
 from forage.environments.text.problems import Family, Problem
 
 SIZES = ((3, 1), (4, 3), (6, 5), (8, 9), (10, 13))  # letters and places, by level
@@ -26,7 +26,7 @@ class Cipher(Family):
 
     def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
         length, furthest = SIZES[difficulty]
-        text, shift = word(generator, length), number(generator, 1, furthest)
+        text, shift = word(generator, length), draw_integer(generator, 1, furthest)
         back = bool(generator.integers(2))
         places = f"{shift} place{'s' if shift > 1 else ''} {'back' if back else 'on'}"
         prompt = f"Move each letter of {text} {places} in the alphabet, where a comes after z."
@@ -41,6 +41,6 @@ class Cipher(Family):
         text, moved = problem.data["word"], shift_letters(problem.data["word"], problem.data["shift"])
         return ", ".join(f"{old} to {new}" for old, new in zip(text, moved, strict=True)) + "."
 
-    def read(self, problem: Problem, found: str) -> str | None:
+    def parse_answer(self, problem: Problem, found: str) -> str | None:
         """Return a word of small letters."""
         return answers.matching(found, "[a-z]+")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from forage.environments.text import expressions
-from forage.environments.text.draws import number, one
+from forage.environments.text.draws import draw_integer, one
 from forage.environments.text.problems import Family, Problem
 
 LARGEST = (10, 20, 30, 50, 99)  # number given, by level
@@ -23,7 +23,7 @@ class Countdown(Family):
     bounded = True
 
     def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
-        given = [number(generator, 1, LARGEST[difficulty]) for _ in range(difficulty + 2)]
+        given = [draw_integer(generator, 1, LARGEST[difficulty]) for _ in range(difficulty + 2)]
         parts: list[tuple[int, expressions.Tree]] = [(value, value) for value in given]
         while len(parts) > 1:
             first, second = (int(place) for place in generator.permutation(len(parts))[:2])
@@ -47,23 +47,23 @@ class Countdown(Family):
         target, tree = parts[0]
         listed = f"{', '.join(map(str, given[:-1]))} and {given[-1]}"
         prompt = f"Use {listed} once each with + - * / and brackets to make {target}."
-        return Problem(prompt, expressions.write(tree), {"numbers": given, "target": target})
+        return Problem(prompt, expressions.write_expression(tree), {"numbers": given, "target": target})
 
     def size(self, problem: Problem) -> int:
         return len(problem.data["numbers"])
 
     def reason(self, problem: Problem) -> str:
         """Show each operation with its result."""
-        done = expressions.operations(expressions.parse(problem.answer))
+        done = expressions.operations(expressions.parse_expression(problem.answer))
         return ", ".join(f"{left} {operator} {right} = {result}" for operator, left, right, result in done) + "."
 
-    def read(self, problem: Problem, found: str) -> expressions.Tree | None:
+    def parse_answer(self, problem: Problem, found: str) -> expressions.Tree | None:
         """Return the tree of an expression."""
-        return expressions.parse(found)
+        return expressions.parse_expression(found)
 
     def judge(self, problem: Problem, value: Any) -> bool:
         """Return whether an expression has the target's value and uses each number once."""
-        same = sorted(expressions.numbers(value)) == sorted(problem.data["numbers"])
+        same = sorted(expressions.expression_numbers(value)) == sorted(problem.data["numbers"])
         return same and expressions.value(value) == problem.data["target"]
 
     def identity(self, problem: Problem) -> str:

@@ -79,6 +79,6 @@ class Edits(Family):
             lines.append(f"{describe_edit(edit)}: {text}")
         return ", ".join(lines) + "."
 
-    def read(self, problem: Problem, found: str) -> str | None:
+    def parse_answer(self, problem: Problem, found: str) -> str | None:
         """Return a word of small letters."""
         return answers.matching(found, "[a-z]+")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from forage.environments.text.draws import number, one
+from forage.environments.text.draws import draw_integer, one
 from forage.environments.text.problems import Family, Problem
 
 
@@ -27,16 +27,19 @@ class Equations(Family):
     bounded = True
 
     def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
-        x, y = number(generator, -9, 9), number(generator, -9, 9)
-        a, c = number(generator, 2, 9), number(generator, 2, 9)
-        b, d = one(generator, (-1, 1)) * number(generator, 1, 20), one(generator, (-1, 1)) * number(generator, 1, 9)
+        x, y = draw_integer(generator, -9, 9), draw_integer(generator, -9, 9)
+        a, c = draw_integer(generator, 2, 9), draw_integer(generator, 2, 9)
+        b, d = (
+            one(generator, (-1, 1)) * draw_integer(generator, 1, 20),
+            one(generator, (-1, 1)) * draw_integer(generator, 1, 9),
+        )
         if difficulty == 0:
             a = 1
         while difficulty in (2, 3) and c == a:
-            c = number(generator, 2, 9)
+            c = draw_integer(generator, 2, 9)
         if difficulty == 4:
             # the determinant, a * d - c * b, must not be zero
-            a, b, c = (number(generator, 1, 5) for _ in range(3))
+            a, b, c = (draw_integer(generator, 1, 5) for _ in range(3))
             d = one(generator, [value for value in (-3, -2, -1, 1, 2, 3) if a * value != c * b])
         return self._problem(difficulty, x, y, a, b, c, d)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from forage.environments.text.draws import number
+from forage.environments.text.draws import draw_integer
 from forage.environments.text.problems import Family, Problem
 
 
@@ -30,12 +30,12 @@ class Guessing(Family):
     bounded = True
 
     def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
-        first = low = number(generator, 1, 50)
+        first = low = draw_integer(generator, 1, 50)
         last = high = first + 2 ** (difficulty + 3) - 2
-        secret = number(generator, first, last)
+        secret = draw_integer(generator, first, last)
         replies: list[list[Any]] = []
-        for _ in range(number(generator, 1, difficulty + 1)):
-            guess = number(generator, low, high)
+        for _ in range(draw_integer(generator, 1, difficulty + 1)):
+            guess = draw_integer(generator, low, high)
             if guess == secret or high - low < 3:
                 break
             replies.append([guess, "higher" if guess < secret else "lower"])

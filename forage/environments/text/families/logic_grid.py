@@ -94,7 +94,7 @@ class LogicGrid(Family):
                 lines.append(f"After {number}: {', '.join(facts)}")
         return ". ".join(lines) + "."
 
-    def read(self, problem: Problem, found: str) -> dict[str, tuple[str, ...]] | None:
+    def parse_answer(self, problem: Problem, found: str) -> dict[str, tuple[str, ...]] | None:
         """Return each person's objects, in the order of the kinds; the order of the people does not matter."""
         people, kinds = problem.data["people"], problem.data["kinds"]
         rows = [row.partition(":") for row in found.split(";")]
@@ -109,7 +109,7 @@ class LogicGrid(Family):
 
     def judge(self, problem: Problem, value: Any) -> bool:
         """Return whether the answer is the only arrangement."""
-        return value == self.read(problem, problem.answer)
+        return value == self.parse_answer(problem, problem.answer)
 
     def identity(self, problem: Problem) -> str:
         """Return the clues; their order makes no other problem."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from forage.environments.text import answers
-from forage.environments.text.draws import draw_several, number
+from forage.environments.text.draws import draw_integer, draw_several
 from forage.environments.text.problems import Family, Problem
 
 NAMES = "ABCDEFGHIJKL"
@@ -24,7 +24,7 @@ def neighbours(edges: list[str]) -> dict[str, list[str]]:
     return {node: sorted(others) for node, others in found.items()}
 
 
-def search(edges: list[str], start: str, goal: str) -> tuple[str, list[tuple[str, str]]]:
+def shortest_path(edges: list[str], start: str, goal: str) -> tuple[str, list[tuple[str, str]]]:
     """Return a shortest path, and the nodes that each node added to the breadth-first search."""
     joined, before, queue, added = neighbours(edges), {start: ""}, [start], []
     for node in queue:
@@ -53,13 +53,13 @@ class Paths(Family):
         count = NODES[difficulty]
         while True:
             nodes = draw_several(generator, NAMES, count)
-            pairs = [(node, nodes[number(generator, 0, place)]) for place, node in enumerate(nodes[1:])]
+            pairs = [(node, nodes[draw_integer(generator, 0, place)]) for place, node in enumerate(nodes[1:])]
             edges = {"".join(sorted(pair)) for pair in pairs}
             while len(edges) < count - 1 + count // 2:
                 edges.add("".join(sorted(draw_several(generator, nodes, 2))))
             listed = draw_several(generator, sorted(edges), len(edges))
             start, goal = draw_several(generator, nodes, 2)
-            path, _ = search(listed, start, goal)
+            path, _ = shortest_path(listed, start, goal)
             if len(path) > 2:
                 break
         drawn = " ".join(f"{left}-{right}" for left, right in listed)
@@ -71,10 +71,10 @@ class Paths(Family):
 
     def reason(self, problem: Problem) -> str:
         """Search breadth first, and write the nodes that each node adds."""
-        _, added = search(problem.data["edges"], problem.data["start"], problem.data["goal"])
+        _, added = shortest_path(problem.data["edges"], problem.data["start"], problem.data["goal"])
         return ", ".join(f"{node} adds {' '.join(new)}" for node, new in added) + "."
 
-    def read(self, problem: Problem, found: str) -> str | None:
+    def parse_answer(self, problem: Problem, found: str) -> str | None:
         """Return the nodes of a path, one letter each."""
         path = answers.matching(found, "[A-L](-[A-L])+")
         return None if path is None else path.replace("-", "")
@@ -82,7 +82,7 @@ class Paths(Family):
     def judge(self, problem: Problem, value: Any) -> bool:
         """Return whether a path follows edges from start to goal and is as short as the known one."""
         edges, start, goal = (problem.data[key] for key in ("edges", "start", "goal"))
-        if (value[0], value[-1]) != (start, goal) or len(value) != len(search(edges, start, goal)[0]):
+        if (value[0], value[-1]) != (start, goal) or len(value) != len(shortest_path(edges, start, goal)[0]):
             return False
         return all("".join(sorted(pair)) in edges for pair in pairwise(value))
 

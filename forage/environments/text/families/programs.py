@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from forage.environments.text.draws import number, one
+from forage.environments.text.draws import draw_integer, one
 from forage.environments.text.problems import Family, Problem
 
 NAMES = "abc"
@@ -26,7 +26,7 @@ STEPS = 60  # of a program
 Statement = list[Any]
 
 
-def lines(body: list[Statement], indent: str = "") -> list[str]:
+def python_lines(body: list[Statement], indent: str = "") -> list[str]:
     """Return statements as lines of Python."""
     written = []
     for kind, *parts in body:
@@ -35,14 +35,14 @@ def lines(body: list[Statement], indent: str = "") -> list[str]:
         elif kind == "op":
             written.append(f"{indent}{parts[0]} = {parts[1]} {parts[2]} {parts[3]}")
         elif kind == "if":
-            written += [f"{indent}if {parts[0]} > {parts[1]}:", *lines(parts[2], indent + "    ")]
-            written += [f"{indent}else:", *lines(parts[3], indent + "    ")]
+            written += [f"{indent}if {parts[0]} > {parts[1]}:", *python_lines(parts[2], indent + "    ")]
+            written += [f"{indent}else:", *python_lines(parts[3], indent + "    ")]
         else:
-            written += [f"{indent}for {parts[0]} in range({parts[1]}):", *lines(parts[2], indent + "    ")]
+            written += [f"{indent}for {parts[0]} in range({parts[1]}):", *python_lines(parts[2], indent + "    ")]
     return written
 
 
-def play(body: list[Statement], values: dict[Any, int], trace: list[tuple[str, int]]) -> None:
+def run_statements(body: list[Statement], values: dict[Any, int], trace: list[tuple[str, int]]) -> None:
     """Run generated statements, and record every value assigned to a variable."""
     for kind, *parts in body:
         if kind in ("set", "op"):
@@ -55,12 +55,12 @@ def play(body: list[Statement], values: dict[Any, int], trace: list[tuple[str, i
             trace.append((name, value))
         elif kind == "if":
             left, right = (values.get(side, side) for side in parts[:2])
-            play(parts[2] if left > right else parts[3], values, trace)
+            run_statements(parts[2] if left > right else parts[3], values, trace)
         else:
             for turn in range(parts[1]):
                 values[parts[0]] = turn
                 trace.append((parts[0], turn))
-                play(parts[2], values, trace)
+                run_statements(parts[2], values, trace)
 
 
 class Programs(Family):
@@ -80,15 +80,17 @@ class Programs(Family):
 
     def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
         while True:
-            body: list[Statement] = [["set", name, number(generator, 1, 9)] for name in NAMES[: 2 + (difficulty > 0)]]
+            body: list[Statement] = [
+                ["set", name, draw_integer(generator, 1, 9)] for name in NAMES[: 2 + (difficulty > 0)]
+            ]
             body += self._rest(generator, difficulty)
             values: dict[str, int] = {}
             trace: list[tuple[str, int]] = []
-            play(body, values, trace)
+            run_statements(body, values, trace)
             if len(trace) <= STEPS and all(abs(value) <= LARGEST for _, value in trace):
                 break
         asked = body[-1][1] if body[-1][0] == "op" else one(generator, NAMES)
-        text = "\n".join([*lines(body), f"print({asked})"])
+        text = "\n".join([*python_lines(body), f"print({asked})"])
         prompt = f"What does this program print?\n{text}"
         return Problem(prompt, str(values[asked]), {"body": body, "asked": asked})
 
@@ -113,24 +115,24 @@ class Programs(Family):
     def _operation(self, generator: np.random.Generator, names: str) -> Statement:
         """Draw an assignment of a sum, a difference, a product or a remainder."""
         sign = one(generator, "++--*%")
-        right: str | int = one(generator, names) if sign in "+-" else number(generator, 2, 5)
+        right: str | int = one(generator, names) if sign in "+-" else draw_integer(generator, 2, 5)
         return ["op", one(generator, names[: len(names.rstrip("ij"))]), one(generator, names), sign, right]
 
     def _choice(self, generator: np.random.Generator) -> Statement:
         """Draw an if with its else, one line each."""
-        left, right = one(generator, NAMES), one(generator, (*NAMES, number(generator, 1, 9)))
+        left, right = one(generator, NAMES), one(generator, (*NAMES, draw_integer(generator, 1, 9)))
         sides = ([self._operation(generator, NAMES)] for _ in range(2))
         return ["if", left, right, *sides]
 
     def _loop(self, generator: np.random.Generator, name: str, body: list[Statement]) -> Statement:
         """Draw a loop of two to four turns."""
-        return ["for", name, number(generator, 2, 4), body]
+        return ["for", name, draw_integer(generator, 2, 4), body]
 
     def size(self, problem: Problem) -> int:
-        return len(lines(problem.data["body"])) + 1
+        return len(python_lines(problem.data["body"])) + 1
 
     def reason(self, problem: Problem) -> str:
         """Note every value that a variable takes, in the order of the program."""
         trace: list[tuple[str, int]] = []
-        play(problem.data["body"], {}, trace)
+        run_statements(problem.data["body"], {}, trace)
         return ", ".join(f"{name}={value}" for name, value in trace) + "."

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from forage.environments.text import patterns
-from forage.environments.text.draws import draw_several, number, one, word
+from forage.environments.text.draws import draw_integer, draw_several, one, word
 from forage.environments.text.problems import Family, Problem
 
 ALPHABET = "abc"
@@ -50,7 +50,7 @@ class Regex(Family):
 
     def _piece(self, generator: np.random.Generator) -> tuple[str, str]:
         """Draw a letter, a choice of letters or a group, and its quantifier."""
-        kind = number(generator, 0, 3)
+        kind = draw_integer(generator, 0, 3)
         quantifier = one(generator, QUANTIFIERS)
         if kind < 2:
             return one(generator, ALPHABET), quantifier
@@ -61,14 +61,14 @@ class Regex(Family):
     def _instance(self, generator: np.random.Generator, atom: str, quantifier: str) -> str:
         """Draw a word that a piece matches."""
         low, high = {"*": (0, 3), "+": (1, 3), "?": (0, 1), "": (1, 1)}[quantifier]
-        count = number(generator, low, high)
+        count = draw_integer(generator, low, high)
         if atom.startswith("["):
             return word(generator, count, atom[1:-1])
         return atom.strip("()") * count
 
     def _change_letter(self, generator: np.random.Generator, text: str) -> str:
         """Put another letter somewhere, add one or leave one out."""
-        place, kind = number(generator, 0, len(text) - 1), number(generator, 0, 2)
+        place, kind = draw_integer(generator, 0, len(text) - 1), draw_integer(generator, 0, 2)
         letter = "" if kind == 2 else one(generator, ALPHABET)
         return text[:place] + letter + text[place + (kind > 0) :]
 
@@ -79,7 +79,7 @@ class Regex(Family):
         """Name the pieces from left to right."""
         return f"Pieces from left to right: {' then '.join(problem.data['pieces'])}."
 
-    def read(self, problem: Problem, found: str) -> patterns.Pattern | None:
+    def parse_answer(self, problem: Problem, found: str) -> patterns.Pattern | None:
         """Return the automaton of a pattern that is short enough."""
         return patterns.compile_pattern(found) if len(found) <= problem.data["limit"] else None
 

@@ -29,6 +29,6 @@ class Reversal(Family):
         text = problem.data["word"]
         return f"{' '.join(text)}, backwards {' '.join(text[::-1])}."
 
-    def read(self, problem: Problem, found: str) -> str | None:
+    def parse_answer(self, problem: Problem, found: str) -> str | None:
         """Return a word of small letters."""
         return answers.matching(found, "[a-z]+")

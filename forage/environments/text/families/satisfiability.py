@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from forage.environments.text.draws import draw_several, number
+from forage.environments.text.draws import draw_integer, draw_several
 from forage.environments.text.problems import Family, Problem
 
 VARIABLES = (3, 4, 5, 6, 7, 8)  # by level
@@ -30,7 +30,7 @@ class Satisfiability(Family):
         values = {name: bool(generator.integers(2)) for name in names}
         clauses: list[list[str]] = []
         while len(clauses) < 2 * len(names):
-            chosen = draw_several(generator, names, number(generator, 2, min(3, len(names))))
+            chosen = draw_several(generator, names, draw_integer(generator, 2, min(3, len(names))))
             clause = [f"{'not ' if generator.integers(2) else ''}{name}" for name in chosen]
             if true(clause, values):
                 clauses.append(clause)
@@ -44,12 +44,12 @@ class Satisfiability(Family):
 
     def reason(self, problem: Problem) -> str:
         """Name for each clause a literal that makes it true."""
-        values = self.read(problem, problem.answer)
+        values = self.parse_answer(problem, problem.answer)
         assert values is not None
         made = (f"{' or '.join(clause)}: {true(clause, values)}" for clause in problem.data["clauses"])
         return f"{problem.answer} works: {', '.join(made)}."
 
-    def read(self, problem: Problem, found: str) -> dict[str, bool] | None:
+    def parse_answer(self, problem: Problem, found: str) -> dict[str, bool] | None:
         """Return the value of each variable; None unless each has exactly one."""
         pairs = [word.split("=") for word in found.replace(",", " ").split()]
         if any(len(pair) != 2 or pair[1] not in ("true", "false") for pair in pairs):

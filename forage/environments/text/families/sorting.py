@@ -7,7 +7,7 @@ from bisect import insort
 import numpy as np
 
 from forage.environments.text import answers
-from forage.environments.text.draws import number
+from forage.environments.text.draws import draw_integer
 from forage.environments.text.problems import Family, Problem
 
 
@@ -25,7 +25,7 @@ class Sorting(Family):
     bounded = True
 
     def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
-        numbers = [number(generator, 0, 99) for _ in range(3 + 2 * difficulty)]
+        numbers = [draw_integer(generator, 0, 99) for _ in range(3 + 2 * difficulty)]
         falling = bool(generator.integers(2))
         order = "greatest to least" if falling else "least to greatest"
         answer = join_numbers(sorted(numbers, reverse=falling))
@@ -43,6 +43,6 @@ class Sorting(Family):
             rows.append(join_numbers([sign * each for each in row]))
         return " | ".join(rows) + "."
 
-    def read(self, problem: Problem, found: str) -> list[int] | None:
+    def parse_answer(self, problem: Problem, found: str) -> list[int] | None:
         """Return the numbers of a list."""
         return answers.integers(found)

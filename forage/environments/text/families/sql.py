@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from forage.environments.text import answers, queries
-from forage.environments.text.draws import draw_several, number, one
+from forage.environments.text.draws import draw_integer, draw_several, one
 from forage.environments.text.problems import Family, Problem
 
 NAMES = ("Ann", "Ben", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hana")
@@ -38,7 +38,7 @@ class SQL(Family):
 
     def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
         while True:
-            age = number(generator, 25, 50)
+            age = draw_integer(generator, 25, 50)
             question, query, ordered, size = self._question(generator, difficulty, age)
             # In those that are not shown some ages are those where conditions begin to hold.
             edges = [[], *([age + step for step in (-1, 0, 1)] for _ in range(HIDDEN))]
@@ -61,12 +61,12 @@ class SQL(Family):
     def _tables(self, generator: np.random.Generator, level: int, ages: list[int]) -> dict[str, dict[str, Any]]:
         """Draw the rows of people, the first of given ages, and of their orders at level 4."""
         names = draw_several(generator, NAMES, 5 + len(ages))
-        people = [[name, number(generator, 18, 60), one(generator, CITIES)] for name in names]
+        people = [[name, draw_integer(generator, 18, 60), one(generator, CITIES)] for name in names]
         for row, each in zip(people, ages, strict=False):
             row[1] = each
         tables = {"people": {"columns": ["name", "age", "city"], "rows": people}}
         if level == 4:
-            bought = [[one(generator, names), one(generator, ITEMS), number(generator, 1, 9)] for _ in range(7)]
+            bought = [[one(generator, names), one(generator, ITEMS), draw_integer(generator, 1, 9)] for _ in range(7)]
             tables["orders"] = {"columns": ["name", "item", "amount"], "rows": bought}
         return tables
 
@@ -93,12 +93,12 @@ class SQL(Family):
             word, function = one(generator, (("greatest", "MAX"), ("least", "MIN"), ("mean", "AVG"), ("summed", "SUM")))
             return f"the {word} age in {city}.", f"SELECT {function}(age) FROM people WHERE city = '{city}'", False, 3
         if level == 2:
-            count = number(generator, 2, 3)
+            count = draw_integer(generator, 2, 3)
             query = f"SELECT name FROM people WHERE city <> '{city}' ORDER BY age {order}, name LIMIT {count}"
             asked = f"the names of the {count} {last} people outside {city}, the {last} first, ties by name."
             return asked, query, True, 4
         if level == 3:
-            least = number(generator, 1, 2)
+            least = draw_integer(generator, 1, 2)
             word, function = one(generator, (("greatest", "MAX"), ("least", "MIN"), ("summed", "SUM")))
             query = (
                 f"SELECT city, {function}(age) FROM people WHERE {where} GROUP BY city HAVING COUNT(*) >= {least} "
@@ -131,7 +131,7 @@ class SQL(Family):
         found = answers.extract_answer(text)
         return found if found is not None else answers.extract_code(text, "sql")
 
-    def read(self, problem: Problem, found: str) -> tuple[str, list[tuple[Any, ...]]] | None:
+    def parse_answer(self, problem: Problem, found: str) -> tuple[str, list[tuple[Any, ...]]] | None:
         """Return a query that runs on the tables shown, and the rows that it gives there."""
         rows = queries.run(problem.data["tables"][0], found)
         return None if rows is None else (found, rows)
@@ -142,7 +142,7 @@ class SQL(Family):
         for tables, wanted in zip(problem.data["tables"], problem.data["rows"], strict=True):
             if rows is None:
                 rows = queries.run(tables, query)
-            if rows is None or not queries.same(rows, wanted, problem.data["ordered"]):
+            if rows is None or not queries.same_results(rows, wanted, problem.data["ordered"]):
                 return False
             rows = None
         return True

@@ -62,7 +62,7 @@ def complete(generator: np.random.Generator, grid: str = "." * 16) -> str:
     return ""
 
 
-def lines(grid: str) -> str:
+def grid_lines(grid: str) -> str:
     """Return a grid as four rows with strokes between them."""
     return "/".join(grid[row : row + 4] for row in range(0, 16, 4))
 
@@ -84,8 +84,8 @@ class Sudoku(Family):
                     grid = fewer
             if grid.count(".") == BLANKS[difficulty]:
                 break
-        prompt = f"Solve this sudoku of 4 x 4, row after row: {lines(grid)}"
-        return Problem(prompt, lines(whole), {"grid": grid})
+        prompt = f"Solve this sudoku of 4 x 4, row after row: {grid_lines(grid)}"
+        return Problem(prompt, grid_lines(whole), {"grid": grid})
 
     def size(self, problem: Problem) -> int:
         return problem.data["grid"].count(".")
@@ -95,7 +95,7 @@ class Sudoku(Family):
         filled = singles(problem.data["grid"])
         return ", ".join(f"row {cell // 4 + 1} column {cell % 4 + 1} is {digit}" for cell, digit in filled) + "."
 
-    def read(self, problem: Problem, found: str) -> str | None:
+    def parse_answer(self, problem: Problem, found: str) -> str | None:
         """Return the sixteen digits of four rows."""
         rows = answers.matching(found, r"[1-4]{4}(\s*[/\n]\s*[1-4]{4}){3}")
         return None if rows is None else "".join(filter(str.isdigit, rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from forage.environments.text import answers
-from forage.environments.text.draws import number, one
+from forage.environments.text.draws import draw_integer, one
 from forage.environments.text.problems import Family, Problem
 
 HEADINGS = ("north", "east", "south", "west")
@@ -40,9 +40,11 @@ class Walking(Family):
     bounded = True
 
     def make(self, generator: np.random.Generator, difficulty: int) -> Problem:
-        heading, count = number(generator, 0, 3), COUNTS[difficulty]
+        heading, count = draw_integer(generator, 0, 3), COUNTS[difficulty]
         turns = [generator.random() < 0.5 for _ in range(count - 1)]
-        instructions = [one(generator, (LEFT, RIGHT)) if turn else number(generator, 1, 9) for turn in (*turns, False)]
+        instructions = [
+            one(generator, (LEFT, RIGHT)) if turn else draw_integer(generator, 1, 9) for turn in (*turns, False)
+        ]
         x, y, _ = walk_instructions(heading, instructions)[-1]
         steps = ", ".join(map(instruction_words, instructions)).capitalize()
         prompt = f"Start at 0,0 facing {HEADINGS[heading]}. {steps}. Where are you? Answer as x,y."
@@ -56,7 +58,7 @@ class Walking(Family):
         seen = walk_instructions(problem.data["heading"], problem.data["instructions"])
         return "; ".join(f"{x},{y} {HEADINGS[heading]}" for x, y, heading in seen) + "."
 
-    def read(self, problem: Problem, found: str) -> list[int] | None:
+    def parse_answer(self, problem: Problem, found: str) -> list[int] | None:
         """Return x and y."""
         numbers = answers.integers(found)
         return numbers if numbers is not None and len(numbers) == 2 else None

@@ -28,6 +28,6 @@ GAMES = {
 """By name: the module below this folder, and the class."""
 
 
-def make(name: str, **options: Any) -> Game:
+def make_game(name: str, **options: Any) -> Game:
     """Return a game by its name, with options of its class; raise ForageError if there is none of that name."""
     return make_part("game", GAMES, __name__, name, options)

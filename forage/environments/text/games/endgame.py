@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from forage.environments.text.games.game import EXECUTED, Turn, one_of, running, whole
+from forage.environments.text.games.game import EXECUTED, Turn, check_whole, one_of, running
 
 Square = tuple[int, int]  # file and rank, from 0
 KING = tuple((a, b) for a in (-1, 0, 1) for b in (-1, 0, 1) if (a, b) != (0, 0))
@@ -38,7 +38,7 @@ class Endgame:
         """Check the options."""
         one_of("An endgame's piece", self.piece, tuple(LINES))
         one_of("An endgame's opponent", self.opponent, ("runs", "random"))
-        whole("An endgame's horizon", self.horizon, 1, 1000)
+        check_whole("An endgame's horizon", self.horizon, 1, 1000)
         self.over = True
 
     def begin(self, seed: int) -> str:

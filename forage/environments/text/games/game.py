@@ -36,7 +36,7 @@ def running(over: bool) -> None:
         raise ForageError("The game is over, or has not begun: `begin(seed)` begins one.")
 
 
-def whole(name: str, value: Any, least: int, most: int) -> None:
+def check_whole(name: str, value: Any, least: int, most: int) -> None:
     """Raise ForageError unless a number is whole and within its range."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise ForageError(f"{name} is a whole number from {least} to {most}, not {value!r}.")

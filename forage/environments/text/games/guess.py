@@ -7,7 +7,7 @@ import random
 import re
 from typing import ClassVar
 
-from forage.environments.text.games.game import EXECUTED, Turn, running, whole
+from forage.environments.text.games.game import EXECUTED, Turn, check_whole, running
 
 
 @dataclasses.dataclass
@@ -25,8 +25,8 @@ class Guess:
 
     def __post_init__(self) -> None:
         """Check the range."""
-        whole("A guess's numbers", self.numbers, 2, 10**6)
-        whole("A guess's tries", self.tries, 0, 100)
+        check_whole("A guess's numbers", self.numbers, 2, 10**6)
+        check_whole("A guess's tries", self.tries, 0, 100)
         self.tries = self.tries or self.numbers.bit_length()
         self.over = True
 

@@ -6,7 +6,7 @@ import dataclasses
 import random
 from typing import ClassVar
 
-from forage.environments.text.games.game import EXECUTED, Turn, one_of, running, whole
+from forage.environments.text.games.game import EXECUTED, Turn, check_whole, one_of, running
 
 OPPOSITE = {"north": "south", "south": "north", "east": "west", "west": "east"}
 STEPS = {"north": (-1, 0), "south": (1, 0), "east": (0, 1), "west": (0, -1)}
@@ -64,7 +64,7 @@ class House:
         """Check the options."""
         one_of("A house's layout", self.layout, ("lmrl", "generated"))
         one_of("What a house's player sees", self.sees, ("all", "commands"))
-        whole("A house's horizon", self.horizon, 1, 10_000)
+        check_whole("A house's horizon", self.horizon, 1, 10_000)
         self.over = True
 
     def begin(self, seed: int) -> str:

@@ -6,7 +6,7 @@ import dataclasses
 import random
 from typing import ClassVar
 
-from forage.environments.text.games.game import EXECUTED, Turn, one_of, running, whole
+from forage.environments.text.games.game import EXECUTED, Turn, check_whole, one_of, running
 
 MOVES = {"move left": (0, -1), "move right": (0, 1), "move up": (-1, 0), "move down": (1, 0)}
 SIDES = {"to your right": (0, 1), "to your left": (0, -1), "above you": (-1, 0), "below you": (1, 0)}
@@ -56,8 +56,8 @@ class Maze:
         one_of("A maze's layout", self.layout, (*LAYOUTS, "generated"))
         one_of("What a maze's player sees", self.sees, ("position", "walls"))
         one_of("A maze's start", self.start, ("fixed", "random"))
-        whole("A maze's size", self.size, 2, 20)
-        whole("A maze's horizon", self.horizon, 1, 10_000)
+        check_whole("A maze's size", self.size, 2, 20)
+        check_whole("A maze's horizon", self.horizon, 1, 10_000)
         self.over = True
 
     def begin(self, seed: int) -> str:

@@ -8,8 +8,8 @@ from collections import Counter
 from typing import ClassVar, cast
 
 from forage.environments.text.answers import extract_answer
-from forage.environments.text.games.game import Turn, running, whole
-from forage.environments.text.tools.search import Search, words
+from forage.environments.text.games.game import Turn, check_whole, running
+from forage.environments.text.tools.search import Search, text_words
 from forage.environments.text.tools.tool import Tool
 from forage.environments.text.tools.toolbox import Toolbox
 
@@ -49,10 +49,10 @@ class SearchQA:
 
     def __post_init__(self) -> None:
         """Check the sizes."""
-        whole("The number of people", self.people, 2, len(NAMES))
-        whole("The number of hops", self.hops, 1, self.people)
-        whole("A stage of rewards", self.stage, 1, 2)
-        whole("The number of texts", self.tries, 0, 100)
+        check_whole("The number of people", self.people, 2, len(NAMES))
+        check_whole("The number of hops", self.hops, 1, self.people)
+        check_whole("A stage of rewards", self.stage, 1, 2)
+        check_whole("The number of texts", self.tries, 0, 100)
         self.tries = self.tries or self.hops + 1
         self.over = True
 
@@ -87,11 +87,11 @@ class SearchQA:
         if found.answers and answer is None and self.turn < self.tries:
             return found.text, 0.0, False
         self.over = True
-        said = words(answer or "")
+        said = text_words(answer or "")
         right = self.right and 1 <= len(said) <= LONGEST
         if not found.answers:
             self.told["executed"] = float(answer is not None)
-        both = overlap(said, words(self.answer))
+        both = overlap(said, text_words(self.answer))
         self.told |= {"searched": float(self.searches > 0), "form": float(right), "overlap": both}
         if self.stage == 1:
             return "", 0.5 * (self.searches > 0) + 0.5 * right, True

@@ -7,11 +7,11 @@ import random
 import re
 
 from forage.core.errors import ForageError
-from forage.environments.text.games.game import Turn, running, whole
+from forage.environments.text.games.game import Turn, check_whole, running
 
 
 @dataclasses.dataclass(frozen=True)
-class Slot:
+class Wish:
     """One of the user's wishes."""
 
     name: str  # as it is settled, such as `day`
@@ -21,10 +21,10 @@ class Slot:
 
 
 BOOKING = (
-    Slot("people", ("people", "persons", "many", "guests"), ("two", "three", "four", "five"), "We are {}."),
-    Slot("day", ("day", "date", "when"), ("Monday", "Tuesday", "Friday", "Sunday"), "On {}."),
-    Slot("time", ("time", "hour", "clock"), ("18:00", "19:30", "20:15", "21:00"), "At {}."),
-    Slot("place", ("inside", "outside", "where", "seat", "seats"), ("inside", "outside"), "We sit {}."),
+    Wish("people", ("people", "persons", "many", "guests"), ("two", "three", "four", "five"), "We are {}."),
+    Wish("day", ("day", "date", "when"), ("Monday", "Tuesday", "Friday", "Sunday"), "On {}."),
+    Wish("time", ("time", "hour", "clock"), ("18:00", "19:30", "20:15", "21:00"), "At {}."),
+    Wish("place", ("inside", "outside", "where", "seat", "seats"), ("inside", "outside"), "We sit {}."),
 )
 
 
@@ -42,7 +42,7 @@ class ScriptedUser:
     It earns the fraction of right slots, by the user's latest values, even for a lucky guess.
     """
 
-    slots: tuple[Slot, ...] = BOOKING
+    slots: tuple[Wish, ...] = BOOKING
     opening: str = "Hello, I would like to book a table."
     told: int = 0  # slots that the opening tells
     changes: int = 0  # of mind
@@ -64,9 +64,9 @@ class ScriptedUser:
             )
         if any(re.search(r"[,=\n]", value) or value != value.strip() for slot in self.slots for value in slot.values):
             raise ForageError("A slot's value has no comma, no = and no line end, and no space around it.")
-        whole("The number of slots told at first", self.told, 0, len(names))
-        whole("The number of changes", self.changes, 0, len(names))
-        whole("A user's patience", self.patience, 1, 1000)
+        check_whole("The number of slots told at first", self.told, 0, len(names))
+        check_whole("The number of changes", self.changes, 0, len(names))
+        check_whole("A user's patience", self.patience, 1, 1000)
         if not 0 <= self.turn_cost <= 1:
             raise ForageError(f"A turn costs from 0 to 1, not {self.turn_cost!r}.")
         self.over = True
@@ -83,7 +83,7 @@ class ScriptedUser:
         self.left, self.over = self.patience, False
         return " ".join([self.opening, *(self.tells(slot) for slot in self.slots if slot.name in self.known)])
 
-    def tells(self, slot: Slot) -> str:
+    def tells(self, slot: Wish) -> str:
         """Return the user's sentence about a value."""
         return slot.says.format(self.wants[slot.name])
 

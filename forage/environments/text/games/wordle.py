@@ -9,7 +9,7 @@ from collections import Counter
 from typing import ClassVar
 
 from forage.core.errors import ForageError
-from forage.environments.text.games.game import EXECUTED, Turn, running, whole
+from forage.environments.text.games.game import EXECUTED, Turn, check_whole, running
 
 # Common English words; LMRL-Gym draws from lists of 200, 400 or 800, which are not these.
 WORDS = tuple(
@@ -62,7 +62,7 @@ class Wordle:
         self.words = tuple(self.words)
         if not self.words or not all(re.fullmatch("[a-z]{5}", word) for word in self.words):
             raise ForageError("Wordle's words have five small letters from a to z, and there is at least one of them.")
-        whole("Wordle's tries", self.tries, 1, 100)
+        check_whole("Wordle's tries", self.tries, 1, 100)
         self.over = True
 
     def begin(self, seed: int) -> str:

@@ -20,6 +20,6 @@ TOOLS = {
 """By name: the module below this folder, and the class."""
 
 
-def make(name: str, **options: Any) -> Tool:
+def make_tool(name: str, **options: Any) -> Tool:
     """Return a tool by its name, with options of its class; raise ForageError if there is none of that name."""
     return make_part("tool", TOOLS, __name__, name, options)

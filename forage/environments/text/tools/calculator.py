@@ -16,7 +16,7 @@ from forage.environments.text.tools.tool import Answer
 Number = Fraction | float
 
 
-class Refused(Exception):
+class RefusedExpression(Exception):
     """An expression that is not computed; its text is the answer."""
 
 
@@ -42,8 +42,8 @@ class Calculator:
         """Return the value of an expression, or a sentence about the error in it."""
         start = time.perf_counter()
         try:
-            said, error = show(self.compute(text)), False
-        except Refused as refused:
+            said, error = number_text(self.compute(text)), False
+        except RefusedExpression as refused:
             said, error = str(refused), True
         return Answer(said, error, time.perf_counter() - start)
 
@@ -51,29 +51,31 @@ class Calculator:
         """Return the value of an expression, or raise Refused."""
         text = text.strip().replace("^", "**")
         if len(text) > self.longest:
-            raise Refused(f"An expression has at most {self.longest} characters, and this one {len(text)}.")
+            raise RefusedExpression(f"An expression has at most {self.longest} characters, and this one {len(text)}.")
         if strange := re.search(r"[^0-9a-z_.,+\-*/%()\s]", text):
-            raise Refused(f"{strange[0]!r} is not part of an expression.")
+            raise RefusedExpression(f"{strange[0]!r} is not part of an expression.")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of numbers with a name right behind them
                 tree = ast.parse(" ".join(text.split()), mode="eval")
         except (SyntaxError, ValueError, MemoryError, RecursionError):
-            raise Refused("The expression cannot be read: an operation, a number or a bracket is missing.") from None
+            raise RefusedExpression(
+                "The expression cannot be read: an operation, a number or a bracket is missing."
+            ) from None
         return self.value(tree.body, 1)
 
     def value(self, node: ast.expr, depth: int) -> Number:
         """Return the value of a part of an expression, or raise Refused."""
         if depth > self.deepest:
-            raise Refused(f"The expression has more than {self.deepest} operations within each other.")
+            raise RefusedExpression(f"The expression has more than {self.deepest} operations within each other.")
         try:
             return self.small(self.operation(node, depth))
         except ZeroDivisionError:
-            raise Refused("A division by zero has no value.") from None
+            raise RefusedExpression("A division by zero has no value.") from None
         except OverflowError:
-            raise Refused("A number became too large for floating point.") from None
+            raise RefusedExpression("A number became too large for floating point.") from None
         except ValueError:
-            raise Refused("A function has no real value there.") from None
+            raise RefusedExpression("A function has no real value there.") from None
 
     def operation(self, node: ast.expr, depth: int) -> Number:
         """Compute one operation on values of its parts."""
@@ -93,34 +95,34 @@ class Calculator:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
             name = node.func.id
             if name not in FUNCTIONS:
-                raise Refused(f"There is no function {name}; there are {', '.join(FUNCTIONS)}.")
+                raise RefusedExpression(f"There is no function {name}; there are {', '.join(FUNCTIONS)}.")
             function, least, most = FUNCTIONS[name]
             if not least <= len(node.args) <= most:
-                raise Refused(f"{name} takes {least if least == most else f'at least {least}'} numbers.")
+                raise RefusedExpression(f"{name} takes {least if least == most else f'at least {least}'} numbers.")
             return function(*(self.value(one, depth + 1) for one in node.args))
         if isinstance(node, ast.Name):
-            raise Refused(f"{node.id} is neither a number nor one of {', '.join(CONSTANTS)}.")
-        raise Refused("The expression holds something else than numbers, operations and functions.")
+            raise RefusedExpression(f"{node.id} is neither a number nor one of {', '.join(CONSTANTS)}.")
+        raise RefusedExpression("The expression holds something else than numbers, operations and functions.")
 
     def power(self, base: Number, exponent: Number) -> Number:
         """Return a power; exact for a whole exponent of an exact base."""
         if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
             size = max(base.numerator.bit_length(), base.denominator.bit_length())
             if abs(exponent.numerator) * (size - 1) > self.bits:  # before it is computed
-                raise Refused(self.too_large())
+                raise RefusedExpression(self.too_large())
             return base**exponent.numerator
         power = float(base) ** float(exponent)
         if isinstance(power, complex):
-            raise Refused("A negative number has no real root of that kind.")
+            raise RefusedExpression("A negative number has no real root of that kind.")
         return power
 
     def small(self, value: Number) -> Number:
         """Return a value if it is within the limits, or raise Refused."""
         if isinstance(value, float):
             if not math.isfinite(value):
-                raise Refused("A number became too large for floating point.")
+                raise RefusedExpression("A number became too large for floating point.")
         elif max(value.numerator.bit_length(), value.denominator.bit_length()) > self.bits:
-            raise Refused(self.too_large())
+            raise RefusedExpression(self.too_large())
         return value
 
     def too_large(self) -> str:
@@ -128,16 +130,16 @@ class Calculator:
         return f"A number has more than about {int(self.bits * math.log10(2))} digits."
 
 
-def show(value: Number) -> str:
+def number_text(value: Number) -> str:
     """Return a number as text: whole, as a fraction, or the shortest decimal that reads as the same float."""
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def whole(value: Number, most: float = math.inf) -> int:
+def whole_value(value: Number, most: float = math.inf) -> int:
     """Return a value as a whole number, or raise Refused."""
     if value != int(value) or abs(value) > most:
         limit = "" if most == math.inf else f" up to {most:.0f}"
-        raise Refused(f"{show(value)} is not a whole number{limit}.")
+        raise RefusedExpression(f"{number_text(value)} is not a whole number{limit}.")
     return int(value)
 
 
@@ -152,7 +154,7 @@ def root(value: Number) -> Number:
 
 def round_number(value: Number, digits: Number = Fraction(0)) -> Number:
     """Return a value rounded to `digits` decimal places, halves to the even one."""
-    places = whole(digits, 100)
+    places = whole_value(digits, 100)
     return round(value, places) if places else Fraction(round(value))
 
 
@@ -175,10 +177,10 @@ FUNCTIONS: dict[str, tuple[Callable[..., Number], int, int]] = {
     "ceil": (lambda a: Fraction(math.ceil(a)), 1, 1),
     "float": (float, 1, 1),
     "sqrt": (root, 1, 1),
-    "gcd": (lambda *values: Fraction(math.gcd(*map(whole, values))), 1, 100),
-    "lcm": (lambda a, b: Fraction(math.lcm(whole(a), whole(b))), 2, 2),
-    "factorial": (lambda a: Fraction(math.factorial(whole(a, 300))), 1, 1),
-    "comb": (lambda a, b: Fraction(math.comb(whole(a, 2000), whole(b, 2000))), 2, 2),
+    "gcd": (lambda *values: Fraction(math.gcd(*map(whole_value, values))), 1, 100),
+    "lcm": (lambda a, b: Fraction(math.lcm(whole_value(a), whole_value(b))), 2, 2),
+    "factorial": (lambda a: Fraction(math.factorial(whole_value(a, 300))), 1, 1),
+    "comb": (lambda a, b: Fraction(math.comb(whole_value(a, 2000), whole_value(b, 2000))), 2, 2),
     "exp": (math.exp, 1, 1),
     "log": (math.log, 1, 2),
     "log2": (math.log2, 1, 1),

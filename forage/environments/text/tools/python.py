@@ -34,14 +34,14 @@ class Python:
         first, _, rest = text.partition("\n")
         program = textwrap.dedent(rest) if not first.strip() else f"{first.lstrip()}\n{rest}"
         outcome = self.sandbox.run(program)
-        return Answer(say(outcome, self.sandbox), outcome.ended != "finished", outcome.seconds)
+        return Answer(outcome_text(outcome, self.sandbox), outcome.ended != "finished", outcome.seconds)
 
     def record(self) -> dict[str, Any]:
         """Return the limits, and the layers of the sandbox in force here."""
         return {"limits": dataclasses.asdict(self.sandbox), **guarantee().record()}
 
 
-def say(outcome: Outcome, sandbox: Sandbox) -> str:
+def outcome_text(outcome: Outcome, sandbox: Sandbox) -> str:
     """Return a program's outcome as text for the policy."""
     ends = {
         "finished": "" if outcome.text.strip() else "The program wrote nothing.",

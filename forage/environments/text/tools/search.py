@@ -18,7 +18,7 @@ from forage.core.errors import ForageError
 from forage.environments.text.tools.tool import Answer
 
 
-def words(text: str) -> list[str]:
+def text_words(text: str) -> list[str]:
     """Return the words of a text: runs of letters and digits, in small letters."""
     return re.findall(r"[^\W_]+", text.lower())
 
@@ -51,7 +51,7 @@ class Search:
             raise ForageError("A search needs at least one document.")
         if not 0 <= self.b <= 1 or not self.k1 >= 0 or min(self.results, self.shown, self.longest) < 1:
             raise ForageError("A search has k1 of at least 0, b from 0 to 1, and shows at least one result.")
-        counts = [Counter(words(f"{title} {text}")) for title, text in self.documents.items()]
+        counts = [Counter(text_words(f"{title} {text}")) for title, text in self.documents.items()]
         frequency = Counter(word for count in counts for word in count)
         lengths = [sum(count.values()) for count in counts]
         if not any(lengths):
@@ -71,7 +71,7 @@ class Search:
         scores = []
         for count, length in zip(self.counts, self.lengths, strict=True):
             score = 0.0
-            for word in words(query):
+            for word in text_words(query):
                 times, holders = count[word], self.frequency[word]
                 idf = math.log(1 + (number - holders + 0.5) / (holders + 0.5))
                 if times:
@@ -89,7 +89,7 @@ class Search:
         """Return the answer to a query, and whether it is a complaint."""
         if len(query) > self.longest:
             return f"A search has at most {self.longest} characters, and this one {len(query)}.", True
-        if not words(query):
+        if not text_words(query):
             return "A search needs at least one word.", True
         scores = self.scores(query)
         best = sorted((i for i, score in enumerate(scores) if score > 0), key=lambda i: -scores[i])[: self.results]

@@ -46,7 +46,7 @@ class Remembers(Tool, Protocol):
 
 
 @runtime_checkable
-class Recorded(Tool, Protocol):
+class RecordedTool(Tool, Protocol):
     """A tool with more than its options to record in a run's files, such as its promises on this machine."""
 
     def record(self) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class Recorded(Tool, Protocol):
         ...
 
 
-def plain(text: str, longest: int) -> str:
+def printable_text(text: str, longest: int) -> str:
     """Return a text without control characters, cut to a length with a marker for the number of missing characters.
 
     Control characters other than line ends and tabs become `?`, so that no output of a program can manipulate the

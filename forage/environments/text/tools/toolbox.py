@@ -1,8 +1,8 @@
 """Find the calls in a policy's text, ask the tools, and write the text with their answers.
 
 A call is `<call>name: text</call>` and its answer `<result>...</result>`, unless `Syntax` is changed. Reading is
-strict, and total: for any text, `parse` returns calls and complaints and never raises. A complaint is one sentence,
-which the policy reads in the place of an answer.
+strict, and total: for any text, `parse_calls` returns calls and complaints and never raises. A complaint is one
+sentence, which the policy reads in the place of an answer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 from forage.core.errors import ForageError, nearest
-from forage.environments.text.tools.tool import Answer, Recorded, Remembers, Tool, plain
+from forage.environments.text.tools.tool import Answer, RecordedTool, Remembers, Tool, printable_text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Complaint:
     text: str
 
 
-def parse(
+def parse_calls(
     written: str, names: tuple[str, ...], syntax: Syntax, most: int, longest: int
 ) -> tuple[Call | Complaint, ...]:
     """Return the calls in a text in their order, with a complaint in the place of each that is none.
@@ -152,7 +152,7 @@ class Toolbox:
     def reply(self, written: str) -> Reply:
         """Return the answers to all calls in a policy's text."""
         answers = []
-        for one in parse(written, self.names(), self.syntax, self.most, self.longest):
+        for one in parse_calls(written, self.names(), self.syntax, self.most, self.longest):
             answers.append(Answer(one.text, True, 0.0) if isinstance(one, Complaint) else self.ask(one))
         syntax = self.syntax
         text = "\n".join(f"{syntax.answer_begin}{answer.text}{syntax.answer_end}" for answer in answers)
@@ -175,7 +175,7 @@ class Toolbox:
             answer = Answer(said, True, time.perf_counter() - start)
         if not isinstance(answer, Answer) or not isinstance(answer.text, str):
             raise ForageError(f"The tool {tool.name} answered with {answer!r:.60}, and a tool's answer is an Answer.")
-        text = plain(answer.text, self.limit)
+        text = printable_text(answer.text, self.limit)
         for marker in self.syntax.markers():
             text = text.replace(marker, f"{marker[0]} {marker[1:]}")
         return dataclasses.replace(answer, text=text)
@@ -198,4 +198,4 @@ class Toolbox:
 
     def record(self) -> dict[str, Any]:
         """Return the tools' records for a run's files, such as the promises of the sandbox that held."""
-        return {tool.name: tool.record() if isinstance(tool, Recorded) else {} for tool in self.tools}
+        return {tool.name: tool.record() if isinstance(tool, RecordedTool) else {} for tool in self.tools}

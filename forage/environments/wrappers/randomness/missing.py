@@ -17,7 +17,7 @@ from forage.environments.wrappers.base import (
     WrapperState,
     change_seen,
     check_share,
-    name_of,
+    environment_name,
     seen_box,
     without_one_hot,
 )
@@ -51,7 +51,7 @@ class Missing(Wrapper):
         outside = [entry for entry in self.entries if not 0 <= entry < size]
         if outside:
             raise ForageError(
-                f"Missing cannot hide entry {outside[0]} of {name_of(self.environment)}'s observation; "
+                f"Missing cannot hide entry {outside[0]} of {environment_name(self.environment)}'s observation; "
                 f"it has entries 0 to {size - 1}."
             )
 
@@ -68,19 +68,19 @@ class Missing(Wrapper):
     def reset(self, key: Key[Array, ""]) -> tuple[WrapperState, PyTree[Array]]:
         inner, observation = self.environment.reset(key)
         hidden = self._draw(key)
-        return WrapperState(inner, hidden), self._without(observation, hidden)
+        return WrapperState(inner, hidden), self._hide(observation, hidden)
 
     def step(self, state: WrapperState, action: PyTree[Array], key: Key[Array, ""]) -> tuple[WrapperState, Step]:
         inner, step = self.environment.step(state.inner, action, key)
         hidden = self._draw(key) if self.each_step else state.own
-        return WrapperState(inner, hidden), step._replace(observation=self._without(step.observation, hidden))
+        return WrapperState(inner, hidden), step._replace(observation=self._hide(step.observation, hidden))
 
     def _draw(self, key: Key[Array, ""]) -> Bool[Array, " entries"]:
         size = self._size
         may = np.isin(np.arange(size), self.entries) if self.entries else np.ones(size, bool)
         return (jax.random.uniform(self.own_key(key), (size,)) < self.missing) & may
 
-    def _without(self, observation: PyTree[Array], hidden: Bool[Array, " entries"]) -> PyTree[Array]:
+    def _hide(self, observation: PyTree[Array], hidden: Bool[Array, " entries"]) -> PyTree[Array]:
         space = seen_box(self)
         nothing = np.clip(np.zeros(space.shape), space.low, space.high)
         return change_seen(observation, lambda seen: jnp.where(hidden, jnp.asarray(nothing, seen.dtype), seen))

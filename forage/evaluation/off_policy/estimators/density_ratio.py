@@ -19,7 +19,7 @@ from forage.evaluation.off_policy.estimators.linear import RIDGE, Features, desi
 from forage.evaluation.off_policy.target import Target
 
 
-def marginalised(target: Target) -> PerEpisode:
+def marginalised_importance(target: Target) -> PerEpisode:
     """Marginalised importance sampling (Xie, Ma and Wang, 2019) with a table of observations.
 
         d_0(s) = n_{0,s} / n,    d_{t+1}(s') = sum_s P_t(s'|s) d_t(s),    J = sum_t discount^t sum_s d_t(s) r_t(s)
@@ -96,7 +96,7 @@ def ratios(target: Target, features: Features | None = None, ridge: float = RIDG
     of = design(target, features, ridge, "dualdice")
     z = solve((of.c_matrix - of.b_matrix).T, of.first.mean(0).reshape(-1), "dualdice")
     of_actions = of.x @ z.reshape(target.actions, -1).T
-    return (1 - target.discount) * target.logged.transitions * target.chosen(of_actions)
+    return (1 - target.discount) * target.logged.transitions * target.at_logged_actions(of_actions)
 
 
 def _check(target: Target, name: str) -> None:

@@ -52,7 +52,7 @@ def doubly_robust(
     or with 1 fold from all of them.
     """
     told = model(target, values, fit, folds)
-    ratio = target.padded(target.ratio("dr"), 1.0)
+    ratio = target.pad_episodes(target.ratio("dr"), 1.0)
     later = np.zeros(target.logged.episodes)
     for t in reversed(range(ratio.shape[1])):
         later = told.v[:, t] + ratio[:, t] * (told.reward[:, t] + target.discount * later - told.q[:, t])
@@ -79,12 +79,12 @@ def model(target: Target, values: ActionValues | None, fit: Fit, folds: int) -> 
         at = judged[logged.numbers]
         part = target if at.all() else target.choose(judged)
         of_actions = found(part.logged.observation, part.logged.time)
-        q[at], v[at] = part.chosen(of_actions), (part.probability * of_actions).sum(1)
+        q[at], v[at] = part.at_logged_actions(of_actions), (part.probability * of_actions).sum(1)
         if target.bootstraps:
             following = found(part.logged.next_observation, part.logged.time + 1)
             beyond[at] = (part.next_probability * following).sum(1) * part.logged.truncated
     reward = logged.reward + target.discount * beyond
-    return Model(target.padded(q), target.padded(v), target.padded(reward))
+    return Model(target.pad_episodes(q), target.pad_episodes(v), target.pad_episodes(reward))
 
 
 def _split(target: Target, fitted: bool, folds: int) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -24,7 +24,7 @@ from jaxtyping import Float, Int, PyTree
 from forage.core.types import ForageError
 from forage.evaluation.off_policy.estimators.importance import PerEpisode
 from forage.evaluation.off_policy.estimators.linear import RIDGE, Design, Features, design, influence, solve
-from forage.evaluation.off_policy.target import Target, flat
+from forage.evaluation.off_policy.target import Target, flatten_observation
 
 
 class ActionValues(Protocol):
@@ -119,4 +119,4 @@ def _table(target: Target) -> Features:
 
 
 def _rows(observation: PyTree[np.ndarray]) -> Float[np.ndarray, "transition numbers"]:
-    return np.ascontiguousarray(flat(observation) + 0.0)  # no -0, which has other bytes
+    return np.ascontiguousarray(flatten_observation(observation) + 0.0)  # no -0, which has other bytes

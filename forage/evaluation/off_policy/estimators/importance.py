@@ -67,7 +67,7 @@ def normalised_sum(weights: Float[np.ndarray, "episode time"], values: Float[np.
 
 
 def _rewards(target: Target) -> Float[np.ndarray, "episode time"]:
-    return target.padded(target.decay * target.logged.reward)
+    return target.pad_episodes(target.decay * target.logged.reward)
 
 
 def _returns(target: Target) -> PerEpisode:

@@ -36,7 +36,7 @@ class Scores(Module):
         return self.head(self.torso.rows(observation))
 
 
-class Rows(NamedTuple):
+class TransitionRows(NamedTuple):
     """Transitions as a network learns from them; leaves `transition ...`."""
 
     observation: PyTree[Array]
@@ -82,10 +82,10 @@ class NetworkQ:
         optimiser = adam(self.learning_rate)
         actions = target.actions  # the policy is asked here, as it may be a compiled program of its own
 
-        def loss(network: Scores, batch: Rows, goal: Float[Array, " batch"]) -> Float[Array, ""]:
+        def loss(network: Scores, batch: TransitionRows, goal: Float[Array, " batch"]) -> Float[Array, ""]:
             return jnp.mean((_select_values(network(batch.observation), batch.action) - goal) ** 2)
 
-        def learn(key: Key[Array, ""], rows: Rows) -> Scores:
+        def learn(key: Key[Array, ""], rows: TransitionRows) -> Scores:
             init_key, key = jax.random.split(key)
             network = Scores(init_key, space, self.hidden_sizes, actions)
 
@@ -157,7 +157,7 @@ class NetworkDice:
         optimiser = adam(self.learning_rate)
         share = 1.0 - target.discount
 
-        def objective(pair: tuple[Scores, Scores], batch: Rows, first: Any) -> Float[Array, ""]:
+        def objective(pair: tuple[Scores, Scores], batch: TransitionRows, first: Any) -> Float[Array, ""]:
             nu, zeta = pair
             later = (batch.next_probability * nu(batch.next_observation)).sum(1)
             left = _select_values(nu(batch.observation), batch.action) - batch.goes_on * later
@@ -165,7 +165,7 @@ class NetworkDice:
             begun = (first[1] * nu(first[0])).sum(1).mean()
             return jnp.mean(left * ratio - jnp.abs(ratio) ** conjugate / conjugate) - share * begun
 
-        def learn(key: Key[Array, ""], rows: Rows, first: Any) -> Scores:
+        def learn(key: Key[Array, ""], rows: TransitionRows, first: Any) -> Scores:
             nu_key, zeta_key, key = jax.random.split(key, 3)
             pair = tuple(Scores(k, space, self.hidden_sizes, target.actions) for k in (nu_key, zeta_key))
 
@@ -185,7 +185,7 @@ class NetworkDice:
             return jax.lax.scan(step, carry, inputs)[0][2]
 
         found = values_of(jax.jit(learn)(prng.key(self.seed), rows, first))
-        return target.chosen(found(logged.observation, logged.time))
+        return target.at_logged_actions(found(logged.observation, logged.time))
 
     def __call__(self, target: Target) -> Float[np.ndarray, " episode"]:
         logged = target.logged
@@ -208,14 +208,14 @@ def values_of(network: Scores) -> ActionValues:
     return values
 
 
-def _rows(target: Target) -> Rows:
+def _rows(target: Target) -> TransitionRows:
     logged = target.logged
     goes_on = target.discount * ~logged.terminated
     arrays = (logged.observation, logged.action, logged.reward, logged.next_observation, goes_on)
     single = jax.tree.map(
         lambda x: jnp.asarray(x, jnp.float32 if x.dtype == np.float64 else None), (*arrays, target.next_probability)
     )
-    return Rows(*single)
+    return TransitionRows(*single)
 
 
 def _take(rows: Any, index: Int[Array, " batch"]) -> Any:

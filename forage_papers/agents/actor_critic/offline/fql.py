@@ -39,7 +39,7 @@ from forage.nn.dormant import Units
 from forage.nn.networks import NetworkConfig
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
-from forage_papers.nn.flow import carried, matching_error
+from forage_papers.nn.flow import integrate_field, matching_error
 
 TARGETS = ("mean", "least")
 
@@ -50,7 +50,7 @@ class OneStep(ActionValue):
     actions: Actions = equinox.field(static=True)
 
     def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: NetworkConfig):
-        self.actions = Actions.of(spec.action_space)
+        self.actions = Actions.from_space(spec.action_space)
         outputs = self.actions.outputs
         super().__init__(key, spec.observation_space, outputs, hidden_sizes, style, outputs)
 
@@ -108,7 +108,7 @@ class FQL(ActorCritic):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> FQLState:
         actor_key, flow_key, critic_key = jax.random.split(key, 3)
-        style, space = NetworkConfig.of(self), spec.observation_space
+        style, space = NetworkConfig.from_agent(self), spec.observation_space
         actor = self.with_first_weights(actor_key, OneStep(actor_key, spec, self.hidden_sizes, style))
         outputs = actor.actions.outputs
         flow = self.with_first_weights(
@@ -134,7 +134,7 @@ class FQL(ActorCritic):
         return actions.to_box(state.actor.cut(*batch)[0]), inputs.hidden, ()
 
     def noise(self, spec: Spec) -> tuple[int, ...]:
-        return (Actions.of(spec.action_space).outputs,)
+        return (Actions.from_space(spec.action_space).outputs,)
 
     def learn(
         self, state: FQLState, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -190,11 +190,11 @@ class FQL(ActorCritic):
             return super().next_value(critics, observation, action, keys)
         return each_value(critics, observation, action, key=keys.target).mean(0)
 
-    def flowed(
+    def flow_to_end(
         self, flow: ActionValue, observation: PyTree[Array], noise: Float[Array, "batch dimensions"]
     ) -> Float[Array, "batch dimensions"]:
         """Return the end of the flow from noise, within the unit box."""
-        return jnp.clip(carried(self.field(flow, observation), noise, self.flow_steps), -1.0, 1.0)
+        return jnp.clip(integrate_field(self.field(flow, observation), noise, self.flow_steps), -1.0, 1.0)
 
     def field(self, flow: ActionValue, observation: PyTree[Array]) -> Callable[..., Any]:
         """Return the velocities v(x, t) at these observations."""

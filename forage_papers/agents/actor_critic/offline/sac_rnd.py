@@ -41,7 +41,7 @@ from forage.agents.actor_critic.sac import SAC, Actor, ActorReport, SACState
 from forage.core import prng
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import describe, observation_part, split_mask
+from forage.core.spaces import describe_space, observation_part, split_mask
 from forage.core.types import Experience, ForageError, Spec
 from forage.nn.layers import MLP, Linear
 from forage.nn.normalise import RunningNorm
@@ -49,7 +49,7 @@ from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import adam
 
 
-class Modulated(equinox.Module):
+class ModulatedNetwork(equinox.Module):
     """The random network: an MLP of the action with a last hidden layer that the state scales and shifts."""
 
     body: MLP
@@ -89,7 +89,7 @@ class Bilinear(equinox.Module):
 class Novelty(NamedTuple):
     """A measure of the distance of a state and an action from the data."""
 
-    random: Modulated
+    random: ModulatedNetwork
     taught: Bilinear
     states: RunningNorm
     actions: RunningNorm
@@ -97,10 +97,10 @@ class Novelty(NamedTuple):
 
     def error(self, observation: PyTree[Array], action: Float[Array, "batch dimensions"]) -> Float[Array, " batch"]:
         """Compute |g - f|^2; `action` in the unit box."""
-        return self.distance(self.taught, *self.normalised(observation, action))
+        return self.distance(self.taught, *self.normalise(observation, action))
 
-    def normalised(self, observation: PyTree[Array], action: Float[Array, "batch dimensions"]) -> tuple[Array, Array]:
-        return self.states(flat(observation)), self.actions(action)
+    def normalise(self, observation: PyTree[Array], action: Float[Array, "batch dimensions"]) -> tuple[Array, Array]:
+        return self.states(observation_rows(observation)), self.actions(action)
 
     def distance(self, taught: Bilinear, state: Array, action: Array) -> Float[Array, " batch"]:
         """Compute |g - f|^2 from normalised states and actions."""
@@ -153,7 +153,8 @@ class SACRND(SAC):
         space = observation_part(spec.observation_space)
         if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
             raise ForageError(
-                f"SAC-RND tells what the data lack of vectors, and {spec.name} gives {describe(space)}; edac or cql "
+                f"SAC-RND tells what the data lack of vectors, and {spec.name} gives {describe_space(space)}; edac "
+                f"or cql "
                 f"learns there."
             )
 
@@ -162,8 +163,8 @@ class SACRND(SAC):
         plain = super().init(key, spec)
         state, action = math.prod(observation_part(spec.observation_space).shape or ()), plain.actor.actions.outputs
         both = state, action, self.novelty_hidden, self.novelty_size
-        norms = RunningNorm.of((state,)), RunningNorm.of((action,)), RunningNorm.of(())
-        novelty = Novelty(Modulated(random_key, *both), Bilinear(taught_key, *both), *norms)
+        norms = RunningNorm.from_shape((state,)), RunningNorm.from_shape((action,)), RunningNorm.from_shape(())
+        novelty = Novelty(ModulatedNetwork(random_key, *both), Bilinear(taught_key, *both), *norms)
         return SACRNDState.extend(plain, novelty=novelty, draws=jax.random.key_data(draws))
 
     @property
@@ -173,12 +174,13 @@ class SACRND(SAC):
     def init_from_dataset(self, state: SACRNDState, data: Experience) -> SACRNDState:
         """Return the state with the norms of the data set, and with the network g trained on it."""
         state = super().init_from_dataset(state, data)
-        data = self.read(state, data)
-        observation, action = data.observation, jax.vmap(state.actor.actions.heard)(data.action)
+        data = self.normalise_batch(state, data)
+        observation, action = data.observation, jax.vmap(state.actor.actions.action_features)(data.action)
         begun = state.novelty._replace(
-            states=state.novelty.states.update(flat(observation)), actions=state.novelty.actions.update(action)
+            states=state.novelty.states.update(observation_rows(observation)),
+            actions=state.novelty.actions.update(action),
         )
-        seen, done = begun.normalised(observation, action)
+        seen, done = begun.normalise(observation, action)
         descent, key = adam(self.novelty_learning_rate), prng.from_data(state.draws)
 
         def turn(i: Int[Array, ""], carry: tuple[Bilinear, Any, RunningNorm]) -> tuple[Bilinear, Any, RunningNorm]:
@@ -227,7 +229,7 @@ class SACRND(SAC):
         return state, metrics | {"price_of_policy": state.novelty.price(observation, own).mean()}, error
 
 
-def flat(observation: PyTree[Array]) -> Float[Array, "batch state"]:
+def observation_rows(observation: PyTree[Array]) -> Float[Array, "batch state"]:
     """Return a batch of observations as rows of floats, without their masks."""
     rows = split_mask(observation)[0]
     return rows.reshape(len(rows), -1).astype(jnp.float32)

@@ -70,7 +70,9 @@ class DSRL(SAC):
 
     stochastic: ClassVar[bool] = False
 
-    base: str | Frozen | Callable[[Any], Any] | None = equinox.field(default=None, converter=as_frozen)  # the policy to
+    base: str | FrozenPolicy | Callable[[Any], Any] | None = equinox.field(
+        default=None, converter=make_frozen
+    )  # the policy to
     # steer: a run's directory; in Python also a trained agent with its state
     magnitude: float = 1.5  # largest number of the noise; larger leaves further behind what the base usually does; the
     # authors'
@@ -91,25 +93,27 @@ class DSRL(SAC):
             )
 
     @property
-    def frozen(self) -> Frozen:
+    def base_policy(self) -> FrozenPolicy:
         """Return the base."""
-        assert isinstance(self.base, Frozen)
+        assert isinstance(self.base, FrozenPolicy)
         return self.base
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
         if self.base is None:
             raise ForageError("DSRL steers another policy by its noise; name the run of one with --base RUN.")
-        self.frozen.check("DSRL", spec)
-        if self.frozen.function is not None or (self.frozen.agent is not None and self.steered(spec) is None):
+        self.base_policy.check("DSRL", spec)
+        if self.base_policy.function is not None or (
+            self.base_policy.agent is not None and self.noise_spec(spec) is None
+        ):
             raise ForageError(
                 "DSRL steers a policy by the numbers that its exploring actions are made from, and this base makes "
                 "them from none; runs of sac, td3 or ppo make them from a vector."
             )
 
-    def steered(self, spec: Spec) -> Spec | None:
+    def noise_spec(self, spec: Spec) -> Spec | None:
         """Return the spec of an environment that takes the base's noise for actions; `None` if it is no vector."""
-        shape = self.frozen.known.noise(spec)
+        shape = self.base_policy.loaded_agent.noise(spec)
         if shape is None or len(shape) != 1:
             return None
         box: Any = gymnasium.spaces.Box(-1.0, 1.0, shape, np.float32)
@@ -119,10 +123,10 @@ class DSRL(SAC):
         """Return `None`: the agent maps noise to noise, and behaviours cannot set its scale."""
 
     def init(self, key: Key[Array, ""], spec: Spec) -> DSRLState:
-        steered = self.steered(spec)
+        steered = self.noise_spec(spec)
         assert steered is not None
         state: Any = super().init(key, steered)
-        actions = Actions.of(spec.action_space)
+        actions = Actions.from_space(spec.action_space)
         critics = self.make_critics(jax.random.fold_in(key, 1), spec, actions.outputs)
         noise = {"noise_critics": state.critics, "noise_optimiser": state.critic_optimiser}
         state = state._replace(
@@ -130,29 +134,29 @@ class DSRL(SAC):
             target_critics=jax.tree.map(jnp.copy, critics),
             critic_optimiser=self.descent().init(critics),
         )
-        return DSRLState.extend(state, **noise, base=Base(self.frozen.first(spec), actions))
+        return DSRLState.extend(state, **noise, base=Base(self.base_policy.first(spec), actions))
 
-    def decoded(
+    def decode_noise(
         self, state: State, observation: PyTree[Array], noise: Float[Array, "batch numbers"]
     ) -> Float[Array, "batch dimensions"]:
         """Return the base's actions, in the unit box, for a batch and noise in units of `magnitude`."""
 
         def one(observation: PyTree[Array], noise: Float[Array, " numbers"]) -> Float[Array, " dimensions"]:
-            action = self.frozen.act(state.base.weights, observation, self.magnitude * noise)
-            return state.base.actions.heard(action)
+            action = self.base_policy.act(state.base.weights, observation, self.magnitude * noise)
+            return state.base.actions.action_features(action)
 
         return jax.vmap(one)(observation, noise)
 
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         chosen, hidden, aux = super().act(state, inputs.replace(noise=None))
         row = jax.tree.map(lambda x: jnp.asarray(x)[None], inputs.observation)
-        return state.base.actions.to_box(self.decoded(state, row, chosen[None])[0]), hidden, aux
+        return state.base.actions.to_box(self.decode_noise(state, row, chosen[None])[0]), hidden, aux
 
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
         now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
-        action = jax.vmap(state.base.actions.heard)(now.action)
+        action = jax.vmap(state.base.actions.action_features)(now.action)
         noise_key, distil_key = jax.random.split(key)
         noise, next_noise = jax.random.normal(noise_key, (2, len(action), state.actor.actions.outputs))
         weight, keys = batch.weight * now.counts, self.critic_keys(key)
@@ -175,7 +179,7 @@ class DSRL(SAC):
         keys: CriticKeys = CriticKeys(),  # noqa: B008
     ) -> Float[Array, " batch"]:
         """Compute the value that targets are made of; `action` is noise."""
-        decoded = self.decoded(state, observation, action)
+        decoded = self.decode_noise(state, observation, action)
         return super().soft_value(state, observation, decoded, log_probability, keys)
 
     def actor_loss(self, actor: Actor, state: State, inputs: UpdateInputs) -> tuple[Float[Array, ""], ActorReport]:
@@ -186,7 +190,7 @@ class DSRL(SAC):
         """Take one step of the critics of noise towards the critics' values of the decoded actions."""
         drawn = jax.random.normal(key, (len(now.reward), state.actor.actions.outputs))
         noise = jnp.clip(drawn / self.magnitude, -1.0, 1.0)
-        told = each_value(state.critics, now.observation, self.decoded(state, now.observation, noise)).min(0)
+        told = each_value(state.critics, now.observation, self.decode_noise(state, now.observation, noise)).min(0)
 
         def loss(critics: ActionValue) -> Float[Array, ""]:
             return squared_error(each_value(critics, now.observation, noise), told, now.counts * 1.0)[0]

@@ -42,7 +42,7 @@ from forage.nn.networks import NetworkConfig, Torso
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
 from forage_papers.nn.base_policy import beside_base
-from forage_papers.nn.flow import Field, carried, matching_error
+from forage_papers.nn.flow import Field, integrate_field, matching_error
 
 
 class Flow(equinox.Module):
@@ -65,7 +65,7 @@ class Flow(equinox.Module):
         self, observation: PyTree[Array], noise: Float[Array, "batch dimensions"], steps: int
     ) -> Float[Array, "batch dimensions"]:
         """Return the actions at the end of the flow from standard normal noise, in `steps` steps of equal length."""
-        return jnp.clip(carried(self.field(observation), noise, steps), -1.0, 1.0)
+        return jnp.clip(integrate_field(self.field(observation), noise, steps), -1.0, 1.0)
 
     def loss(
         self,
@@ -140,7 +140,7 @@ class EXPO(SAC):
         actor = self.make_actor(actor_key, beside_base(spec))
         dimensions = actor.actions.outputs
         critics = self.make_critics(critic_key, spec, dimensions)
-        base = Flow(base_key, spec, dimensions, self.hidden_sizes, NetworkConfig.of(self))
+        base = Flow(base_key, spec, dimensions, self.hidden_sizes, NetworkConfig.from_agent(self))
         log_temperature = jnp.log(jnp.asarray(self.initial_temperature, jnp.float32))
         of_policy, copied = self.policy_descent(), jax.tree.map(jnp.copy, (critics, base))
         return EXPOState(
@@ -181,14 +181,14 @@ class EXPO(SAC):
             some = drawn[:, : self.edited].reshape(-1, dimensions)
             edits = state.actor({"observation": rows(self.edited), "base": some})
             edits = edits.from_noise(jax.random.normal(edit_key, some.shape))[0]
-            edited = self.corrected(some, edits).reshape(batch, self.edited, dimensions)
+            edited = self.apply_edit(some, edits).reshape(batch, self.edited, dimensions)
             drawn = jnp.concatenate([drawn, edited], axis=1)
         number = drawn.shape[1]
         values = each_value(state.target_critics, rows(number), drawn.reshape(-1, dimensions))
         values = min_of_subset(values, self.target_subset, subset_key).reshape(batch, number)
         return jnp.take_along_axis(drawn, values.argmax(1)[:, None, None], axis=1)[:, 0]
 
-    def corrected(
+    def apply_edit(
         self, action: Float[Array, "batch dimensions"], edit: Float[Array, "batch dimensions"]
     ) -> Float[Array, "batch dimensions"]:
         """Return edited actions, within the unit box."""
@@ -239,5 +239,5 @@ class EXPO(SAC):
         key: Key[Array, ""] | None = None,
     ) -> Float[Array, " batch"]:
         """Compute the value that edits maximise; `action` is the edit of the action taken."""
-        edited = self.corrected(observation["base"], action)
+        edited = self.apply_edit(observation["base"], action)
         return super().policy_value(critics, observation["observation"], edited, key)

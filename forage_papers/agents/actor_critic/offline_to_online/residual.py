@@ -41,12 +41,12 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from forage.agents.actor_critic.base import ActorCritic, CriticKeys, UpdateInputs
 from forage.agents.actor_critic.sac import SAC, SACState
 from forage.agents.actor_critic.td3 import TD3, TD3State
-from forage.core.frozen import Frozen, as_frozen
+from forage.core.frozen import FrozenPolicy, make_frozen
 from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue
-from forage_papers.nn.base_policy import beside_base, shown
+from forage_papers.nn.base_policy import base_observation, beside_base
 
 
 class ResidualTD3State(TD3State):
@@ -67,35 +67,37 @@ class Residual(ActorCritic):
     normalises: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {"residual_scale": Range(0, 1, above=True), "critic_warmup": Range(0)}
 
-    base: str | Frozen | Callable[[Any], Any] | None = equinox.field(default=None, converter=as_frozen)  # the policy to
+    base: str | FrozenPolicy | Callable[[Any], Any] | None = equinox.field(
+        default=None, converter=make_frozen
+    )  # the policy to
     # correct: a run's directory; in Python also a function of the observation, or a trained agent with its state
     residual_scale: float = 0.1  # largest correction, in the unit box; larger leaves the base further behind
     critic_warmup: int = equinox.field(static=True, default=10_000)  # updates of the critics before the policy's first
 
     @property
-    def frozen(self) -> Frozen:
+    def base_policy(self) -> FrozenPolicy:
         """Return the base."""
-        assert isinstance(self.base, Frozen)
+        assert isinstance(self.base, FrozenPolicy)
         return self.base
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
         if self.base is None:
             raise ForageError(f"{type(self).__name__} corrects another policy; name the run of one with --base RUN.")
-        self.frozen.check(type(self).__name__, spec)
+        self.base_policy.check(type(self).__name__, spec)
 
     def look(self, state: State, observation: PyTree[Array]) -> dict[str, Any]:
         """Return the networks' input for one observation."""
-        return shown(self.frozen, state.base, state.actor.actions, observation)
+        return base_observation(self.base_policy, state.base, state.actor.actions, observation)
 
-    def looked(self, state: State, batch: Batch) -> Batch:
+    def network_inputs(self, state: State, batch: Batch) -> Batch:
         """Return a batch (leaves `time batch ...`) with the networks' inputs in place of observations."""
         look = jax.vmap(jax.vmap(lambda observation: self.look(state, observation)))
         now = batch.experience
         seen = now._replace(observation=look(now.observation), next_observation=look(now.next_observation))
         return batch._replace(experience=seen)
 
-    def executed(
+    def executed_action(
         self, seen: dict[str, Any], residual: Float[Array, "*batch dimensions"]
     ) -> Float[Array, "*batch dimensions"]:
         """Compute the action in the unit box from the base's action and a correction."""
@@ -104,15 +106,15 @@ class Residual(ActorCritic):
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         seen, actions = self.look(state, inputs.observation), state.actor.actions
         residual, hidden, aux = super().act(state, inputs.replace(observation=seen))  # pyrefly: ignore[abstract-method-call]
-        return actions.to_box(self.executed(seen, actions.to_unit(residual))), hidden, aux
+        return actions.to_box(self.executed_action(seen, actions.to_unit(residual))), hidden, aux
 
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
-        return super().learn(state, self.looked(state, batch), clock, key)  # pyrefly: ignore[abstract-method-call]
+        return super().learn(state, self.network_inputs(state, batch), clock, key)  # pyrefly: ignore[abstract-method-call]
 
     def reset_networks(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
-        return super().reset_networks(state, self.looked(state, batch), key, spec)
+        return super().reset_networks(state, self.network_inputs(state, batch), key, spec)
 
     def next_value(
         self,
@@ -122,7 +124,7 @@ class Residual(ActorCritic):
         keys: CriticKeys,
     ) -> Float[Array, "*samples batch"]:
         """Compute the value that targets are made of; `action` is the correction."""
-        return super().next_value(critics, observation, self.executed(observation, action), keys)
+        return super().next_value(critics, observation, self.executed_action(observation, action), keys)
 
     def policy_value(
         self,
@@ -132,7 +134,7 @@ class Residual(ActorCritic):
         key: Key[Array, ""] | None = None,
     ) -> Float[Array, " batch"]:
         """Compute the value that the policy maximises; `action` is the correction."""
-        return super().policy_value(critics, observation, self.executed(observation, action), key)
+        return super().policy_value(critics, observation, self.executed_action(observation, action), key)
 
     def once_warm(self, earlier: Int[Array, ""], later: PyTree[Array], before: PyTree[Array]) -> PyTree[Array]:
         """Return the policy's step if there were enough `earlier` updates of the critics, else the state `before`."""
@@ -140,7 +142,7 @@ class Residual(ActorCritic):
         return jax.tree.map(lambda new, old: jnp.where(warm, new, old), later, before)
 
 
-def silenced(actor: Any) -> Any:
+def zero_last_layer(actor: Any) -> Any:
     """Return the actor with a last layer of zeros."""
     return equinox.tree_at(lambda actor: actor.head, actor, jax.tree.map(jnp.zeros_like, actor.head))
 
@@ -167,8 +169,8 @@ class ResidualTD3(Residual, TD3):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ResidualTD3State:
         state = super().init(key, beside_base(spec))
-        still = {"actor": silenced(state.actor), "target_actor": silenced(state.target_actor)}
-        return ResidualTD3State.extend(state._replace(**still), base=self.frozen.first(spec))
+        still = {"actor": zero_last_layer(state.actor), "target_actor": zero_last_layer(state.target_actor)}
+        return ResidualTD3State.extend(state._replace(**still), base=self.base_policy.first(spec))
 
     def noisy(
         self, action: Float[Array, "*batch dimensions"], noise: Float[Array, "*batch dimensions"]
@@ -206,12 +208,12 @@ class ResidualSAC(Residual, SAC):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ResidualSACState:
         state = super().init(key, beside_base(spec))
-        still = state._replace(actor=silenced(state.actor))
-        return ResidualSACState.extend(still, base=self.frozen.first(spec))
+        still = state._replace(actor=zero_last_layer(state.actor))
+        return ResidualSACState.extend(still, base=self.base_policy.first(spec))
 
     def log_probability(self, state: State, observation: PyTree[Array], action: PyTree[Array]) -> Float[Array, " row"]:
         seen, actions = jax.vmap(lambda one: self.look(state, one))(observation), state.actor.actions
-        residual = (jax.vmap(actions.heard)(action) - seen["base"]) / self.residual_scale
+        residual = (jax.vmap(actions.action_features)(action) - seen["base"]) / self.residual_scale
         density = super().log_probability(state, seen, jax.vmap(actions.to_box)(residual))
         return density - residual.shape[1] * jnp.log(self.residual_scale)
 

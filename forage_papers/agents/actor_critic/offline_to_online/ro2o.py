@@ -164,7 +164,7 @@ class RO2O(SACN, SAC):
         return loss, ActorReport(density, loss)
 
 
-def divergence(p: SquashedGaussian, q: SquashedGaussian) -> Float[Array, "*batch"]:
+def symmetric_kl(p: SquashedGaussian, q: SquashedGaussian) -> Float[Array, "*batch"]:
     """Compute KL(p || q) + KL(q || p) of the Gaussians before the tanh."""
     variances, apart = (jnp.exp(2 * p.log_std), jnp.exp(2 * q.log_std)), (p.mean - q.mean) ** 2
     both = (variances[0] + apart) / variances[1] + (variances[1] + apart) / variances[0] - 2

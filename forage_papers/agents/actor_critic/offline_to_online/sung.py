@@ -39,7 +39,7 @@ from forage.agents.actor_critic.offline.td3_bc import LEAST_DEVIATION, TD3BC
 from forage.core import prng
 from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import describe, observation_part, split_mask
+from forage.core.spaces import describe_space, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport
 from forage.nn.normalise import RunningNorm, apply_norm
@@ -63,7 +63,7 @@ class Density(NamedTuple):
         autoencoder: Autoencoder | None = None,
     ) -> Float[Array, " batch"]:
         """Compute U(s, a); `action` in the unit box, `autoencoder` in place of its own."""
-        inputs = jnp.concatenate([self.states(flat(observation)), action], axis=-1)
+        inputs = jnp.concatenate([self.states(observation_rows(observation)), action], axis=-1)
         return (autoencoder or self.autoencoder).error(inputs, key)
 
 
@@ -77,7 +77,7 @@ class SUNGCQLState(CQLState):
     draws: UInt32[Array, " words"]  # as above
 
 
-class Guided(ActorCritic):
+class GuidedExploration(ActorCritic):
     """Density and guidance that both agents share. Goes before the offline agent among the bases of a class.
 
     A class with it says again which of the kit's fields have other defaults in the offline agent than there.
@@ -118,15 +118,15 @@ class Guided(ActorCritic):
         if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
             raise ForageError(
                 f"{type(self).__name__} tells what is unlike the data of vectors, and {spec.name} gives "
-                f"{describe(space)}; cql and rlpd learn there."
+                f"{describe_space(space)}; cql and rlpd learn there."
             )
 
-    def begun(self, key: Key[Array, ""], spec: Spec, dimensions: int) -> dict[str, Any]:
+    def init_guidance(self, key: Key[Array, ""], spec: Spec, dimensions: int) -> dict[str, Any]:
         """Return the state's own fields, in addition to the offline agent's; `dimensions`: numbers of an action."""
         body_key, draws = jax.random.split(jax.random.fold_in(key, 1))
         size = math.prod(observation_part(spec.observation_space).shape or ())
         autoencoder = Autoencoder(body_key, size + dimensions, 2 * dimensions, self.density_hidden)
-        density = Density(autoencoder, self.density_descent().init(autoencoder), RunningNorm.of((size,)))
+        density = Density(autoencoder, self.density_descent().init(autoencoder), RunningNorm.from_shape((size,)))
         return {"density": density, "draws": jax.random.key_data(draws)}
 
     def density_descent(self) -> Optimiser:
@@ -139,7 +139,7 @@ class Guided(ActorCritic):
     def init_from_dataset(self, state: State, data: Experience) -> State:
         """Return the state with the mean and deviation of the data's observations."""
         state = super().init_from_dataset(state, data)
-        states = state.density.states.update(flat(self.read(state, data).observation))
+        states = state.density.states.update(observation_rows(self.normalise_batch(state, data).observation))
         states = states._replace(variance=(jnp.sqrt(states.variance) + LEAST_DEVIATION) ** 2)
         return state._replace(density=state.density._replace(states=states))
 
@@ -153,15 +153,15 @@ class Guided(ActorCritic):
         density_key, draws = jax.random.split(jax.random.fold_in(key, 3))
         state = state._replace(draws=jax.random.key_data(draws))
         now, action = self.transitions(state, batch)
-        density, uncertainty = self.taught(state.density, now.observation, action, density_key)
-        state, metrics, error = super().learn(self.between(state, density), batch, clock, key)  # type: ignore[safe-super]
+        density, uncertainty = self.train_autoencoder(state.density, now.observation, action, density_key)
+        state, metrics, error = super().learn(self.update_guidance(state, density), batch, clock, key)  # type: ignore[safe-super]
         return state._replace(density=density), metrics | {"uncertainty": uncertainty}, error
 
-    def between(self, state: State, density: Density) -> State:
+    def update_guidance(self, state: State, density: Density) -> State:
         """Return the state for this update's networks, given the density after it."""
         return state
 
-    def taught(
+    def train_autoencoder(
         self, density: Density, observation: PyTree[Array], action: Float[Array, "batch dimensions"], key: Array
     ) -> tuple[Density, Float[Array, ""]]:
         """Take one step of the autoencoder; also return its mean loss."""
@@ -183,13 +183,13 @@ class Guided(ActorCritic):
         rows = apply_norm(state.norm, inputs.observation)
         rows = jax.tree.map(lambda x: jnp.broadcast_to(x, (self.candidates, *jnp.shape(x))), rows)
         draw_key, code_key, choice_key = jax.random.split(inputs.key, 3)
-        action = self.drawn(state, rows, draw_key)
+        action = self.draw_candidates(state, rows, draw_key)
         value = self.policy_value(state.critics, rows, action)
         unlike = state.density.uncertainty(rows, action, code_key)
         action = action[self.choice(value, unlike, choice_key)]
         return state.actor.actions.to_box(jnp.clip(action, -1.0, 1.0)), inputs.hidden, ()
 
-    def drawn(self, state: State, rows: PyTree[Array], key: Key[Array, ""]) -> Float[Array, "row dimensions"]:
+    def draw_candidates(self, state: State, rows: PyTree[Array], key: Key[Array, ""]) -> Float[Array, "row dimensions"]:
         """Return a candidate for each row."""
         raise NotImplementedError
 
@@ -200,7 +200,7 @@ class Guided(ActorCritic):
         raise NotImplementedError
 
 
-class SUNG(Guided, TD3BC):
+class SUNG(GuidedExploration, TD3BC):
     """TD3+BC that continues online with guidance by uncertainty (Guo et al., 2023, arXiv 2306.07541).
 
     Learn from data first, and go on with `--from RUN --online true --memory mixed --memory.data FILE --memory.share
@@ -221,12 +221,12 @@ class SUNG(Guided, TD3BC):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> SUNGState:
         plain = super().init(key, spec)
-        return SUNGState.extend(plain, **self.begun(key, spec, plain.actor.actions.outputs))
+        return SUNGState.extend(plain, **self.init_guidance(key, spec, plain.actor.actions.outputs))
 
-    def between(self, state: State, density: Density) -> State:
+    def update_guidance(self, state: State, density: Density) -> State:
         return state._replace(density=density)  # their policy's step comes after the autoencoder's
 
-    def drawn(self, state: State, rows: PyTree[Array], key: Key[Array, ""]) -> Float[Array, "row dimensions"]:
+    def draw_candidates(self, state: State, rows: PyTree[Array], key: Key[Array, ""]) -> Float[Array, "row dimensions"]:
         action = state.actor(rows)
         return action + self.exploration_noise * jax.random.normal(key, action.shape)
 
@@ -253,7 +253,7 @@ class SUNG(Guided, TD3BC):
         return self.caution * distance - self.alpha * weighted_mean(value, counts) / jnp.maximum(size, 1e-8)
 
 
-class SUNGCQL(Guided, CQL):
+class SUNGCQL(GuidedExploration, CQL):
     """CQL that continues online with guidance by uncertainty (Guo et al., 2023, arXiv 2306.07541).
 
     Learn from data first, and go on with `--from RUN --online true --memory mixed --memory.data FILE --memory.share
@@ -273,9 +273,9 @@ class SUNGCQL(Guided, CQL):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> SUNGCQLState:  # type: ignore[override]
         plain: Any = super().init(key, spec)
-        return SUNGCQLState.extend(plain, **self.begun(key, spec, plain.actor.actions.outputs))
+        return SUNGCQLState.extend(plain, **self.init_guidance(key, spec, plain.actor.actions.outputs))
 
-    def drawn(self, state: State, rows: PyTree[Array], key: Key[Array, ""]) -> Float[Array, "row dimensions"]:
+    def draw_candidates(self, state: State, rows: PyTree[Array], key: Key[Array, ""]) -> Float[Array, "row dimensions"]:
         policy = state.actor(rows)
         return policy.from_noise(jax.random.normal(key, policy.mean.shape))[0]
 
@@ -314,7 +314,7 @@ def share_of(share: float, rows: int) -> int:
     return max(1, int(share * rows))
 
 
-def flat(observation: PyTree[Array]) -> Float[Array, "batch state"]:
+def observation_rows(observation: PyTree[Array]) -> Float[Array, "batch state"]:
     """Return a batch of observations as rows of floats, without their masks."""
     rows = split_mask(observation)[0]
     return rows.reshape(len(rows), -1).astype(jnp.float32)

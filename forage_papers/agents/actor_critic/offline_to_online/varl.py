@@ -34,7 +34,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree, UInt32
 from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.sac import SAC, Actor, ActorReport, SACState
 from forage.core import prng, spaces
-from forage.core.frozen import Frozen, as_frozen
+from forage.core.frozen import FrozenPolicy, make_frozen
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -79,7 +79,9 @@ class VARL(SAC):
         *("advisor", "recent", "advice", "seen", "given", "draws"),
     )
 
-    advisor: str | Frozen | Callable[[Any, Any], Any] | None = equinox.field(default=None, converter=as_frozen)  # who
+    advisor: str | FrozenPolicy | Callable[[Any, Any], Any] | None = equinox.field(
+        default=None, converter=make_frozen
+    )  # who
     # suggests actions: a run's directory; in Python also a function of observation and action, or a trained agent with
     # its state
     on_host: bool = equinox.field(static=True, default=False)  # the function is one of NumPy, called for one
@@ -95,7 +97,7 @@ class VARL(SAC):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        if not isinstance(self.advisor, Frozen):
+        if not isinstance(self.advisor, FrozenPolicy):
             raise ForageError(
                 "VARL listens to an advisor; name the run of one with --advisor RUN, or give a function of observation "
                 "and action in Python, or use sac."
@@ -124,14 +126,15 @@ class VARL(SAC):
                 ) from error
             if jax.tree.map(jnp.shape, given) != jax.tree.map(jnp.shape, wanted):
                 raise ForageError(
-                    f"The advisor of VARL does not return {spaces.describe(spec.action_space)}, which {spec.name} "
+                    f"The advisor of VARL does not return {spaces.describe_space(spec.action_space)}, which "
+                    f"{spec.name} "
                     f"takes."
                 )
 
     @property
-    def frozen(self) -> Frozen:
+    def advisor_policy(self) -> FrozenPolicy:
         """Return the advisor."""
-        assert isinstance(self.advisor, Frozen)
+        assert isinstance(self.advisor, FrozenPolicy)
         return self.advisor
 
     def init(self, key: Key[Array, ""], spec: Spec) -> VARLState:
@@ -145,44 +148,44 @@ class VARL(SAC):
         draws = jax.random.key_data(jax.random.fold_in(key, 1))
         stores = {"recent": pairs(self.recent), "advice": pairs(self.advice_capacity)}
         counts = {"seen": jnp.int32(0), "given": jnp.int32(0)}
-        return VARLState.extend(plain, advisor=self.frozen.first(spec), **stores, **counts, draws=draws)
+        return VARLState.extend(plain, advisor=self.advisor_policy.first(spec), **stores, **counts, draws=draws)
 
-    def suggested(self, state: State, observation: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
+    def suggest_action(self, state: State, observation: PyTree[Array], action: PyTree[Array]) -> PyTree[Array]:
         """Return the advisor's suggestion in place of one action, in the action's own units."""
-        ask: Any = self.frozen.function
+        ask: Any = self.advisor_policy.function
         if ask is None:
-            return self.frozen.act(state.advisor, observation)
+            return self.advisor_policy.act(state.advisor, observation)
         if not self.on_host:
             return jnp.asarray(ask(observation, action))
         shape = jax.ShapeDtypeStruct(action.shape, action.dtype)
 
-        def called(observation: Any, action: Any) -> np.ndarray:
+        def call_advisor(observation: Any, action: Any) -> np.ndarray:
             told = jax.tree.map(np.asarray, (observation, action))
             return np.asarray(ask(*told), shape.dtype).reshape(shape.shape)
 
-        return io_callback(called, shape, observation, action)
+        return io_callback(call_advisor, shape, observation, action)
 
     def observe(self, state: State, rollout: Experience) -> State:
         """Return the state with a new rollout and, if it is time, with advice about recent transitions."""
         state = super().observe(state, rollout)
         rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (rollout.observation, rollout.action))
-        done = Pairs(rows[0], jax.vmap(state.actor.actions.heard)(rows[1]))
+        done = Pairs(rows[0], jax.vmap(state.actor.actions.action_features)(rows[1]))
         number = len(done.action)
-        state = state._replace(recent=written(state.recent, done, state.seen), seen=state.seen + number)
+        state = state._replace(recent=write_pairs(state.recent, done, state.seen), seen=state.seen + number)
         turned = state.seen // self.advice_interval > (state.seen - number) // self.advice_interval
         due = turned & (state.seen < self.cutoff)
-        return run_if(shared_by_seeds(due.astype(jnp.int32)), self.asked, state)
+        return run_if(shared_by_seeds(due.astype(jnp.int32)), self.ask_advice, state)
 
-    def asked(self, state: State) -> State:
+    def ask_advice(self, state: State) -> State:
         """Return the state with advice about some of the recent transitions."""
         # By `given`, which a turn changes: else XLA would ask before it knows whether it is time, and so at every step.
         key = jax.random.fold_in(prng.from_data(state.draws), state.given)
         rows = jax.random.randint(key, (self.advice_rows,), 0, jnp.minimum(state.seen, self.recent))
         seen, done = jax.tree.map(lambda x: x[rows], state.recent)
         actions = state.actor.actions
-        advised = jax.vmap(lambda seen, done: self.suggested(state, seen, actions.to_box(done)))(seen, done)
-        advised = jax.vmap(actions.heard)(advised)
-        advice = written(state.advice, Pairs(seen, advised), state.given)
+        advised = jax.vmap(lambda seen, done: self.suggest_action(state, seen, actions.to_box(done)))(seen, done)
+        advised = jax.vmap(actions.action_features)(advised)
+        advice = write_pairs(state.advice, Pairs(seen, advised), state.given)
         return state._replace(advice=advice, given=state.given + self.advice_rows)
 
     def learn(
@@ -193,7 +196,7 @@ class VARL(SAC):
         told = {"advice": state.given.astype(jnp.float32), "advice_distance": self.distance(state.actor, state)}
         return state, metrics | told, errors
 
-    def distance(self, actor: Actor, state: State) -> Float[Array, ""]:
+    def distance(self, actor: GaussianActor, state: State) -> Float[Array, ""]:
         """Compute the mean squared distance of the policy's mode to a batch of advice; 0 without advice."""
         most = jnp.minimum(state.given, self.advice_capacity)
         rows = jax.random.randint(prng.from_data(state.draws), (self.batch_size,), 0, jnp.maximum(most, 1))
@@ -208,7 +211,7 @@ class VARL(SAC):
         return loss + weight * self.distance(actor, state), told
 
 
-def written(pairs: Pairs, new: Pairs, count: Int[Array, ""]) -> Pairs:
+def write_pairs(pairs: Pairs, new: Pairs, count: Int[Array, ""]) -> Pairs:
     """Return the pairs with new ones after the `count` that were written before, over the oldest."""
     rows = len(new.action)
     room = len(pairs.action)

@@ -31,8 +31,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.agents.language.base import LanguageState, Rows
-from forage.agents.language.grpo import GRPO, Lesson
+from forage.agents.language.base import AnswerRows, LanguageState
+from forage.agents.language.grpo import GRPO, LossInputs
 from forage.core.ports import ActInputs, Branching, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
@@ -41,10 +41,10 @@ from forage.nn.transformer import Transformer
 from forage_papers.ops.tokens.influence import forward_influence, mixed, steps_between
 
 
-class Begun(NamedTuple):
+class FirstAnswers(NamedTuple):
     """The first answers of a rollout, kept until their branches are written."""
 
-    rows: Rows
+    rows: AnswerRows
     reward: Float[Array, " env"]
     prompt: Int[Array, " env"]  # -1 for those that are none
     rollout: Int[Array, ""]  # its number; -1 before the first
@@ -58,7 +58,7 @@ class AttnState(NamedTuple):
     reference: Transformer | tuple[()]
     end: Int[Array, ""]
     known: Bool[Array, " vocabulary"]
-    begun: Begun
+    begun: FirstAnswers
 
 
 class AttnAux(NamedTuple):
@@ -129,11 +129,11 @@ class AttnRL(GRPO):
         assert isinstance(reads, Tokens) and isinstance(writes, Tokens)
         envs, new, whole = self.num_envs, writes.length, reads.length + writes.length
         nothing = jnp.zeros((envs, new))
-        rows = Rows(
+        rows = AnswerRows(
             jnp.zeros((envs, whole), jnp.int32), jnp.zeros((envs, whole), bool), nothing > 0, nothing, nothing + 1
         )
         none = jnp.full(envs, -1, jnp.int32)
-        return AttnState(*state, Begun(rows, nothing[:, 0], none, jnp.int32(-1)))
+        return AttnState(*state, FirstAnswers(rows, nothing[:, 0], none, jnp.int32(-1)))
 
     def act(self, state: AttnState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:  # type: ignore[override]
         """Write an answer; in training, read it once more for the influence of its steps."""
@@ -157,19 +157,19 @@ class AttnRL(GRPO):
         follows = (mark.rollout == begun.rollout + 1).all()
         stem = jnp.where(follows, mark.stem, -1)
         new = rows.wrote.shape[1]
-        trunk, other, weight = grown(begun.prompt, begun.reward, stem, mark.length, reward, new)
+        trunk, other, weight = branch_advantages(begun.prompt, begun.reward, stem, mark.length, reward, new)
 
         both = jax.tree.map(lambda old, now: jnp.concatenate([old, now]), begun.rows, rows)
         advantage = jnp.concatenate([trunk, jnp.broadcast_to(other[:, None], (len(other), new))])
         older = jnp.arange(len(advantage)) < len(trunk)
         weight = weight * jnp.concatenate([jnp.ones_like(own), own])
-        lesson = Lesson(both, advantage, weight, both.sampled, jnp.zeros_like(both.sampled), older)
+        lesson = LossInputs(both, advantage, weight, both.sampled, jnp.zeros_like(both.sampled), older)
         policy = LanguageState(*state[:-1])
-        lesson = self.prepared(policy, lesson)
-        policy, metrics = self.updated(policy, lesson, self.rate(clock), key)
+        lesson = self.with_log_probabilities(policy, lesson)
+        policy, metrics = self.descend(policy, lesson, self.rate(clock), key)
 
         first = (mark.stem < 0) & (mark.prompt >= 0)
-        now = Begun(rows, reward, jnp.where(first & own, mark.prompt, -1), mark.rollout[0])
+        now = FirstAnswers(rows, reward, jnp.where(first & own, mark.prompt, -1), mark.rollout[0])
         branched = jnp.maximum((stem >= 0).sum(), 1)
         said = {
             "reward": jnp.where(first, reward, 0).sum() / jnp.maximum(first.sum(), 1),
@@ -182,7 +182,7 @@ class AttnRL(GRPO):
         return AttnState(*policy, now), metrics | said, jnp.abs(other)
 
 
-def grown(
+def branch_advantages(
     prompt: Int[Array, " env"],
     first: Float[Array, " env"],
     stem: Int[Array, " env"],

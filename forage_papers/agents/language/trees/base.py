@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.agents.language.base import LanguageState
-from forage.agents.language.grpo import GRPO, Lesson, outcomes
+from forage.agents.language.grpo import GRPO, LossInputs, outcomes
 from forage.core.ports import Branching, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
@@ -69,14 +69,14 @@ class TreeAgent(GRPO):
         for option in self.inert:
             if getattr(self, option) != usual[option]:
                 raise ForageError(f"{option} has no effect on {name}, whose advantages are its own; leave it out.")
-        if self.learned % self.minibatches:
+        if self.learning_rows % self.minibatches:
             raise ForageError(
-                f"{name} learns from {self.learned} answers of a rollout, which cannot be cut into "
+                f"{name} learns from {self.learning_rows} answers of a rollout, which cannot be cut into "
                 f"{self.minibatches} equal parts; give minibatches that divide them."
             )
 
     @property
-    def learned(self) -> int:
+    def learning_rows(self) -> int:
         """Return the number of answers of a rollout to learn from."""
         return self.num_envs * self.rollout_length
 
@@ -84,7 +84,7 @@ class TreeAgent(GRPO):
     def credit(self, tree: Tree) -> tuple[Float[Array, "depth prompt answer #new"], Array]:
         """Return the advantage at each token, and the weight of each answer: 0 for those left out."""
 
-    def chosen(self, lesson: Lesson) -> Lesson:
+    def select_answers(self, lesson: LossInputs) -> LossInputs:
         """Return the answers to learn from, with leaves `depth prompt answer ...`, as rows."""
         return jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), lesson)
 
@@ -102,9 +102,9 @@ class TreeAgent(GRPO):
         own = (experience.source == AGENT).reshape(shape)
         width = jnp.broadcast_to(advantage, (*tree.reward.shape, advantage.shape[-1]))
         old = rows.sampled
-        lesson = self.chosen(Lesson(rows, width, weight * own * whole, old, jnp.zeros_like(old)))
-        lesson = self.prepared(state, lesson)
-        state, metrics = self.updated(state, lesson, self.rate(clock), key)
+        lesson = self.select_answers(LossInputs(rows, width, weight * own * whole, old, jnp.zeros_like(old)))
+        lesson = self.with_log_probabilities(state, lesson)
+        state, metrics = self.descend(state, lesson, self.rate(clock), key)
         value = tree.reward.mean(-1)
         said = {
             "reward": value[0].mean(),

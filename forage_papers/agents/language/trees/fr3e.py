@@ -49,7 +49,7 @@ class FR3E(TreeAgent):
     def credit(self, tree: Tree) -> tuple[Float[Array, "depth prompt answer #new"], Array]:
         shape = tree.reward.shape
         outcome = tree.reward if tree.outcome is None else tree.outcome
-        advantage, weight = self.compared(*(x.reshape(-1, shape[-1]) for x in (tree.reward, outcome)))
+        advantage, weight = self.answer_advantages(*(x.reshape(-1, shape[-1]) for x in (tree.reward, outcome)))
         value = tree.reward.mean(-1)
         before = jnp.concatenate([2 * value[:1] - 1, value[:-1]])  # of the prompt: so that the difference is 1 - V
         scale = jnp.exp(-self.modulation * (value - before))

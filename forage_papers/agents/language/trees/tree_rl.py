@@ -50,7 +50,7 @@ class TreeRL(TreeAgent):
         new = tree.wrote.shape[-1]
 
         def chain(compared: Float[Array, " depth"], length: Int[Array, " prefix"]) -> Float[Array, "depth new"]:
-            trunk, others = credited(compared, length)
+            trunk, others = part_advantages(compared, length)
             tokens = trunk[steps_of(length, new)]
             return jnp.concatenate([tokens[None], jnp.broadcast_to(others[:, None], (len(others), new))])
 
@@ -59,7 +59,7 @@ class TreeRL(TreeAgent):
         return advantage, jnp.ones((depth, prompts, answers))
 
 
-def credited(
+def part_advantages(
     compared: Float[Array, " depth"], length: Int[Array, " prefix"]
 ) -> tuple[Float[Array, " depth"], Float[Array, " prefix"]]:
     """Return the advantages of an answer's parts and of its branches.

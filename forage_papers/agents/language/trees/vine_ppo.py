@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from forage.agents.language.grpo import Lesson
+from forage.agents.language.grpo import LossInputs
 from forage_papers.agents.language.trees.base import Tree, TreeAgent, steps_of
 from forage_papers.ops.tokens.credit import branch_advantage, of_tokens
 
@@ -44,7 +44,7 @@ class VinePPO(TreeAgent):
         return super().starts_options | {"at": "even"}
 
     @property
-    def learned(self) -> int:
+    def learning_rows(self) -> int:
         return self.num_envs // self.group_size
 
     def credit(self, tree: Tree) -> tuple[Float[Array, "depth prompt answer #new"], Array]:
@@ -59,17 +59,17 @@ class VinePPO(TreeAgent):
 
         advantage = jax.vmap(tokens, (1, 1, 1))(value, paid, tree.length[1:, :, 0])
         if self.whiten:
-            advantage = whitened(advantage, wrote)
+            advantage = whiten(advantage, wrote)
         whole = jnp.zeros((depth, prompts, answers, wrote.shape[-1]))
         weight = jnp.zeros((depth, prompts, answers)).at[0, :, 0].set(1.0)
         return whole.at[0, :, 0].set(advantage), weight
 
-    def chosen(self, lesson: Lesson) -> Lesson:
+    def select_answers(self, lesson: LossInputs) -> LossInputs:
         """Return the first answer of each group."""
         return jax.tree.map(lambda x: x[0, :, 0], lesson)
 
 
-def whitened(advantage: Float[Array, "row time"], mask: Array) -> Float[Array, "row time"]:
+def whiten(advantage: Float[Array, "row time"], mask: Array) -> Float[Array, "row time"]:
     """Return advantages with mean 0 and deviation 1 over the tokens in the mask, 0 elsewhere."""
     count = jnp.maximum(mask.sum(), 1)
     mean = jnp.where(mask, advantage, 0).sum() / count

@@ -29,12 +29,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.agents.language.base import LanguageAgent, LanguageState, Rows, answers
+from forage.agents.language.base import AnswerRows, LanguageAgent, LanguageState, answers
 from forage.core.ports import ActInputs, Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, ForageError, Spec
-from forage.nn.language.generate import last
+from forage.nn.language.generate import last_hidden
 from forage.nn.layers import MLP
 from forage.nn.transformer import Transformer
 from forage.ops.optimiser import adam
@@ -51,14 +51,14 @@ class Critic(equinox.Module):
         self, tokens: Int[Array, "row time"], there: Bool[Array, "row time"], new: int
     ) -> tuple[Float[Array, "2 row"], Float[Array, "2 row"]]:
         """Return Q and V of texts with the turn in their last `new` columns."""
-        hidden = self.trunk.hidden(tokens, there)
-        before, after = last(hidden[:, :-new], there[:, :-new]), last(hidden, there)
+        hidden = self.trunk.hidden_states(tokens, there)
+        before, after = last_hidden(hidden[:, :-new], there[:, :-new]), last_hidden(hidden, there)
         both = jnp.concatenate([before, after], axis=-1)
         return jnp.stack([head(both)[:, 0] for head in self.turn]), self.of_features(before)
 
     def of_states(self, tokens: Int[Array, "row time"], there: Bool[Array, "row time"]) -> Float[Array, "2 row"]:
         """Return V of texts."""
-        return self.of_features(last(self.trunk.hidden(tokens, there), there))
+        return self.of_features(last_hidden(self.trunk.hidden_states(tokens, there), there))
 
     def of_features(self, features: Float[Array, "row width"]) -> Float[Array, "2 row"]:
         return jnp.stack([head(features)[:, 0] for head in self.state])
@@ -115,12 +115,12 @@ class ArCHer(LanguageAgent):
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ArCHerState:  # type: ignore[override]
         state = super().init(key, spec)
-        width, *keys = self.pretrained.architecture.width, *jax.random.split(key, 4)
+        width, *keys = self.base_model.architecture.width, *jax.random.split(key, 4)
         heads = [
             MLP(one, (size, self.hidden_size, self.hidden_size, 1))
             for one, size in zip(keys, (2 * width, 2 * width, width, width), strict=True)
         ]
-        trunk = jax.tree.map(jnp.copy, self.pretrained.first())
+        trunk = jax.tree.map(jnp.copy, self.base_model.first())
         critic = Critic(trunk, (heads[0], heads[1]), (heads[2], heads[3]))
         inner = adam(self.critic_learning_rate, max_gradient_norm=self.max_gradient_norm).init(critic)
         return ArCHerState(
@@ -146,7 +146,7 @@ class ArCHer(LanguageAgent):
         temperature = jnp.full((len(context), 1), self.temperature, jnp.float32)
         keys = jax.random.key_data(jax.random.split(key, len(context)))
         own, _ = answers(acting, context, keys, self.sampling(temperature), new)
-        told, mine = joined(context, action), joined(context, own)
+        told, mine = join_turns(context, action), join_turns(context, own)
         onward = jnp.maximum(following - 1, 0), following != Tokens.PAD
 
         # Critics
@@ -156,7 +156,7 @@ class ArCHer(LanguageAgent):
         def critics_loss(critic: Critic) -> tuple[Float[Array, ""], Array]:
             turn, value = critic.of_turns(*told, new)
             errors = (turn - value_target) ** 2 + (value - turn_target) ** 2
-            return mean(errors.sum(0), counts), jnp.abs(turn[0] - value_target[0])
+            return masked_mean(errors.sum(0), counts), jnp.abs(turn[0] - value_target[0])
 
         slope, error = jax.grad(critics_loss, has_aux=True)(state.critic)
         adjust = adam(self.critic_learning_rate, max_gradient_norm=self.max_gradient_norm)
@@ -167,11 +167,11 @@ class ArCHer(LanguageAgent):
         turn, value = critic.of_turns(*mine, new)
         advantage = jax.lax.stop_gradient(turn.min(0) - value.min(0))
         wrote = own != Tokens.PAD
-        rows = Rows(*mine, wrote, jnp.zeros(own.shape), jnp.broadcast_to(temperature, own.shape))
+        rows = AnswerRows(*mine, wrote, jnp.zeros(own.shape), jnp.broadcast_to(temperature, own.shape))
 
         def policy_loss(network: Transformer) -> Float[Array, ""]:
-            log_p, _ = self.scored(network, acting, rows)
-            return -mean(jnp.where(wrote, log_p, 0).sum(-1) * advantage, counts & wrote.any(-1))
+            log_p, _ = self.score_tokens(network, acting, rows)
+            return -masked_mean(jnp.where(wrote, log_p, 0).sum(-1) * advantage, counts & wrote.any(-1))
 
         loss, climb = jax.value_and_grad(policy_loss)(state.network)
         network, optimiser = self.steps(self.rate(clock)).step(climb, state.optimiser, state.network)
@@ -183,9 +183,9 @@ class ArCHer(LanguageAgent):
         )
         metrics = {
             "policy_loss": loss,
-            "td_error": mean(error, counts),
-            "advantage": mean(advantage, counts),
-            "value": mean(value.min(0), counts),
+            "td_error": masked_mean(error, counts),
+            "advantage": masked_mean(advantage, counts),
+            "value": masked_mean(value.min(0), counts),
             "counted": counts.mean(),
         }
         after = state._replace(
@@ -194,7 +194,7 @@ class ArCHer(LanguageAgent):
         return after, metrics, error
 
 
-def joined(
+def join_turns(
     context: Int[Array, "row time"], action: Int[Array, "row new"]
 ) -> tuple[Int[Array, "row all"], Bool[Array, "row all"]]:
     """Return token ids of a context and a turn, counted from 0, and a mask of real tokens."""
@@ -202,6 +202,6 @@ def joined(
     return jnp.maximum(whole - 1, 0), whole != Tokens.PAD
 
 
-def mean(x: Float[Array, " row"], counts: Bool[Array, " row"]) -> Float[Array, ""]:
+def masked_mean(x: Float[Array, " row"], counts: Bool[Array, " row"]) -> Float[Array, ""]:
     """Return the mean over the rows that count; 0 if none counts."""
     return jnp.where(counts, x, 0).sum() / jnp.maximum(counts.sum(), 1)

@@ -29,8 +29,8 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.agents.language.base import LanguageState, Rows
-from forage.agents.language.grpo import GRPO, Lesson
+from forage.agents.language.base import AnswerRows, LanguageState
+from forage.agents.language.grpo import GRPO, LossInputs
 from forage.core.ports import ActInputs, Metrics
 from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, ForageError, Spec
@@ -50,7 +50,7 @@ class RolesState(NamedTuple):
     end: Int[Array, ""]
     known: Bool[Array, " vocabulary"]
 
-    def of(self, role: int) -> LanguageState:
+    def role_state(self, role: int) -> LanguageState:
         """Return the state of one role's policy."""
         return LanguageState(self.network[role], self.optimiser[role], self.reference, self.end, self.known)
 
@@ -114,7 +114,7 @@ class ATGRPO(GRPO):
         for role in range(len(state.network)):
             mine = inputs.observation["role"] == role
             read = inputs.observation | {"context": jnp.where(mine, inputs.observation["context"], Tokens.PAD)}
-            policy = state.of(role)._replace(optimiser=(), reference=())
+            policy = state.role_state(role)._replace(optimiser=(), reference=())
             tokens, _, aux = super().act(policy, inputs.replace(observation=read))
             now = tokens, aux
             found = now if found is None else jax.tree.map(lambda a, b, mine=mine: jnp.where(mine, a, b), now, found)
@@ -124,16 +124,18 @@ class ATGRPO(GRPO):
         self, state: Any, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[Any, Metrics, Float[Array, " env"]]:
         paid = batch.experience.reward  # turn env
-        lesson = self.credited(batch, self.gathered(batch), paid.reshape(-1, self.group_size))
+        lesson = self.assign_credit(batch, self.collect_answers(batch), paid.reshape(-1, self.group_size))
         rate, wrote = self.rate(clock), lesson.rows.wrote.any(1)
         roles = len(state.network) if isinstance(state, RolesState) else 1
         if roles == 1:
-            state, metrics = self.updated(state, self.prepared(state, lesson), rate, key)
+            state, metrics = self.descend(state, self.with_log_probabilities(state, lesson), rate, key)
         else:
             after, found = [], []
             for role in range(roles):
-                policy, own = state.of(role), self.turns_of(lesson, role, roles)
-                policy, said = self.updated(policy, self.prepared(policy, own), rate, jax.random.fold_in(key, role))
+                policy, own = state.role_state(role), self.turns_of(lesson, role, roles)
+                policy, said = self.descend(
+                    policy, self.with_log_probabilities(policy, own), rate, jax.random.fold_in(key, role)
+                )
                 after.append(policy)
                 found.append(said)
             state = state._replace(
@@ -151,20 +153,22 @@ class ATGRPO(GRPO):
         said |= {f"reward_turn_{turn + 1}": each[turn] for turn in range(self.rollout_length)}
         return state, metrics | said, jnp.abs(lesson.advantage).reshape(paid.shape).mean(0)
 
-    def credited(self, batch: Batch, lesson: Lesson, reward: Float[Array, "group answer"]) -> Lesson:
+    def assign_credit(self, batch: Batch, lesson: LossInputs, reward: Float[Array, "group answer"]) -> LossInputs:
         """Return the lesson with the advantage of each text in its group. `reward`: of each turn, turn after turn.
 
         Turns that are left when an episode is over are in no mean and no deviation.
         """
         there = lesson.rows.wrote.any(1).reshape(reward.shape)
-        advantage, weight = self.compared_there(reward, there)
+        advantage, weight = self.present_advantages(reward, there)
         weight = jnp.broadcast_to(weight, reward.shape).reshape(-1) * lesson.weight
         return lesson._replace(advantage=advantage.reshape(-1, 1), weight=weight)
 
-    def together(self, rows: Rows) -> SharedPrefix:
-        return ALONE if self.rollout_length > 1 else super().together(rows)  # episodes go on from the best of others
+    def shared_prefix(self, rows: AnswerRows) -> SharedPrefix:
+        return (
+            ALONE if self.rollout_length > 1 else super().shared_prefix(rows)
+        )  # episodes go on from the best of others
 
-    def turns_of(self, lesson: Lesson, role: int, roles: int) -> Lesson:
+    def turns_of(self, lesson: LossInputs, role: int, roles: int) -> LossInputs:
         """Return the texts of one role, as roles take turns in order."""
 
         def own(x: Array) -> Array:

@@ -23,8 +23,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from forage.agents.language.base import LanguageState, Rows
-from forage.agents.language.grpo import GRPO, Lesson
+from forage.agents.language.base import AnswerRows, LanguageState
+from forage.agents.language.grpo import GRPO, LossInputs
 from forage.core.ports import Metrics
 from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
 from forage.nn.language.generate import SharedPrefix
@@ -62,8 +62,8 @@ class LOOP(GRPO):
     def learn(
         self, state: LanguageState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[LanguageState, Metrics, Float[Array, " env"]]:
-        lesson = self.prepared(state, self.lesson(batch))
-        state, metrics = self.updated(state, lesson, self.rate(clock), key)
+        lesson = self.with_log_probabilities(state, self.lesson(batch))
+        state, metrics = self.descend(state, lesson, self.rate(clock), key)
         reward, wrote = batch.experience.reward.sum(0), lesson.rows.wrote
         said = {
             "reward": reward.mean(),
@@ -72,7 +72,7 @@ class LOOP(GRPO):
         }
         return state, metrics | said, jnp.abs(lesson.advantage).max((1, 2))
 
-    def lesson(self, batch: Batch) -> Lesson:
+    def lesson(self, batch: Batch) -> LossInputs:
         """Return whole trajectories, leaves `env turn ...`, with the advantage of each token."""
         turns, experience = self.rollout_length, batch.experience
         rows = jax.tree.map(lambda x: x.reshape(turns, -1, *x.shape[1:]).swapaxes(0, 1), self.rows(batch))
@@ -81,30 +81,32 @@ class LOOP(GRPO):
         paid = jnp.zeros(wrote.shape).at[..., -1].set(experience.reward.sum(0).reshape(-1, self.group_size))
         advantage = trajectory_advantage(paid, wrote).reshape(rows.wrote.shape)
         own = (experience.source == AGENT).T.astype(jnp.float32)
-        return Lesson(rows, advantage, own, rows.sampled, jnp.zeros_like(rows.sampled))
+        return LossInputs(rows, advantage, own, rows.sampled, jnp.zeros_like(rows.sampled))
 
-    def in_parts(self, network: Transformer, state: LanguageState, rows: Rows) -> Float[Array, "env turn new"]:
+    def in_parts(self, network: Transformer, state: LanguageState, rows: AnswerRows) -> Float[Array, "env turn new"]:
         """Return the log-probability of each token, scored as many trajectories at once as an update learns from."""
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
         return super().in_parts(network, state, flat).reshape(rows.sampled.shape)
 
-    def together(self, rows: Rows) -> SharedPrefix:
+    def shared_prefix(self, rows: AnswerRows) -> SharedPrefix:
         turns = SharedPrefix(turns=self.rollout_length, by_turn=False)  # whole trajectories, also in minibatches
-        return turns if self.rollout_length > 1 else super().together(rows)
+        return turns if self.rollout_length > 1 else super().shared_prefix(rows)
 
     def objective(
-        self, network: Transformer, state: LanguageState, lesson: Lesson, first: Bool[Array, ""]
+        self, network: Transformer, state: LanguageState, lesson: LossInputs, first: Bool[Array, ""]
     ) -> tuple[Float[Array, ""], Metrics]:
         """Compute the loss of some trajectories, with their turns as rows."""
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), lesson)
         return super().objective(network, state, flat, first)
 
-    def averaged(self, loss: Float[Array, "row new"], lesson: Lesson, mask: Bool[Array, "row new"]) -> Float[Array, ""]:
+    def aggregate_loss(
+        self, loss: Float[Array, "row new"], lesson: LossInputs, mask: Bool[Array, "row new"]
+    ) -> Float[Array, ""]:
         """Return the mean over trajectories of the mean over the tokens of all their turns."""
         loss, mask = (x.reshape(-1, self.rollout_length * mask.shape[1]) for x in (loss * lesson.weight[:, None], mask))
         return aggregate(loss, mask, self.aggregation)
 
     @classmethod
-    def stored(cls, options: dict[str, Any]) -> dict[str, Any]:
+    def translate_options(cls, options: dict[str, Any]) -> dict[str, Any]:
         """Return the options of a stored run: its mean over trajectories was once made by another rule."""
-        return super().stored(options) | {"aggregation": cls.__dataclass_fields__["aggregation"].default}
+        return super().translate_options(options) | {"aggregation": cls.__dataclass_fields__["aggregation"].default}

@@ -38,7 +38,7 @@ def worked(path):
     rows = Transitions(seen, seen["reference"], step.reward, step.observation, step.terminated, step.truncated)
     names = ("observation_space", "action_space")
     spec = {name: spaces.to_json(getattr(setup.spec, name)) for name in names}
-    files.write(path, rows, {"spec": {"name": setup.spec.name, **spec}})
+    files.write_data(path, rows, {"spec": {"name": setup.spec.name, **spec}})
     return Teachers(str(path), group_size=4)
 
 
@@ -66,7 +66,7 @@ def test_a_teacher_s_answer_counts_in_its_group_by_its_shaped_probability():
     agent = setup.agent
     assert isinstance(agent, AMPO)
     batch = taught_batch(agent, setup)
-    lesson = agent.credited(batch, agent.gathered(batch), batch.experience.reward.sum(0).reshape(2, 4))
+    lesson = agent.assign_credit(batch, agent.collect_answers(batch), batch.experience.reward.sum(0).reshape(2, 4))
     np.testing.assert_allclose(lesson.advantage[:, 0], [0.75, -0.25, -0.25, -0.25, 0, 0, 0, 0])
     assert lesson.weight.all() and lesson.more.tolist() == [True] + [False] * 7
     # Two answers of one token each, of probability 0.4: 4/5 for the teacher's, and the clip at 1.2 for one's own

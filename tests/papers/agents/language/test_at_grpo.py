@@ -50,7 +50,7 @@ def test_each_turn_of_a_group_is_compared_by_itself():
     agent = ATGRPO(
         model=model(), num_envs=4, group_size=2, rollout_length=2, advantage="dr-grpo", zero_variance_groups="drop"
     )
-    credited = jax.jit(lambda b: agent.credited(b, agent.gathered(b), b.experience.reward.reshape(-1, 2)))
+    credited = jax.jit(lambda b: agent.assign_credit(b, agent.collect_answers(b), b.experience.reward.reshape(-1, 2)))
     lesson = credited(batch)
     assert lesson.advantage[:, 0].tolist() == [1, -1, 0, 0, -1, 1, 0.5, -0.5]
     assert lesson.weight.tolist() == [1, 1, 0, 0, 1, 1, 1, 1]
@@ -65,7 +65,7 @@ def test_turns_that_are_left_count_in_no_mean():
     batch = batch_of([[2.0, 0, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]])
     action = batch.experience.action.at[1:].set(0)
     batch = batch._replace(experience=batch.experience._replace(action=action))
-    lesson = agent.credited(batch, agent.gathered(batch), batch.experience.reward.reshape(-1, 2))
+    lesson = agent.assign_credit(batch, agent.collect_answers(batch), batch.experience.reward.reshape(-1, 2))
     np.testing.assert_allclose(lesson.advantage[:4, 0], np.array([1, -1, 0, 0]) / (2 / 3) ** 0.5, rtol=1e-3)
     assert lesson.weight.tolist() == [1] * 4 + [0] * 8
 

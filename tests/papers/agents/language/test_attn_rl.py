@@ -12,8 +12,8 @@ from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
-from forage_papers.agents.language.trees.attn_rl import AttnRL, grown
-from forage_papers.starts.attention_branches import Mark
+from forage_papers.agents.language.trees.attn_rl import AttnRL, branch_advantages
+from forage_papers.starts.attention_branches import AnswerMark
 
 SMALL = Architecture(vocabulary=512, width=16, layers=1, heads=2, inner=16, length=256)
 OPTIONS = {"num_envs": 24, "group_size": 2, "places": 2, "times": 1}
@@ -27,7 +27,7 @@ def test_advantages_by_hand():
     """Two answers to a prompt; the first has two branches after two tokens; the value of the root is 1/2."""
     prompt, first = jnp.array([3, 3, -1, -1]), jnp.array([1.0, 0, 0, 0])
     stem, length = jnp.array([0, 0, -1, -1]), jnp.array([2, 2, 0, 0])
-    grow = jax.jit(grown, static_argnums=5)
+    grow = jax.jit(branch_advantages, static_argnums=5)
     trunk, other, weight = grow(prompt, first, stem, length, jnp.array([1.0, 0, 1, 1]), 4)
     shared = (2 * 2 / 3 - 1 / 2 - 1 / 2) * 3**0.5
     alone = 2 * 1 - 1 / 2 - 2 / 3
@@ -64,7 +64,7 @@ def test_first_answers_are_learned_from_one_rollout_later_against_the_policy_tha
     state = agent.init(jax.random.key(0), setup.spec)
     clock, key = Clock(jnp.int32(0), jnp.float32(100)), jax.random.key(1)
     none, spare = np.full(6, -1), [-1] * 4
-    mark = Mark(np.zeros(6, int), np.array([0, 0, *spare]), none, np.zeros(6, int))  # type: ignore[arg-type]
+    mark = AnswerMark(np.zeros(6, int), np.array([0, 0, *spare]), none, np.zeros(6, int))  # type: ignore[arg-type]
     batch = collected(agent, state, setup, mark, [1.0, 0, 0, 0, 0, 0], 0)
     first = batch.experience.aux.influence
     assert (first[0, :, 0] == 0).all() and ((first[0] >= 0) == (batch.experience.action[0] > 0)).all()
@@ -74,7 +74,7 @@ def test_first_answers_are_learned_from_one_rollout_later_against_the_policy_tha
     assert metrics["learned"] == 0 and metrics["prompts"] == 1
 
     stem = np.array([0, 0, 1, 1, -1, -1])
-    mark = Mark(np.ones(6, int), np.array([0, 0, 0, 0, 1, 1]), stem, np.array([1, 2, 1, 2, 0, 0]))  # type: ignore[arg-type]
+    mark = AnswerMark(np.ones(6, int), np.array([0, 0, 0, 0, 1, 1]), stem, np.array([1, 2, 1, 2, 0, 0]))  # type: ignore[arg-type]
     after = collected(agent, waited, setup, mark, [1.0, 0, 1, 0, 1, 0], 1)
     # The record of an earlier policy is what the ratio of first answers is to: half as probable, twice the ratio
     begun = waited.begun

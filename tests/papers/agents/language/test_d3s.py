@@ -15,9 +15,9 @@ OPTIONS = {"model": model(), "num_envs": 8, "group_size": 4, "rollout_length": 1
 def test_the_answers_that_vary_most_come_first_and_all_at_the_end():
     agent = D3S(**OPTIONS, answers=0.5)
     reward = jnp.array([[1.0, 0.5, 0.5, 0.0], [0, 0, 0, 1]])
-    assert agent.compared(reward)[1].tolist()[0] == [1, 0, 0, 1]
-    assert agent.compared(reward)[1][1].sum() == 2 and agent.compared(reward)[1][1, 3] == 1
-    assert (D3S(**OPTIONS, answers=1.0).compared(reward)[1] == 1).all()
+    assert agent.answer_advantages(reward)[1].tolist()[0] == [1, 0, 0, 1]
+    assert agent.answer_advantages(reward)[1][1].sum() == 2 and agent.answer_advantages(reward)[1][1, 3] == 1
+    assert (D3S(**OPTIONS, answers=1.0).answer_advantages(reward)[1] == 1).all()
 
 
 @pytest.mark.thorough

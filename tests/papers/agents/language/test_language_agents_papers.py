@@ -24,7 +24,7 @@ test_resumed_is_as_if_never_stopped = repeat(core.test_resumed_is_as_if_never_st
 def test_members_have_opposite_noise_and_the_better_is_followed():
     agent, state, batch = collected(setup_of("language-es"), reward=[1, 0, 0, 0, 1, 0, 0, 0])
     assert isinstance(agent, LanguageES)
-    first, second = (agent.noised(state.network, state.seed, jnp.int32(number)) for number in (0, 1))
+    first, second = (agent.member_noise(state.network, state.seed, jnp.int32(number)) for number in (0, 1))
     assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == -b).all()), first, second))
     after, metrics, _ = learned(agent, state, batch)
     assert metrics["best_member"] == 1 and np.isclose(metrics["spread"], np.std([1, 0, 0, 0]))

@@ -53,7 +53,7 @@ def test_agents_of_text_get_what_the_environment_paid_beside_what_a_part_makes_o
     part = Shorter(price=0.25, group_size=4)
     learner = resolve("dapo", "text:addition", agent_options={"model": model()} | SMALL, rewards=part).learner()
     _, batch = lengthy([0, 1, 0, 0], [1, 2, 3, 4])
-    shorter = learner.relabelled((), batch.experience)
+    shorter = learner.relabel((), batch.experience)
     np.testing.assert_allclose(shorter.reward[0], [-0.25, 1, -0.25, -0.5])
     assert shorter.rewards[OUTCOME].tolist() == [[0, 1, 0, 0]]
 
@@ -64,7 +64,7 @@ def test_answers_are_short_where_most_are_right():
     assert isinstance(agent, GRPOLambda)
     rows = agent.rows(batch)
     wrote = jnp.arange(rows.wrote.shape[1]) < jnp.array([1, 1, 1, 1, 2, 1, 1, 1])[:, None]
-    paid = agent.rewarded(batch, rows._replace(wrote=wrote))
+    paid = agent.penalised_rewards(batch, rows._replace(wrote=wrote))
     assert paid[:4].tolist() == [1, 0, 0, 0]
     assert paid[6] == 0 and paid[4] < paid[5] < 1 and paid[5] == paid[7]
 
@@ -80,7 +80,7 @@ def test_bounds_move_before_the_first_step():
 def test_the_regression_moves_by_the_advantage_over_the_value():
     agent = setup_of("a-star-po").learner().agent
     assert isinstance(agent, AStarPO)
-    advantage, weight = agent.compared(jnp.array([[1.0, 0.0, 0.0, 1.0]]))
+    advantage, weight = agent.answer_advantages(jnp.array([[1.0, 0.0, 0.0, 1.0]]))
     value = 0.5 * np.log((np.exp(2) + 1) / 2)
     assert np.allclose(advantage[0, 2:], [-value, 1 - value]) and weight.tolist() == [[0, 0, 1, 1]]
 
@@ -89,10 +89,10 @@ def test_the_regression_moves_by_the_advantage_over_the_value():
 def test_references_stand_behind_the_answers():
     agent, _, batch = collected(setup_of("rl-plus"), reward=REWARD)
     assert isinstance(agent, RLPlus)
-    lesson = agent.credited(batch, agent.gathered(batch), jnp.array(REWARD, jnp.float32).reshape(2, 4))
+    lesson = agent.assign_credit(batch, agent.collect_answers(batch), jnp.array(REWARD, jnp.float32).reshape(2, 4))
     assert lesson.weight.shape == (10,) and lesson.more.tolist() == [0] * 8 + [1] * 2
     assert np.allclose(lesson.advantage[8:, 0], [0.75 / 0.5, 0.25 / 0.5], atol=1e-4)
     reference = batch.experience.observation["reference"][0, ::4]
     assert np.array_equal(lesson.rows.wrote[8:], reference > 0)
-    alone = agent.credited(batch, agent.gathered(batch), jnp.zeros((2, 4)))
+    alone = agent.assign_credit(batch, agent.collect_answers(batch), jnp.zeros((2, 4)))
     assert np.allclose(alone.advantage[8:, 0], 1, atol=1e-4)

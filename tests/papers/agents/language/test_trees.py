@@ -15,8 +15,8 @@ from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
 from forage_papers.agents.language.trees.base import Tree, steps_of
 from forage_papers.agents.language.trees.fr3e import FR3E
-from forage_papers.agents.language.trees.tree_rl import TreeRL, credited
-from forage_papers.agents.language.trees.vine_ppo import VinePPO, whitened
+from forage_papers.agents.language.trees.tree_rl import TreeRL, part_advantages
+from forage_papers.agents.language.trees.vine_ppo import VinePPO, whiten
 from forage_papers.starts.branches import Branches
 
 SMALL = Architecture(vocabulary=512, width=16, layers=1, heads=2, inner=16, length=256)
@@ -47,7 +47,7 @@ def test_vine_ppo_by_hand():
     advantage, weight = agent.credit(told)
     np.testing.assert_allclose(advantage[0, 0, 0], [1 / 6, -2 / 3, -2 / 3, 1, 1], rtol=1e-5)
     assert np.flatnonzero(np.asarray(weight)).tolist() == [0]  # the first answer to the prompt
-    white = whitened(jnp.array([[1.0, 3.0, 9.0]]), jnp.array([[True, True, False]]))
+    white = whiten(jnp.array([[1.0, 3.0, 9.0]]), jnp.array([[True, True, False]]))
     np.testing.assert_allclose(white, [[-1, 1, 0]], rtol=1e-5)
 
 
@@ -67,13 +67,13 @@ def test_fr3e_by_hand():
 def test_tree_rl_by_hand():
     """Less the mean of the five others a reward of 1 is 0.8 and one of 0 is -0.4."""
     compared = jnp.array([0.8, 0.8, -0.4])  # the answer, and those that go on from its two prefixes
-    trunk, others = credited(compared, jnp.array([2, 4]))  # values 0.4, 0.2 and 0.8 of 3, 2 and 1 leaves
+    trunk, others = part_advantages(compared, jnp.array([2, 4]))  # values 0.4, 0.2 and 0.8 of 3, 2 and 1 leaves
     np.testing.assert_allclose(trunk, [0.8 * 3**0.5, 0, 1.4], atol=1e-6)
     np.testing.assert_allclose(others, [1.2, -1.0], rtol=1e-5)
-    trunk, others = credited(compared, jnp.array([2, 2]))  # twice from one place
+    trunk, others = part_advantages(compared, jnp.array([2, 2]))  # twice from one place
     np.testing.assert_allclose(trunk[2], 1.2, rtol=1e-5)
     np.testing.assert_allclose(others, [1.2, -1.2], rtol=1e-5)
-    trunk, others = credited(compared, jnp.array([0, 3]))  # once from the prompt, the root
+    trunk, others = part_advantages(compared, jnp.array([0, 3]))  # once from the prompt, the root
     np.testing.assert_allclose(trunk[1], 0.4 * 2**0.5, rtol=1e-5)
     np.testing.assert_allclose(others, [1.6, -1.0], rtol=1e-5)
     told = tree([[1, 0], [1, 0], [0, 0]], [2, 4])

@@ -16,7 +16,7 @@ from forage.core.types import Batch, Clock, Experience
 from forage.memory.uniform import UniformReplay
 from forage.nn.language.architecture import Architecture
 from forage.nn.transformer import Transformer
-from forage_papers.agents.language.turns.archer import ArCHer, joined, mean
+from forage_papers.agents.language.turns.archer import ArCHer, join_turns, masked_mean
 from forage_papers.agents.language.turns.loop import LOOP
 
 SMALL = Architecture(vocabulary=512, width=16, layers=1, heads=2, inner=16, length=256)
@@ -47,7 +47,9 @@ def test_loop_by_hand():
         mask = np.pad(lesson.rows.wrote, waiting).reshape(-1, 4)
         given = lesson._replace(weight=np.pad(lesson.weight, waiting[:2]).reshape(-1))
         many = dataclasses.replace(agent, rollout_length=turns)
-        each = jax.grad(lambda loss, m=mask, g=given, a=many: a.averaged(loss, g, m))(np.ones(mask.shape, np.float32))
+        each = jax.grad(lambda loss, m=mask, g=given, a=many: a.aggregate_loss(loss, g, m))(
+            np.ones(mask.shape, np.float32)
+        )
         wanted = np.zeros((3, turns, 4))
         wanted[:, :2] = lesson.rows.wrote * np.array([1 / 9, 1 / 3, 1 / 3])[:, None, None]
         np.testing.assert_allclose(np.reshape(each, wanted.shape), wanted, rtol=1e-5)
@@ -63,11 +65,11 @@ def test_what_cannot_be_is_one_sentence(options, says):
 
 
 def test_texts_are_counted_from_0_and_rows_that_wait_do_not_count():
-    tokens, there = joined(jnp.array([[0, 3], [0, 0]]), jnp.array([[2, 0], [0, 0]]))
+    tokens, there = join_turns(jnp.array([[0, 3], [0, 0]]), jnp.array([[2, 0], [0, 0]]))
     assert tokens.tolist() == [[0, 2, 1, 0], [0, 0, 0, 0]]
     assert there.tolist() == [[False, True, True, False], [False] * 4]
-    assert mean(jnp.array([3.0, jnp.nan]), jnp.array([True, False])) == 3
-    assert mean(jnp.array([3.0]), jnp.array([False])) == 0
+    assert masked_mean(jnp.array([3.0, jnp.nan]), jnp.array([True, False])) == 3
+    assert masked_mean(jnp.array([3.0]), jnp.array([False])) == 0
 
 
 def replayed(agent: Any, state: Any, waiting: float) -> Batch:
@@ -91,7 +93,7 @@ def test_the_critic_of_archer_tells_turns_apart_and_the_policy_waits_for_it():
     for number in range(60):
         state = learn(state, replayed(agent, state, 0.0), jnp.int32(number // 2), jax.random.key(number))
     batch = replayed(agent, state, 0.0)
-    told = joined(batch.experience.observation["context"][0], batch.experience.action[0])
+    told = join_turns(batch.experience.observation["context"][0], batch.experience.action[0])
     turn, _ = state.critic.of_turns(*told, 2)
     assert (turn[:, 0] > turn[:, 1] + 0.5).all()
     assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), state.network, first.network))

@@ -175,10 +175,10 @@ def execute(sandbox: Sandbox, layers: tuple[str, ...], program: str, given: str)
         return attend(process, read, request, sandbox)
     finally:
         os.close(read)
-        end(process)
+        end_process(process)
 
 
-def end(process: subprocess.Popen[bytes]) -> int:
+def end_process(process: subprocess.Popen[bytes]) -> int:
     """End a process and its group without asking it, and return its exit code."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
@@ -256,7 +256,7 @@ def attend(process: subprocess.Popen[bytes], report: int, request: bytes, sandbo
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(seconds)
     seconds = time.monotonic() - (began or deadline)
-    code = end(process)
+    code = end_process(process)
     if began is None:
         reason = heard.decode(errors="replace").removeprefix("failed ") or said.decode(errors="replace").strip()
         raise ForageError(f"A program's process could not be confined ({reason[-200:] or 'it did not begin'}).")

@@ -46,14 +46,14 @@ READ_FILE, READ_DIR = 1 << 2, 1 << 3
 RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 
 
-class Refused(Exception):
+class RefusedStep(Exception):
     """A step that the system did not allow."""
 
 
 def demand(result: int, step: str) -> int:
     """Return the result of a call of the C library; raise Refused if it failed."""
     if result < 0:
-        raise Refused(f"{step}: {os.strerror(ctypes.get_errno())}")
+        raise RefusedStep(f"{step}: {os.strerror(ctypes.get_errno())}")
     return result
 
 
@@ -80,7 +80,7 @@ def enter_namespaces(wish: dict[str, Any]) -> None:
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
         except OSError as error:
-            raise Refused(f"{name}: {error.strerror}") from None
+            raise RefusedStep(f"{name}: {error.strerror}") from None
     mount("none", "/", "", MS_REC | MS_PRIVATE)
 
     # The new root, with the standard library at its usual place and no installed packages in it
@@ -199,14 +199,14 @@ def restrict_calls(wish: dict[str, Any]) -> None:
     program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
     demand(LIBC.prctl(PR_SET_SECCOMP, ctypes.c_ulong(2), program, 0, 0), "seccomp")
     if LIBC.socket(1, 1, 0) != -1 or ctypes.get_errno() != 1:
-        raise Refused("seccomp: a socket could be opened all the same")
+        raise RefusedStep("seccomp: a socket could be opened all the same")
 
 
 def confine(wish: dict[str, Any]) -> None:
     """Take every step of the confinement, in the only possible order."""
     demand(LIBC.prctl(PR_SET_PDEATHSIG, 9, 0, 0, 0), "pdeathsig")
     if os.getppid() != wish["parent"]:
-        raise Refused("the guard has gone")
+        raise RefusedStep("the guard has gone")
     demand(LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
     if "namespaces" in wish["layers"]:
         enter_namespaces(wish)
@@ -222,13 +222,13 @@ def confine(wish: dict[str, Any]) -> None:
 def request() -> dict[str, Any]:
     """Return the guard's request from standard input; the rest of it is the program's own input."""
 
-    def read_exactly(count: int) -> bytes:
+    def read_bytes(count: int) -> bytes:
         read = b""
         while len(read) < count:
             read += os.read(0, count - len(read)) or sys.exit("The request ended early.")
         return read
 
-    return marshal.loads(read_exactly(int.from_bytes(read_exactly(8), "little")))
+    return marshal.loads(read_bytes(int.from_bytes(read_bytes(8), "little")))
 
 
 def run(text: str) -> None:
@@ -249,7 +249,7 @@ def main() -> None:
     wish = request()
     try:
         confine(wish)
-    except (Refused, OSError, ValueError, KeyError) as error:
+    except (RefusedStep, OSError, ValueError, KeyError) as error:
         os.write(wish["report"], f"failed {error}".encode())
         os._exit(3)
     text = wish.pop("program")
