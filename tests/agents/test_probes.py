@@ -426,7 +426,10 @@ def unsaid(agent: Agent, probe: str, form: str) -> str | None:
         return "Nine sums of rewards tell its actions apart, closer to one another than so small a network learns."
     if isinstance(agent, DecisionTransformer) and (probe, form) == ("recall", "continuous"):
         return "A mean comes slowly to the edge of what was tried; the discrete form asks for the same."
-    if isinstance(agent, DecisionTransformer) and all(e.action is None for e in build(probe, form, "host").optimal_values(1)):
+    no_action = isinstance(agent, DecisionTransformer) and all(
+        one.action is None for one in build(probe, form, "host").optimal_values(1)
+    )
+    if no_action:
         return "It has no values, and one action is as good as another."
     return None
 
