@@ -90,7 +90,7 @@ def train(cell: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "data.npz"
         spec = {"spec": resolve("sac", environment, seeds=1).config()["spec"]}
-        files.write(file, offline.played(name, offline.TIERS["mixed"]), spec)
+        files.write_data(file, offline.played(name, offline.TIERS["mixed"]), spec)
         before = forage.train(
             method.before,
             environment,

@@ -85,7 +85,7 @@ TASKS: dict[str, Task] = {
 def demonstrations(task: Task, path: Path) -> str:
     """Write the file of demonstrations, and return its name."""
     setup = resolve("ppo", task.environment, seeds=1)
-    files.write(
+    files.write_data(
         path, episodes(task.environment, task.rule, (0.0,) * DEMONSTRATIONS, 0), {"spec": setup.config()["spec"]}
     )
     return str(path)

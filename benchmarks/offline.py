@@ -121,7 +121,7 @@ def train(cell: str) -> dict[str, Any]:
     data, (low, high) = played(name, TIERS[tier]), ends(name)
     with tempfile.TemporaryDirectory() as folder:
         file, environment = Path(folder) / "data.npz", task.environment()
-        files.write(file, data, {"spec": resolve("sac", environment, seeds=1).config()["spec"]})
+        files.write_data(file, data, {"spec": resolve("sac", environment, seeds=1).config()["spec"]})
         run = forage.train(
             agent,
             environment,

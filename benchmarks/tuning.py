@@ -24,7 +24,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 import forage
 from forage.config.resolve import resolve
-from forage.studies.tuning.search import Plan, load_optuna, search
+from forage.studies.tuning.search import Plan, load_optuna, run_trials
 from forage.studies.tuning.space import parse_range
 
 RESULTS = Path(__file__).parent / "results" / "TUNING.md"

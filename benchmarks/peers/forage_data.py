@@ -59,7 +59,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "data.npz"
         config = resolve("sac", Blank(), steps=settings["updates"], seeds=1).config()
-        files.write(file, data, {"spec": config["spec"]})
+        files.write_data(file, data, {"spec": config["spec"]})
         words = {"steps": settings["updates"], "seeds": [settings["seed"]], "agent_options": options}
         began = time.perf_counter()
         runner = resolve(settings["algorithm"], Blank(), data=str(file), **words).runner()

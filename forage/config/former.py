@@ -82,7 +82,7 @@ def with_today(stored: Mapping[str, Any], known: Collection[str]) -> dict[str, A
 
 
 def with_former_words(source: str) -> str:
-    """Return the source of a claim's functions with the former names of all that they call."""
+    """Return the source of a claim's functions with the former names of functions and classes in it."""
     return re.sub(rf"\b(?:{'|'.join(FORMER_WORDS)})\b", lambda found: FORMER_WORDS[found[0]], source)
 
 

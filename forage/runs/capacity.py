@@ -45,8 +45,9 @@ def check_memory(runner: Runner, names: Mapping[str, str]) -> None:
     fewer = "fewer seeds or " if seeds > 1 else ""
     where = "on this machine" if devices[0].platform == "cpu" else f"on {devices[0].device_kind}"
     raise ForageError(
-        f"This run of {of} takes {size(total)} of memory, and {size(free)} are free {where}: {what.format(**names)} "
-        f"takes {size(needed[part])} ({total:,} bytes in all); {fewer}{less} would make it less."
+        f"This run of {of} takes {byte_text(total)} of memory, and {byte_text(free)} are free {where}: "
+        f"{what.format(**names)} "
+        f"takes {byte_text(needed[part])} ({total:,} bytes in all); {fewer}{less} would make it less."
     )
 
 

@@ -141,7 +141,7 @@ def of_seeds(alone: float, seeds: int, cores: int) -> Prediction:
     return Prediction(cores, 0, 0, alone * seeds / waves, {"loop": 1.0})
 
 
-def measure(setup: RunConfig, make: Callable[[int], RunConfig]) -> Pieces:
+def measure_pieces(setup: RunConfig, make: Callable[[int], RunConfig]) -> Pieces:
     """Measure the pieces of a run on the host; `make` returns the run with another number of environments."""
     agent = setup.agent
     few = agent.num_envs

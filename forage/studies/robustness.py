@@ -188,7 +188,7 @@ def evaluate_under(
     return dataclasses.replace(result, picture=result.draw(run.directory / "robustness.png"))
 
 
-def play(
+def play_combinations(
     setup: RunConfig,
     agents: PyTree[Array],
     combinations: list[dict[str, float]],

@@ -58,5 +58,5 @@ def shortest_ways() -> str:
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         spec = resolve("ppo", mazes(), seeds=1).config()["spec"]
-        files.write(file, episodes(mazes(), walk, (0.0,) * 100, 0), {"spec": spec})
+        files.write_data(file, episodes(mazes(), walk, (0.0,) * 100, 0), {"spec": spec})
     return str(file)

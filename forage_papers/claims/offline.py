@@ -190,7 +190,7 @@ def crossing_episodes(shares: Sequence[float]) -> str:
             for seed, ends in enumerate(((WEST, EAST), (SOUTH, HIGH)))
         ]
         spec = resolve("ppo", crossing(WEST, HIGH), seeds=1).config()["spec"]
-        files.write(file, join_episodes(ways), {"spec": spec})
+        files.write_data(file, join_episodes(ways), {"spec": spec})
     return str(file)
 
 

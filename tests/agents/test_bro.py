@@ -11,7 +11,7 @@ from critic_helpers import inputs_of
 from gymnasium import spaces
 from small import at_once, compute
 
-from forage.agents.actor_critic.bro import BRO, adjusted
+from forage.agents.actor_critic.bro import BRO, to_weight
 from forage.core.ports import ActInputs
 from forage.core.types import Batch, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, each_value

@@ -12,7 +12,7 @@ import pytest
 import small
 
 from forage.agents.search import gumbel_search
-from forage.agents.search.gumbel_search import Found, GumbelSearch
+from forage.agents.search.gumbel_search import GumbelSearch, SearchResult
 from forage.config.resolve import resolve
 from forage.core import prng
 from forage.core.ports import ActInputs, World

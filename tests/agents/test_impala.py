@@ -11,7 +11,7 @@ import small
 from gymnasium import spaces
 from tiers import first
 
-from forage.agents.policy_gradient.impala import IMPALA, Noted
+from forage.agents.policy_gradient.impala import IMPALA, PolicyInfo
 from forage.config.resolve import resolve
 from forage.core.types import AGENT, GONE, GUIDE, Batch, Clock, Experience, ForageError, Spec
 from forage.ops.returns import lambda_returns

@@ -34,7 +34,7 @@ def transitions(environment, seed=0, count=40):
 
 def written(path, environment):
     setup = resolve("ppo", environment, seeds=1)
-    files.write(path, transitions(environment), {"spec": setup.config()["spec"]})
+    files.write_data(path, transitions(environment), {"spec": setup.config()["spec"]})
     return str(path)
 
 

@@ -15,7 +15,7 @@ from small import at_once, compute
 from tiers import first
 
 from forage.agents.actor_critic.base import UpdateInputs
-from forage.agents.actor_critic.recurrent.base import After, Before, rows
+from forage.agents.actor_critic.recurrent.base import EarlierSteps, LaterSteps, summarise_rows
 from forage.agents.actor_critic.recurrent.sac import RecurrentSAC
 from forage.agents.actor_critic.recurrent.td3 import RecurrentTD3
 from forage.agents.actor_critic.sac import SAC

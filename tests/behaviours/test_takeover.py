@@ -12,7 +12,7 @@ import forage
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.policy import AgentPolicy
-from forage.behaviours.takeover import SCRIPTS, Person, Scripted, Takeover
+from forage.behaviours.takeover import SCRIPTS, Person, ScriptedPerson, Takeover
 from forage.config.resolve import resolve
 from forage.core.ports import InterventionContext
 from forage.core.types import Clock, ForageError

@@ -17,7 +17,6 @@ from forage.config.defaults import chosen
 from forage.config.resolve import from_config, resolve
 from forage.core.types import ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
-from forage.environments.wrappers.together import EnvironmentCopies
 from forage.rewards.bonuses.icm import ICM
 from forage.rewards.bonuses.rnd import RND
 from forage.rewards.environment import EnvironmentReward

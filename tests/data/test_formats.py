@@ -27,7 +27,6 @@ from forage.data.formats.reading import Reading, read_description
 from forage.data.logged import LoggedEpisodes, Transitions
 from forage.evaluation.off_policy import estimate, tabular_policy
 from forage.memory.dataset import DataSet
-from forage.memory.mapped import MappedDataSet
 
 small.keep_compiled()
 NEEDS = {"minari": ("minari", "h5py"), "d4rl": ("h5py",), "parquet": ("pyarrow",)}
@@ -56,7 +55,7 @@ def pendulum(tmp_path):
     for first in range(0, 60, 20):
         fields["next_observation"][first : first + 19] = fields["observation"][first + 1 : first + 20]
     header = {"spec": resolve("ppo", "Pendulum-v1", seeds=1).config()["spec"]}
-    files.write(tmp_path / "a.npz", Transitions(**fields, **more), header)
+    files.write_data(tmp_path / "a.npz", Transitions(**fields, **more), header)
     return tmp_path / "a.npz"
 
 
@@ -367,7 +366,7 @@ def test_what_else_is_refused(pendulum, tmp_path, capsys):
     refused("do not belong together", pendulum, cart, tmp_path / "b")
     bad = example("CartPole-v1")
     bad.action[7] = 5
-    files.write(tmp_path / "bad.npz", bad, {"spec": resolve("ppo", "CartPole-v1", seeds=1).config()["spec"]})
+    files.write_data(tmp_path / "bad.npz", bad, {"spec": resolve("ppo", "CartPole-v1", seeds=1).config()["spec"]})
     refused("row 7 has the action 5, outside the bounds", tmp_path / "bad.npz", tmp_path / "b.npz")
     with pytest.raises(ForageError, match="row 7 has the action 5"):
         DataSet(str(tmp_path / "bad.npz")).opened(resolve("ppo", "CartPole-v1", seeds=1).spec)

@@ -39,7 +39,7 @@ def example(environment, count=60, length=20):
 
 def written(path, environment, **changes):
     setup = resolve("ppo", environment, seeds=1)
-    files.write(path, example(environment, **changes), {"spec": setup.config()["spec"]})
+    files.write_data(path, example(environment, **changes), {"spec": setup.config()["spec"]})
     return str(path)
 
 

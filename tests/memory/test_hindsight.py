@@ -21,7 +21,6 @@ from forage.environments.wrappers.goal_entries import Entries
 from forage.environments.wrappers.goals import GoalConditioned
 from forage.environments.wrappers.randomness.reward import RewardNoise
 from forage.memory.hindsight import Hindsight
-from forage.memory.recorded import RecordedMemory
 from forage.ops import ring
 from forage.tasks.contexts import Contexts
 

@@ -64,7 +64,7 @@ def test_each_tier_is_what_its_name_says(folder):
 @pytest.mark.thorough
 def test_the_replay_is_what_the_run_lived_through(folder):
     """Its transitions are those of a run without a recording, in the order of each environment."""
-    found, _ = files.read(folder / "medium-replay.npz")
+    found, _ = files.read_data(folder / "medium-replay.npz")
     setup = resolve("ppo", "CartPole-v1", steps=12_000, seeds=[0], agent_options=OPTIONS)
     runner = setup.runner()
     runner.begin()
@@ -134,7 +134,7 @@ def test_narrow_data_is_greedy_but_for_its_noise(folder):
 @pytest.mark.thorough
 def test_the_validation_part_of_a_replay_has_other_episodes(folder):
     """Its episodes are divided: none is in both parts, and together they are all."""
-    whole, _ = files.read(folder / "medium-replay.npz")
+    whole, _ = files.read_data(folder / "medium-replay.npz")
     setup = resolve("ppo", "CartPole-v1", steps=12_000, seeds=[0], agent_options=OPTIONS)
     manifest = type("Fake", (), {"data": read(folder), "folder": folder})()
     (train, held), returns, _ = Makers(Run(folder / "agent"), setup, manifest, 300, 0, None, 0.25).replay()

@@ -211,7 +211,7 @@ class BRO(SAC):
 
     def update(self, state: State, inputs: UpdateInputs) -> tuple[State, Metrics, Float[Array, " batch"]]:
         state, metrics, error = super().update(state, inputs)
-        return state, metrics | {"optimism": adjusted(state.optimism), "penalty": adjusted(state.penalty)}, error
+        return state, metrics | {"optimism": to_weight(state.optimism), "penalty": to_weight(state.penalty)}, error
 
     def improve(self, state: State, inputs: UpdateInputs) -> tuple[State, Metrics]:
         """Take one step of actor and temperature, then one of the explorer and both adjustments."""
@@ -223,7 +223,7 @@ class BRO(SAC):
 
         # Optimism and penalty
         excess, steps = apart / inputs.noise.shape[1] - self.divergence, self.adjustment_descent()
-        slope = jax.grad(lambda optimism: adjusted(optimism) * excess)(state.optimism)
+        slope = jax.grad(lambda optimism: to_weight(optimism) * excess)(state.optimism)
         optimism, optimism_optimiser = steps.step(slope, state.optimism_optimiser, state.optimism)
         slope = jax.grad(lambda penalty: -to_weight(penalty) * excess)(state.penalty)
         penalty, penalty_optimiser = steps.step(slope, state.penalty_optimiser, state.penalty)

@@ -27,10 +27,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from forage.agents.actor_critic.base import UpdateInputs
-from forage.agents.actor_critic.sac import SAC, Actor, ActorReport
+from forage.agents.actor_critic.sac import SAC, ActorReport, GaussianActor
 from forage.core.ports import State
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import describe, observation_part
+from forage.core.spaces import describe_space, observation_part
 from forage.core.types import ForageError, Spec
 from forage.nn.batch_norm import BatchStyle, with_statistics
 from forage.nn.critics import (
@@ -147,8 +147,8 @@ class CrossQ(SAC):
     def improve_actor(self, state: State, inputs: UpdateInputs) -> tuple[State, ActorReport]:
         observation, counts = inputs.now.observation, inputs.now.counts
 
-        def loss(actor: Actor) -> tuple[Float[Array, ""], tuple[ActorReport, Actor]]:
-            policy, taught = actor.taught(observation, counts)
+        def loss(actor: GaussianActor) -> tuple[Float[Array, ""], tuple[ActorReport, GaussianActor]]:
+            policy, taught = actor.apply_in_training(observation, counts)
             action, log_probability = policy.from_noise(inputs.noise)
             value = self.policy_value(state.critics, observation, action, inputs.keys.policy_q)
             loss = weighted_mean(jnp.exp(state.log_temperature) * log_probability - value, counts)

@@ -273,7 +273,9 @@ class SAC(ActorCritic):
             return value
         return value - jnp.exp(state.log_temperature) * log_probability
 
-    def actor_loss(self, actor: Actor, state: State, inputs: UpdateInputs) -> tuple[Float[Array, ""], ActorReport]:
+    def actor_loss(
+        self, actor: GaussianActor, state: State, inputs: UpdateInputs
+    ) -> tuple[Float[Array, ""], ActorReport]:
         """Compute the mean of alpha log pi(b|s) - Q(s, b), b ~ pi(.|s), over rows that count; Q is `policy_value`."""
         observation = inputs.now.observation
         action, log_probability = actor(observation).from_noise(inputs.noise)

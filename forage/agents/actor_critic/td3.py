@@ -162,18 +162,18 @@ class TD3(ActorCritic):
         value = self.next_value(state.target_critics, now.next_observation, action, inputs.keys)
         return now.reward + self.discount * jnp.where(now.terminated, 0.0, value)
 
-    def actor_loss(self, actor: Actor, state: State, inputs: UpdateInputs) -> Float[Array, ""]:
+    def actor_loss(self, actor: DeterministicActor, state: State, inputs: UpdateInputs) -> Float[Array, ""]:
         """Compute the mean of -Q(s, pi(s)) over the rows that count; Q is `policy_value`. The action has no effect."""
         observation = inputs.now.observation
         value = self.policy_value(state.critics, observation, actor(observation))
         return -weighted_mean(value, inputs.now.counts)
 
     def delayed(
-        self, slow: tuple[Actor, Any, Actor, ActionValue], state: State, inputs: UpdateInputs
-    ) -> tuple[Actor, Any, Actor, ActionValue]:
+        self, slow: tuple[DeterministicActor, Any, DeterministicActor, ActionValue], state: State, inputs: UpdateInputs
+    ) -> tuple[DeterministicActor, Any, DeterministicActor, ActionValue]:
         """Take one step of the policy, then one of both targets."""
         actor, actor_optimiser, target_actor, target_critics = slow
-        followed = state._replace(critics=self.followed(state, state.critics))
+        followed = state._replace(critics=self.policy_critics(state, state.critics))
         gradient = jax.grad(self.actor_loss)(actor, followed, inputs)
         actor, actor_optimiser = self.descent().step(gradient, actor_optimiser, actor)
         target_actor, target_critics = blend((actor, state.critics), (target_actor, target_critics), self.polyak)

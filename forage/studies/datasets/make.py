@@ -415,7 +415,7 @@ class Makers:
         return parts, wholes, source
 
 
-def experienced(run: Run, setup: RunConfig, until: int) -> tuple[Transitions, np.ndarray, int]:
+def collect_experience(run: Run, setup: RunConfig, until: int) -> tuple[Transitions, np.ndarray, int]:
     """Return the experience of a run up to a step, the mask of whole episodes, and the step of its start.
 
     With large observations and short episodes the oldest may be lost; see `forage.memory.uniform`.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forage.config.run_config import RunConfig
-from forage.core.checkpoint import read_header, save
+from forage.core.checkpoint import read_header, save_tree
 from forage.core.types import ForageError
 from forage.loop.soundness import NotFinite
 from forage.runs.checkpoints import Interval
@@ -132,7 +132,7 @@ class SavedPopulation:
             self.interval.train(time.monotonic())
 
 
-def replay(
+def replay_schedule(
     setup: RunConfig,
     schedule: Schedule,
     seeds: Sequence[int],
@@ -163,7 +163,7 @@ def replay(
     return values
 
 
-def check(setup: RunConfig, space: Sequence[SearchRange], size: int) -> None:
+def check_population(setup: RunConfig, space: Sequence[SearchRange], size: int) -> None:
     """Raise `ForageError` for a search space that does not suit a population."""
     for one in space:
         if one.choices or not is_traced(setup, one):

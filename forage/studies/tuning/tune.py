@@ -17,7 +17,7 @@ from forage.config.ranges import check_call
 from forage.config.registry import fields, to_config
 from forage.config.resolve import resolve
 from forage.config.run_config import RunConfig
-from forage.core.errors import Interrupted
+from forage.core.errors import RunInterrupted
 from forage.core.plain import dumps
 from forage.core.schedule import with_plain_numbers
 from forage.core.types import ForageError

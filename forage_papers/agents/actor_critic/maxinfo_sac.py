@@ -30,7 +30,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.actor_critic.base import CriticKeys, UpdateInputs
-from forage.agents.actor_critic.sac import SAC, Actor, ActorReport, SACState
+from forage.agents.actor_critic.sac import SAC, ActorReport, GaussianActor, SACState
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe_space, observation_part, split_mask
@@ -181,13 +181,13 @@ class MaxInfoSAC(SAC):
         return value + jnp.exp(state.log_information) * information
 
     def actor_loss(
-        self, actor: Actor, state: MaxInfoSACState, inputs: UpdateInputs
+        self, actor: GaussianActor, state: MaxInfoSACState, inputs: UpdateInputs
     ) -> tuple[Float[Array, ""], ActorReport]:
         """Compute SAC's loss less the weighted information of the policy's actions."""
         observation = inputs.now.observation
         action, log_probability = actor(observation).from_noise(inputs.noise)
         value = self.policy_value(state.critics, observation, action, inputs.keys.policy_q)
-        information = self.information(state.world, rows(state.world, action, observation), action)
+        information = self.information(state.world, flat_rows(state.world, action, observation), action)
         cost = jnp.exp(state.log_temperature) * log_probability - jnp.exp(state.log_information) * information
         loss = weighted_mean(cost - value, inputs.now.counts)
         return loss, ActorReport(log_probability, loss)

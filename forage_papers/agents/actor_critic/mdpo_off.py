@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from forage.agents.actor_critic.base import UpdateInputs, run_every
-from forage.agents.actor_critic.sac import SAC, Actor, ActorReport, SACState
+from forage.agents.actor_critic.sac import SAC, ActorReport, GaussianActor, SACState
 from forage.core.ports import Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Spec
@@ -60,7 +60,9 @@ class MDPOOff(SAC):
         renewed = run_every(self.sgd_steps, state.updates, lambda state: state._replace(old_actor=state.actor), state)
         return renewed, metrics, errors
 
-    def actor_loss(self, actor: Actor, state: State, inputs: UpdateInputs) -> tuple[Float[Array, ""], ActorReport]:
+    def actor_loss(
+        self, actor: GaussianActor, state: State, inputs: UpdateInputs
+    ) -> tuple[Float[Array, ""], ActorReport]:
         """Compute the mean of (log pi - log pi_k) / t + alpha log pi_k - Q over the rows that count; also return SAC's
         reports.
         """

@@ -10,8 +10,8 @@ from gymnasium.spaces import Dict
 from resuming_helpers import check_resumed
 from tiers import gated
 
-from forage.agents.language.base import LanguageState, Rows
-from forage.agents.language.grpo import GRPO, Lesson
+from forage.agents.language.base import AnswerRows, LanguageState
+from forage.agents.language.grpo import GRPO, LossInputs
 from forage.config.resolve import resolve
 from forage.core.errors import ForageError
 from forage.core.ports import ActInputs

@@ -102,6 +102,6 @@ def test_what_is_refused(setup, tmp_path):
         resolve("bc", "maze:UMaze-Goal", agent_options={"weighted": True}, memory=Stitched(file)).learner()
     plain, no = tmp_path / "plain.npz", np.zeros(1, bool)
     rows = Transitions(np.zeros((1, 4)), np.zeros(1, int), np.ones(1), np.zeros((1, 4)), no, ~no)
-    files.write(plain, rows, {"spec": resolve("ppo", "CartPole-v1", seeds=1).config()["spec"]})
+    files.write_data(plain, rows, {"spec": resolve("ppo", "CartPole-v1", seeds=1).config()["spec"]})
     with pytest.raises(ForageError, match="has observations without goals, and stitched relabelling gives others"):
         resolve("bc", "CartPole-v1", memory=Stitched(str(plain))).learner()

@@ -49,7 +49,9 @@ def test_what_is_refused(tmp_path):
     with pytest.raises(ForageError, match="by advantage or return, not by 'luck'"):
         TrajectoryWeighted("a.npz", by="luck")
     with pytest.raises(ForageError, match="temperature of trajectory-weighted is above 0"):
-        files.write(tmp_path / "a.npz", example(), {"spec": resolve("ppo", "CartPole-v1", seeds=1).config()["spec"]})
+        files.write_data(
+            tmp_path / "a.npz", example(), {"spec": resolve("ppo", "CartPole-v1", seeds=1).config()["spec"]}
+        )
         resolve("bc", "CartPole-v1", memory=TrajectoryWeighted(str(tmp_path / "a.npz"), temperature=0.0))
 
 

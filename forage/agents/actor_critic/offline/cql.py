@@ -123,7 +123,7 @@ class CQL(SAC):
             state = state._replace(log_weight=log_weight, weight_optimiser=optimiser)
         return state, report
 
-    def sample(self, state: CQLState, inputs: UpdateInputs) -> Sampled:
+    def sample(self, state: CQLState, inputs: UpdateInputs) -> SampledActions:
         """Draw actions uniformly, from the policy at s, and from the policy at s', in this order."""
         assert inputs.keys.sampled is not None
         uniform_key, *policy_keys = jax.random.split(inputs.keys.sampled, 3)
@@ -143,7 +143,7 @@ class CQL(SAC):
         state: CQLState,
         inputs: UpdateInputs,
         target: Float[Array, " batch"],
-        sampled: Sampled,
+        sampled: SampledActions,
     ) -> tuple[Float[Array, ""], tuple[CriticReport, Float[Array, " critic"]]]:
         """Compute the critics' loss; also return their report and each critic's gap."""
         loss, report = self.critic_loss(critics, inputs, target)
@@ -151,7 +151,7 @@ class CQL(SAC):
         multiplier = jax.lax.stop_gradient(self.weight(state.log_weight))
         return 2 * loss + multiplier * jnp.sum(self.conservatism * gap), (report, gap)
 
-    def gaps(self, critics: ActionValue, inputs: UpdateInputs, sampled: Sampled) -> Float[Array, " critic"]:
+    def gaps(self, critics: ActionValue, inputs: UpdateInputs, sampled: SampledActions) -> Float[Array, " critic"]:
         """Compute the gap of each critic between sampled actions and those that were done."""
         (batch, samples, dimensions), now, key = sampled.action.shape, inputs.now, inputs.keys.critics
         repeated = jax.tree.map(lambda x: jnp.repeat(x, samples, axis=0), now.observation)

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from forage.agents.actor_critic.base import UpdateInputs
-from forage.agents.actor_critic.td3 import TD3, Actor
+from forage.agents.actor_critic.td3 import TD3, DeterministicActor
 from forage.core.ports import State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience
@@ -49,7 +49,7 @@ class TD3BC(TD3):
         norm = super().init_from_dataset(state, data).norm
         return state._replace(norm=jax.tree.map(widen_norm, norm, is_leaf=lambda x: isinstance(x, RunningNorm)))
 
-    def actor_loss(self, actor: Actor, state: State, inputs: UpdateInputs) -> Float[Array, ""]:
+    def actor_loss(self, actor: DeterministicActor, state: State, inputs: UpdateInputs) -> Float[Array, ""]:
         """Compute the loss above: the value relative to its size, and the squared distance from the action taken."""
         observation, counts = inputs.now.observation, inputs.now.counts
         own = actor(observation)

@@ -155,7 +155,7 @@ class FQL(ActorCritic):
         # Flow, then the policy that follows it; both as all networks were before the update
         def turn(slow: tuple[Any, ...]) -> tuple[Any, ...]:
             actor, flow, actor_optimiser, flow_optimiser, targets = slow
-            imitated = self.flowed(flow, now.observation, inputs.noise)
+            imitated = self.flow_to_end(flow, now.observation, inputs.noise)
             flow_gradient = jax.grad(self.flow_loss)(flow, now.observation, action, now.counts, flow_key)
             actor_gradient = jax.grad(self.actor_loss)(actor, state, inputs, imitated)
             actor, actor_optimiser = self.descent().step(actor_gradient, actor_optimiser, actor)

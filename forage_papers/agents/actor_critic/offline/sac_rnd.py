@@ -37,7 +37,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree, UInt32
 
 from forage.agents.actor_critic.base import CriticKeys, UpdateInputs
-from forage.agents.actor_critic.sac import SAC, Actor, ActorReport, SACState
+from forage.agents.actor_critic.sac import SAC, ActorReport, GaussianActor, SACState
 from forage.core import prng
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
@@ -212,7 +212,7 @@ class SACRND(SAC):
         return value - self.penalty * state.novelty.price(observation, action)
 
     def actor_loss(
-        self, actor: Actor, state: SACRNDState, inputs: UpdateInputs
+        self, actor: GaussianActor, state: SACRNDState, inputs: UpdateInputs
     ) -> tuple[Float[Array, ""], ActorReport]:
         """Compute SAC's loss of the actor, plus the penalty for its actions."""
         loss, (log_probability, _) = super().actor_loss(actor, state, inputs)

@@ -35,8 +35,8 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.agents.actor_critic.base import CriticKeys, UpdateInputs, run_every
-from forage.agents.actor_critic.sac import SAC, Actor, ActorReport, SACState
-from forage.core.frozen import Frozen, as_frozen
+from forage.agents.actor_critic.sac import SAC, ActorReport, GaussianActor, SACState
+from forage.core.frozen import FrozenPolicy, make_frozen
 from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -182,7 +182,9 @@ class DSRL(SAC):
         decoded = self.decode_noise(state, observation, action)
         return super().soft_value(state, observation, decoded, log_probability, keys)
 
-    def actor_loss(self, actor: Actor, state: State, inputs: UpdateInputs) -> tuple[Float[Array, ""], ActorReport]:
+    def actor_loss(
+        self, actor: GaussianActor, state: State, inputs: UpdateInputs
+    ) -> tuple[Float[Array, ""], ActorReport]:
         """Compute SAC's loss by the critics of noise."""
         return super().actor_loss(actor, state._replace(critics=state.noise_critics), inputs)
 

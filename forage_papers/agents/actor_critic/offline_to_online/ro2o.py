@@ -27,7 +27,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from forage.agents.actor_critic.base import CriticKeys, UpdateInputs
-from forage.agents.actor_critic.sac import SAC, Actor, ActorReport
+from forage.agents.actor_critic.sac import SAC, ActorReport, GaussianActor
 from forage.agents.settings import SACN
 from forage.core.ports import State
 from forage.core.ranges import Range, Ranges
@@ -149,7 +149,9 @@ class RO2O(SACN, SAC):
         goal = jax.lax.stop_gradient(values - penalty * values.std(0, ddof=1))
         return jnp.mean((values - goal) ** 2)
 
-    def actor_loss(self, actor: Actor, state: State, inputs: UpdateInputs) -> tuple[Float[Array, ""], ActorReport]:
+    def actor_loss(
+        self, actor: GaussianActor, state: State, inputs: UpdateInputs
+    ) -> tuple[Float[Array, ""], ActorReport]:
         """Compute SAC's loss and the policy's divergence between an observation and its worst neighbour."""
         keys, observation = inputs.keys, inputs.now.observation
         assert keys.policy_q is not None
@@ -159,7 +161,7 @@ class RO2O(SACN, SAC):
         there = actor(near.reshape(-1, *near.shape[2:]))
         there = jax.tree.map(lambda x: x.reshape(*near.shape[:2], -1), there)
         here = jax.tree.map(lambda x: x[:, None], actor(observation))
-        rough = weighted_mean(worst(divergence(here, there)), inputs.now.counts)
+        rough = weighted_mean(worst(symmetric_kl(here, there)), inputs.now.counts)
         loss = loss + self.policy_smoothness * rough
         return loss, ActorReport(density, loss)
 

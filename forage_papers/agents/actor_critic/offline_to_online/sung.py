@@ -34,7 +34,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree, UInt32
 
 from forage.agents.actor_critic import td3
 from forage.agents.actor_critic.base import ActorCritic, UpdateInputs
-from forage.agents.actor_critic.offline.cql import CQL, CQLState, Sampled
+from forage.agents.actor_critic.offline.cql import CQL, CQLState, SampledActions
 from forage.agents.actor_critic.offline.td3_bc import LEAST_DEVIATION, TD3BC
 from forage.core import prng
 from forage.core.ports import ActInputs, Metrics, State
@@ -237,11 +237,11 @@ class SUNG(GuidedExploration, TD3BC):
         best = jax.lax.top_k(value, self.kept)[1]
         return best[jax.random.categorical(key, unlike[best])]
 
-    def actor_loss(self, actor: td3.Actor, state: State, inputs: UpdateInputs) -> Float[Array, ""]:
+    def actor_loss(self, actor: td3.DeterministicActor, state: State, inputs: UpdateInputs) -> Float[Array, ""]:
         """Compute the policy's loss: TD3+BC's or, online, values relative to their size and uncertain imitation."""
         return (self.careful_loss if self.online else super().actor_loss)(actor, state, inputs)
 
-    def careful_loss(self, actor: td3.Actor, state: State, inputs: UpdateInputs) -> Float[Array, ""]:
+    def careful_loss(self, actor: td3.DeterministicActor, state: State, inputs: UpdateInputs) -> Float[Array, ""]:
         """Compute the policy's loss online: values relative to their size, and imitation of the most uncertain."""
         observation, counts = inputs.now.observation, inputs.now.counts
         own = actor(observation)
@@ -292,7 +292,7 @@ class SUNGCQL(GuidedExploration, CQL):
         state: Any,
         inputs: UpdateInputs,
         target: Float[Array, " batch"],
-        sampled: Sampled,
+        sampled: SampledActions,
     ) -> tuple[Float[Array, ""], tuple[CriticReport, Float[Array, " critic"]]]:
         """Compute CQL's loss; online the gap is over some of the batch, drawn by uncertainty, and counts less."""
         if not self.online:

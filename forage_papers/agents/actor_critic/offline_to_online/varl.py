@@ -32,7 +32,7 @@ from jax.experimental import io_callback
 from jaxtyping import Array, Float, Int, Key, PyTree, UInt32
 
 from forage.agents.actor_critic.base import UpdateInputs
-from forage.agents.actor_critic.sac import SAC, Actor, ActorReport, SACState
+from forage.agents.actor_critic.sac import SAC, ActorReport, GaussianActor, SACState
 from forage.core import prng, spaces
 from forage.core.frozen import FrozenPolicy, make_frozen
 from forage.core.ports import Metrics, State
@@ -204,7 +204,9 @@ class VARL(SAC):
         mode = actor(jax.vmap(lambda o: apply_norm(state.norm, o))(seen)).mode()
         return jnp.where(most > 0, jnp.mean((mode - advised) ** 2), 0.0)
 
-    def actor_loss(self, actor: Actor, state: State, inputs: UpdateInputs) -> tuple[Float[Array, ""], ActorReport]:
+    def actor_loss(
+        self, actor: GaussianActor, state: State, inputs: UpdateInputs
+    ) -> tuple[Float[Array, ""], ActorReport]:
         """Compute SAC's loss of the policy, before the cutoff with the distance to the advice."""
         loss, told = super().actor_loss(actor, state, inputs)
         weight = jnp.where(state.seen < self.cutoff, self.shaping_weight, 0.0)
