@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import small
 
-from forage.config import setup
+from forage.config.resolve import resolve
 from forage.core import checkpoint
 from forage.core.mesh import Shape, shape_for
 from forage.loop.device import runner as device
@@ -15,7 +15,7 @@ from forage.runs.capacity import bytes_of
 
 def test_an_advance_traces_nothing_and_sends_no_numbers(monkeypatch):
     name, environment, options = small.AGENTS["ppo"]
-    runner = setup.make_setup(name, environment, steps=64, seeds=[3, 7], agent_options=options).runner()
+    runner = resolve(name, environment, steps=64, seeds=[3, 7], agent_options=options).runner()
     assert isinstance(runner, DeviceRunner)
     runner.begin()
     runner.advance(1)
@@ -52,9 +52,7 @@ def test_members_in_places_left_over_are_seen_by_nobody(monkeypatch, tmp_path):
 
     def runner_of(rates, devices):
         monkeypatch.setattr(device, "shape_of", lambda *_: Shape(devices, 1))
-        made = setup.make_setup(
-            name, environment, steps=64, seeds=[3], agent_options=options, sweep={"learning_rate": rates}
-        )
+        made = resolve(name, environment, steps=64, seeds=[3], agent_options=options, sweep={"learning_rate": rates})
         return made.runner()
 
     runner, four = runner_of([1e-3, 1e-2, 1e-1], 2), runner_of([1e-3, 1e-2, 1e-1, 1e-4], 2)

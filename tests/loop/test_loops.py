@@ -15,8 +15,9 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.behaviours.policy import AgentPolicy
-from forage.config import registry, setup
+from forage.config import registry
 from forage.config.defaults import default_memory
+from forage.config.resolve import resolve
 from forage.core import prng
 from forage.core.ports import Environment
 from forage.core.types import AGENT, Clock, Step
@@ -178,7 +179,7 @@ def test_the_learning_rate_is_annealed(name):
     agent, environment, options = small.ROWS[name]
     settings = options | {"final_learning_rate": 0.0}
     parts = {"rewards": WeightedRewards(("reward",), (1.0,))} if name == "ppo-lagrangian" else {}
-    runner = setup.make_setup(agent, environment, steps=10**6, seeds=[3], agent_options=settings, **parts).runner()
+    runner = resolve(agent, environment, steps=10**6, seeds=[3], agent_options=settings, **parts).runner()
     runner.begin()
     runner.advance(8)  # past the start of learning
 

@@ -84,7 +84,7 @@ NAMED = (
     re.compile(r"""(?:agent|behaviour|memory|rewards|starts|tasks)=["']([a-z][\w-]*)["']"""),
     re.compile(r"forage (?:train|tune|plan|show|claim) ([a-z][\w-]*)"),
     re.compile(r"""["'](?:train|tune|plan|show|claim)(?: |", "|', ')([a-z][\w-]*)"""),
-    re.compile(r"""(?:make_setup|train|tune|claim|refused)\(\s*["']([a-z][\w-]*)["']"""),
+    re.compile(r"""(?:resolve|train|tune|claim|refused)\(\s*["']([a-z][\w-]*)["']"""),
     re.compile(r"""(?:part|build|part_class)\(\s*["']\w+["'],\s*["']([a-z][\w-]*)["']"""),
 )
 """Patterns of code that names a part or a claim."""
@@ -105,7 +105,7 @@ def part_names(text: str) -> set[str]:
 
 
 def test_names_of_parts_are_found():
-    text = 'make_setup("a", x, rewards="b")\nCASES = ["c-d", "e"]\nsaid = "use --starts f, or forage train g-h X"\n'
+    text = 'resolve("a", x, rewards="b")\nCASES = ["c-d", "e"]\nsaid = "use --starts f, or forage train g-h X"\n'
     assert part_names(text + "part('rewards', 'i'), here('claim', 'j')") == {"a", "b", "c-d", "f", "g-h", "i", "j"}
     assert not part_names('"not-a name", x["loop"], part, "a train of thought"')
 
