@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from forage.behaviours.checks import check_choices
 from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Clock, ForageError, Spec
@@ -33,23 +33,18 @@ class Boltzmann(Behaviour):
     """
 
     example: ClassVar[str] = "forage train dqn CartPole-v1 --behaviour boltzmann --behaviour.final-temperature 0.1"
-    ranges: ClassVar[Ranges] = {"final_temperature": Range(0, above=True)}
+    ranges: ClassVar[Ranges] = {"final_temperature": Range(0, above=True), "initial_temperature": Range(0, above=True)}
+    needs: ClassVar[Needs] = Needs(actions="choices", off_policy=True)
 
     initial_temperature: float = 1.0  # temperature at first, in units of action values; larger is more random
     final_temperature: float = 0.05  # temperature after `fraction` of the run, in units of action values
     fraction: float = 0.1  # share of the run until the temperature is `final_temperature`
 
-    def __check_init__(self):
-        for value in (self.initial_temperature, self.final_temperature):
-            if isinstance(value, int | float) and not value > 0:
-                raise ForageError(f"Boltzmann exploration needs temperatures above 0, not {value}.")
-
     def check(self, agent: Agent, spec: Spec) -> None:
-        check_choices("Boltzmann exploration", agent, spec)
         if type(agent).action_values is Agent.action_values:
             raise ForageError(
-                f"Boltzmann exploration goes by what an agent thinks actions are worth, which "
-                f"{type(agent).__name__} does not say; dqn does."
+                f"Boltzmann exploration goes by what an agent thinks actions are worth, which {type(agent).__name__} "
+                f"does not say; dqn does."
             )
 
     def temperature(self, clock: Clock) -> Float[Array, ""]:

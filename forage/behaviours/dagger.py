@@ -11,6 +11,8 @@ from jaxtyping import Array, Key, PyTree
 
 from forage.core import prng, spaces
 from forage.core.ports import ActContext, ActInputs, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports.checking import check_agent
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, GUIDE, ForageError, Label, Spec
 
@@ -44,6 +46,12 @@ class DAgger(Behaviour):
     ranges: ClassVar[Ranges] = {"fraction": Range(0, 1)}
 
     labels: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(
+        agents="one",
+        ability="imitates",
+        reason="learns from rewards, and an expert's labels are for an agent that imitates them",
+        instead="use bc",
+    )
 
     expert: str | Any = equinox.field(
         converter=as_expert
@@ -64,13 +72,6 @@ class DAgger(Behaviour):
         return pair[0]
 
     def check(self, agent: Agent, spec: Spec) -> None:
-        if not agent.imitates:
-            raise ForageError(
-                f"An expert's labels are for an agent that imitates them, and {type(agent).__name__} learns from "
-                f"rewards; use bc."
-            )
-        if spec.num_agents > 1:
-            raise ForageError(f"{spec.name} has {spec.num_agents} agents, and an expert labels for one; use one agent.")
         if isinstance(self.expert, str):
             return
         if not self.trained and not callable(self.expert):
@@ -79,7 +80,7 @@ class DAgger(Behaviour):
                 f"{type(self.expert).__name__}."
             )
         if self.trained:
-            self.agent.check(spec)
+            check_agent(self.agent, spec)
             self.agent.check_unpaid("an expert")
         wanted, seen = spaces.example(spec.action_space), spaces.example(spec.observation_space)
         given = jax.eval_shape(lambda: self.expert_action(self.remember(spec), seen, prng.key(0))[0])

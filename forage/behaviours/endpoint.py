@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from forage.behaviours.checks import check_writes
 from forage.core.errors import warn
 from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState, Intervention, InterventionContext
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.text import named
@@ -71,6 +71,12 @@ class Endpoint(Behaviour):
         "retries": Range(0),
         "every": Range(1),
     }
+    needs: ClassVar[Needs] = Needs(
+        writes=True,
+        ability="correction",
+        reason="does not correct for an endpoint, which draws with other numbers than the policy's",
+        instead="use an agent that does, such as grpo, dr-grpo, dapo or gspo, or the agent's own behaviour",
+    )
 
     url: str = equinox.field(static=True)  # address of the server up to /v1, without a key, as it is kept with the run
     model: str = equinox.field(static=True, default="")  # the server's name of its model; none: the first that it lists
@@ -106,19 +112,12 @@ class Endpoint(Behaviour):
         return {"correction": CORRECTION} if getattr(agent, "corrects_sampler", False) else {}
 
     def check(self, agent: Agent, spec: Spec) -> None:
-        check_writes("An answer of an endpoint", agent, spec, grouped=False)
-        name, temperature = type(agent).__name__, getattr(agent, "temperature", 1.0)
-        if getattr(agent, "correction", None) is None:
-            raise ForageError(
-                f"An endpoint draws with other numbers than the policy's, for which {name} does not correct; use an "
-                f"agent that does, such as grpo, dr-grpo, dapo or gspo, or the agent's own behaviour."
-            )
         if any(getattr(agent, name) is not None for name in TRUNCATIONS):
             raise ForageError(
                 "An endpoint says how probable tokens are among all, and not among those that a truncation leaves; "
                 "leave out top_k, top_p and min_p."
             )
-        self.check_temperature(temperature)
+        self.check_temperature(getattr(agent, "temperature", 1.0))
         self.reader(spec)
 
     def check_temperature(self, temperature: float) -> None:

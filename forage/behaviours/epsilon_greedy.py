@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from forage.behaviours.checks import check_choices
 from forage.core import spaces
-from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports import ActContext, Behaviour, Decision, HiddenState
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Clock, Spec
+from forage.core.types import Clock
 
 
 class EpsilonGreedy(Behaviour):
@@ -28,14 +28,12 @@ class EpsilonGreedy(Behaviour):
 
     example: ClassVar[str] = "forage train dqn CartPole-v1 --behaviour epsilon-greedy --behaviour.end 0.01"
     ranges: ClassVar[Ranges] = {"schedule": Range(0, 1)}
+    needs: ClassVar[Needs] = Needs(actions="choices", off_policy=True)
 
     start: float = 1.0  # epsilon at first, the probability of a random action
     end: float = 0.05  # epsilon after `fraction` of the run; larger explores more to the end
     fraction: float = 0.1  # share of the run until epsilon reaches `end`
     schedule: float | None = None  # epsilon itself, a number or a schedule, in place of `start`, `end` and `fraction`
-
-    def check(self, agent: Agent, spec: Spec) -> None:
-        check_choices("epsilon-greedy", agent, spec)
 
     def epsilon(self, clock: Clock) -> Float[Array, ""]:
         if self.schedule is not None:

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from forage.behaviours.checks import check_writes
-from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
-from forage.core.types import GUIDE, Spec
+from forage.core.ports import ActContext, Behaviour, Decision, HiddenState
+from forage.core.ports.needs import Needs
+from forage.core.types import GUIDE
 
 
 class ExpertText(Behaviour):
@@ -23,9 +23,7 @@ class ExpertText(Behaviour):
     """
 
     example: ClassVar[str] = "forage train sft text:addition --behaviour expert-text"
-
-    def check(self, agent: Agent, spec: Spec) -> None:
-        check_writes("A reference", agent, spec, grouped=False)
+    needs: ClassVar[Needs] = Needs(writes=True)
 
     def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         own = jax.eval_shape(lambda o, k: moment.own(hidden.agent, o, k)[2], observation, moment.key)

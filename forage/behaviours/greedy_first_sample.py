@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from forage.behaviours.checks import check_writes
-from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
-from forage.core.types import Spec
+from forage.core.ports import ActContext, Behaviour, Decision, HiddenState
+from forage.core.ports.needs import Needs
 
 
 class GreedyFirstSample(Behaviour):
@@ -21,9 +20,7 @@ class GreedyFirstSample(Behaviour):
     """
 
     example: ClassVar[str] = "forage train remax text:addition --behaviour greedy-first-sample"
-
-    def check(self, agent: Agent, spec: Spec) -> None:
-        check_writes("A most probable answer first", agent, spec)
+    needs: ClassVar[Needs] = Needs(writes=True, groups=True)
 
     def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         agent: Any = moment.agent

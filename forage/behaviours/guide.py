@@ -11,6 +11,8 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import prng, spaces
 from forage.core.ports import ActContext, ActInputs, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports.checking import check_agent
+from forage.core.ports.needs import Choices
 from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, GUIDE, Clock, Experience, ForageError, Spec
 
@@ -65,6 +67,7 @@ class Guide(Behaviour):
 
     example: ClassVar[str] = "see the Python example in its docstring"
     ranges: ClassVar[Ranges] = {"steps": Range(0)}
+    choices: ClassVar[Choices] = {"schedule": SCHEDULES}
 
     policy: Any = equinox.field(converter=as_pytree)  # the policy that acts first: a function, or a trained agent with
     # its state
@@ -77,15 +80,6 @@ class Guide(Behaviour):
     episodes: int = equinox.field(static=True, default=20)  # episodes by which a stage is judged; more judge it more
     # surely, and later
 
-    def __check_init__(self):
-        if self.schedule not in SCHEDULES:
-            raise ForageError(f"A guide has no schedule {self.schedule!r}; choose {' or '.join(SCHEDULES)}.")
-        if (isinstance(self.steps, int) and self.steps < 0) or self.stages < 1 or self.episodes < 1:
-            raise ForageError(
-                f"A guide needs steps of 0 or more, stages and episodes of 1 or more; "
-                f"got steps={self.steps}, stages={self.stages}, episodes={self.episodes}."
-            )
-
     @property
     def trained(self) -> bool:
         """Return whether the guide is an agent with its state rather than a function."""
@@ -93,7 +87,7 @@ class Guide(Behaviour):
 
     def check(self, agent: Agent, spec: Spec) -> None:
         if self.trained:
-            self.policy[0].check(spec)
+            check_agent(self.policy[0], spec)
             self.policy[0].check_unpaid("a guide")
             if self.policy[0].joint:
                 raise ForageError(

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-from forage.behaviours.checks import check_noise
 from forage.core.ports import ActContext, ActInputs, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.types import ForageError, Spec
+from forage.core.types import Spec
 
 
 class HeldNoiseState(NamedTuple):
@@ -38,15 +38,9 @@ class HeldNoise(Behaviour):
 
     example: ClassVar[str] = "forage train sac Pendulum-v1 --state-dependent-noise true --behaviour held-noise"
     ranges: ClassVar[Ranges] = {"interval": Range(0)}
+    needs: ClassVar[Needs] = Needs(normal_noise=True)
 
     interval: int = equinox.field(static=True, default=8)  # steps that noise is held; 0: the whole episode
-
-    def __check_init__(self):
-        if self.interval < 0:
-            raise ForageError(f"Noise is held for 1 step or more, or 0 for the whole episode, not {self.interval}.")
-
-    def check(self, agent: Agent, spec: Spec) -> None:
-        check_noise("held noise", agent, spec)
 
     def init_hidden(self, agent: Agent, spec: Spec) -> HeldNoiseState:
         shape = agent.noise(spec)

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from forage.behaviours.checks import check_noise
 from forage.core.ports import ActContext, ActInputs, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.types import ForageError, Spec
+from forage.core.types import Spec
 
 
 class Walk(NamedTuple):
@@ -39,15 +39,9 @@ class OrnsteinUhlenbeck(Behaviour):
         "forage train td3 MountainCarContinuous-v0 --exploration-noise 0.38 --behaviour ornstein-uhlenbeck"
     )
     ranges: ClassVar[Ranges] = {"reversion": Range(0, 1, above=True)}
+    needs: ClassVar[Needs] = Needs(normal_noise=True)
 
     reversion: float = 0.15  # share of the way back to zero at each step (theta); 1: white noise
-
-    def __check_init__(self):
-        if isinstance(self.reversion, int | float) and not 0 < self.reversion <= 1:
-            raise ForageError(f"Noise reverts by a share above 0 and at most 1 at each step, not {self.reversion}.")
-
-    def check(self, agent: Agent, spec: Spec) -> None:
-        check_noise("Ornstein-Uhlenbeck noise", agent, spec)
 
     def init_hidden(self, agent: Agent, spec: Spec) -> Walk:
         shape = agent.noise(spec)

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from forage.behaviours.checks import check_replay
 from forage.core import prng
 from forage.core.ports import ActContext, ActInputs, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe_space, split_mask
 from forage.core.types import Experience, ForageError, Spec
@@ -66,6 +66,7 @@ class ParameterNoise(Behaviour):
         "distance": Range(0, above=True),
         "adaptation": Range(1, above=True),
     }
+    needs: ClassVar[Needs] = Needs(off_policy=True, without_memory=True)
 
     start: float = 1.0  # epsilon at first, whose distance from greedy is wanted of choices
     end: float = 0.05  # epsilon after `fraction` of the run
@@ -75,18 +76,8 @@ class ParameterNoise(Behaviour):
     initial_scale: float = 0.01  # standard deviation of the noise on weights before it is adapted
     adaptation: float = 1.01  # factor of the scale after each rollout; larger adapts faster, and less steadily
 
-    def __check_init__(self):
-        for name, least in (("initial_scale", 0.0), ("distance", 0.0), ("adaptation", 1.0)):
-            value = getattr(self, name)
-            if isinstance(value, int | float) and not value > least:
-                raise ForageError(f"Parameter noise needs {name} above {least:g}, not {value}.")
-
     def check(self, agent: Agent, spec: Spec) -> None:
-        check_replay("parameter noise", agent)
-        name = type(agent).__name__
-        if jax.tree.leaves(agent.init_hidden(spec)):
-            raise ForageError(f"Parameter noise goes with networks that act on one observation; {name} has memory.")
-        space = spec.action_space
+        name, space = type(agent).__name__, spec.action_space
         knows = type(agent).action_values is not Agent.action_values
         knows = knows or type(agent).probabilities is not Agent.probabilities
         if not (isinstance(space, gymnasium.spaces.Box) or (isinstance(space, gymnasium.spaces.Discrete) and knows)):

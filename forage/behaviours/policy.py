@@ -9,10 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from forage.behaviours.checks import check_replay
 from forage.core import spaces
 from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
-from forage.core.types import Spec
+from forage.core.types import ForageError, Spec
 
 
 class AgentPolicy(Behaviour):
@@ -27,8 +26,11 @@ class AgentPolicy(Behaviour):
     # actions; more fill the memory with more varied ones
 
     def check(self, agent: Agent, spec: Spec) -> None:
-        if self.random_steps:
-            check_replay("a start at random (random_steps)", agent)
+        if self.random_steps and agent.on_policy and agent.usual_behaviour == "policy":
+            raise ForageError(
+                f"{type(agent).__name__} learns only from actions that it chose itself, and the first random_steps are "
+                f"not; leave random_steps out, or use an agent that learns from a replay memory, such as dqn."
+            )
 
     def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         if not self.random_steps:

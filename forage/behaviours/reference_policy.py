@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
-from forage.behaviours.checks import check_writes
-from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
-from forage.core.types import AGENT, GUIDE, ForageError, Spec
+from forage.core.ports import ActContext, Behaviour, Decision, HiddenState
+from forage.core.ports.needs import Needs
+from forage.core.types import AGENT, GUIDE
 
 
 class ReferencePolicy(Behaviour):
@@ -22,14 +22,13 @@ class ReferencePolicy(Behaviour):
     """
 
     example: ClassVar[str] = "forage train xpo text:addition --behaviour reference-policy"
-
-    def check(self, agent: Agent, spec: Spec) -> None:
-        check_writes("An answer of the first policy", agent, spec)
-        if not getattr(agent, "firsts", 0):
-            raise ForageError(
-                f"{type(agent).__name__} does not learn from answers of its first policy; a-star-po does, and "
-                f"online-dpo with the preference xpo."
-            )
+    needs: ClassVar[Needs] = Needs(
+        writes=True,
+        groups=True,
+        ability="firsts",
+        reason="does not learn from answers of its first policy",
+        instead="a-star-po does, and online-dpo with the preference xpo",
+    )
 
     def act(self, state: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:
         agent: Any = moment.agent

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage.core import spaces
 from forage.core.ports import ActContext, ActInputs, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports.needs import Choices, Needs
 from forage.core.types import AGENT, OPPONENT, Experience, ForageError, Spec
 
 OPPONENTS = ("past", "random")
@@ -53,31 +54,24 @@ class SelfPlay(Behaviour):
     example: ClassVar[str] = "forage train ppo boards:TicTacToe --behaviour self-play"
 
     opposes: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(
+        agents="team",
+        ability="stochastic",
+        reason="draws no actions from a policy of its own, by which an agent explores in self-play",
+        instead="ppo and reinforce do",
+    )
+    choices: ClassVar[Choices] = {"opponents": OPPONENTS}
 
     recent: float = 0.0  # share of the past, from its beginning, that no opponent is drawn from: the paper's delta;
     # 0 draws from all of the past
     snapshots: int = equinox.field(static=True, default=20)  # past selves that are kept, evenly over the run; ours
     opponents: str = equinox.field(static=True, default="past")  # past: the agent's past selves; random: random moves
 
-    def __check_init__(self):
-        if self.opponents not in OPPONENTS:
-            raise ForageError(f"Self-play has no opponents {self.opponents!r}; choose {' or '.join(OPPONENTS)}.")
-
     def check(self, agent: Agent, spec: Spec) -> None:
-        name = type(agent).__name__
-        if spec.num_agents < 2:
-            raise ForageError(
-                f"Self-play needs an environment of two agents or more, such as boards:TicTacToe; {spec.name} has one."
-            )
         if spaces.present(spaces.example(spec.observation_space)) is None:
             raise ForageError(
                 f'Self-play needs agents that are told whether they act ("{spaces.PRESENT}" beside the observation), '
                 f"as in boards:TicTacToe; {spec.name} shows {spec.observation_space}."
-            )
-        if not agent.stochastic:
-            raise ForageError(
-                f"In self-play an agent explores by the actions that its own policy draws, and {name} draws none; "
-                f"ppo and reinforce do."
             )
 
     def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> Pool:

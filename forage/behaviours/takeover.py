@@ -16,7 +16,7 @@ from forage.core import spaces, trust
 from forage.core.loading import Own as OwnClass
 from forage.core.loading import load_class, target_name
 from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState, Intervention, InterventionContext
-from forage.core.ranges import Range, Ranges
+from forage.core.ranges import Range, Ranges, check_order
 from forage.core.types import Clock, Experience, ForageError, Spec
 
 SCRIPTED = "scripted"
@@ -181,11 +181,7 @@ class Takeover(Behaviour):
     inner: Behaviour | None = None  # how the agent acts meanwhile; its usual behaviour
 
     def __check_init__(self):
-        if not self.gives <= self.takes:
-            raise ForageError(
-                f"A person gives back below a danger (gives) of at most that above which it takes over (takes), not "
-                f"{self.gives:g} and {self.takes:g}."
-            )
+        check_order(self, "gives", "takes", equal=True)
 
     @property
     def base_behaviour(self) -> Behaviour:

@@ -17,6 +17,7 @@ from forage.config.ranges import check_ranges, shown
 from forage.core import prng, spaces
 from forage.core.errors import nearest
 from forage.core.ports import Agent, Behaviour, Starts
+from forage.core.ports.checking import check_agent
 from forage.core.schedule import is_schedule, is_scheduled, with_plain_numbers
 from forage.core.sweep import settings_of
 from forage.core.types import ForageError, Spec
@@ -69,7 +70,7 @@ def check_config(config: RunConfig, options: dict[str, Any]) -> None:
     check_networks(agent, spec)
     if is_scheduled(agent):
         for which in (0, -1):
-            with_plain_numbers(agent, which).check(spec)
+            check_agent(with_plain_numbers(agent, which), spec)
     if config.sweep:
         check_sweep(config)
     check_steps(agent, spec, config.steps, config.offline)
@@ -93,7 +94,7 @@ def check_sweep(config: RunConfig) -> None:
     for setting in settings_of(config.sweep):
         member = dataclasses.replace(agent, **setting)
         check_ranges(member, config.names["agent"])
-        with_plain_numbers(member).check(config.spec)
+        check_agent(with_plain_numbers(member), config.spec)
 
 
 def check_collects_nothing(agent: Agent, behaviour: Behaviour, starts: Starts, visits: bool) -> None:
@@ -166,7 +167,7 @@ def check_sizes(agent: Agent, spec: Spec, given: dict[str, Any]) -> None:
         return jax.eval_shape(lambda: agent.init(prng.key(0), spec))
 
     agent = with_plain_numbers(agent)
-    agent.check(spec)
+    check_agent(agent, spec)
     for name in asked:
         other: dict[str, Any] = {name: not given[name] if name == "layer_norm" else (*given[name], 1)}
         if equinox.tree_equal(shapes(agent), shapes(dataclasses.replace(agent, **other))):

@@ -28,14 +28,13 @@ from forage.core.arrays import meaning
 from forage.core.host import HostEnvironment
 from forage.core.mesh import Devices, forced_devices, prepare_devices, size_of
 from forage.core.ports import Agent, Behaviour, Environment, Evolver, Memory, Rewards, Starts, Tasks
-from forage.core.schedule import is_scheduled, moments, with_plain_numbers
+from forage.core.schedule import is_scheduled, with_plain_numbers
 from forage.core.sweep import members_of
 from forage.core.types import ForageError, Spec
 from forage.environments.catalogue import NATIVE
 from forage.environments.checking import check_environment
 from forage.environments.registry import make
 from forage.loop.cluster.workers import NO_WORKERS, Workers
-from forage.loop.compatible import check_names, check_signatures
 from forage.loop.device.evolution import EvolutionLoop
 from forage.loop.device.loop import DeviceLoop
 from forage.loop.device.programs import as_arrays, batch_seeds
@@ -45,6 +44,7 @@ from forage.loop.host.runner import HostRunner
 from forage.loop.host.runner import vary as vary_learner
 from forage.loop.host.starts import HostedEnvironment
 from forage.loop.learner import Learner
+from forage.loop.needs import check_names, check_starts
 from forage.loop.offline.loop import OfflineLoop
 from forage.loop.runner import Numbers, Runner
 from forage.memory.around import MemoryWrapper
@@ -181,7 +181,7 @@ class RunConfig:
             )
         if jax.tree.leaves(state):  # rewards with a state are refused
             return memory
-        data = memory.translate_options if isinstance(memory, OpenedMixedReplay) else memory.data
+        data = memory.data_rows if isinstance(memory, OpenedMixedReplay) else memory.data
         paid = rewards.relabel(state, jax.tree.map(lambda x: x[None], data)).reward[0]
         paid = np.asarray(paid, np.float64)
         if isinstance(memory, OpenedMixedReplay):
@@ -239,8 +239,6 @@ class RunConfig:
         self.check_host()
         for learner in learners:
             learner.check()
-            learner.check_judge(self.starts)
-            learner.check_judge(self.tasks)
         return HostRunner(learners, self.environment, list(seeds), self.steps, self.way, workers)
 
     def only_data_on_host(self) -> str:
@@ -287,17 +285,12 @@ class RunConfig:
                 f"{self.names['starts']} lets episodes go on where another has been; use --starts reset or "
                 f"groups."
             )
-        for part in (self.tasks, self.starts):
-            check_signatures(part, report="state, rollout, review")
         assert not isinstance(self.environment, Environment)
         batch = self.environment(1)
         try:
-            for tasks, starts in moments((self.tasks, self.starts)):
-                world = HostedEnvironment.from_environment(
-                    batch, self.spec, starts.repeats, not same, starts.follows_steps
-                )
-                tasks.check(world)
-                starts.check(world, tasks)
+            starts = self.starts
+            world = HostedEnvironment.from_environment(batch, self.spec, starts.repeats, not same, starts.follows_steps)
+            check_starts(self.agent, self.spec, world, self.tasks, starts)
             if self.starts.repeats and not batch.seeded:
                 raise ForageError(
                     f"{self.name} does not begin alike for the same seed, as {self.names['starts']} would "

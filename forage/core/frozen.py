@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, PyTree
 
 from forage.core import prng, spaces
 from forage.core.ports import ActInputs, Agent, Part
+from forage.core.ports.checking import check_agent
 from forage.core.types import ForageError, Spec
 
 Tree = TypeVar("Tree")
@@ -49,7 +50,7 @@ class FrozenPolicy(Part):
                 )
         if self.agent is None:
             return
-        self.agent.check(spec)
+        check_agent(self.agent, spec)
         name = type(self.agent).__name__
         if jax.tree.leaves(jax.eval_shape(lambda: self.loaded_agent.init_hidden(spec))):
             raise ForageError(

@@ -1,4 +1,4 @@
-"""Ranges of hyper-parameters: the numbers that may be, and how to say them."""
+"""Ranges of hyper-parameters, the numbers that may be and how to say them, and relations between two of them."""
 
 from __future__ import annotations
 
@@ -65,3 +65,35 @@ def check_all_declared(part: Any, name: str) -> None:
         for field, value in vars(part).items():
             check_declared(type(part), field, value, name)
         part = getattr(part, "environment", None)
+
+
+def check_order(part: Any, low: str, high: str, equal: bool = False) -> None:
+    """Raise `ForageError` unless the option `low` is below `high`, or with `equal` at most that.
+
+    Numbers that a program traces are not compared.
+    """
+    least, most = getattr(part, low), getattr(part, high)
+    if not (isinstance(least, int | float) and isinstance(most, int | float)):
+        return
+    if not (least < most or (equal and least == most)):
+        words = "at most" if equal else "below"
+        raise ForageError(f"{low} of {type(part).__name__} is {words} {high}, and {least:g} is not {words} {most:g}.")
+
+
+def check_minibatches(agent: Any, number: int, items: str) -> None:
+    """Raise `ForageError` unless the agent's `minibatches` divide this number."""
+    if number % agent.minibatches:
+        raise ForageError(
+            f"{type(agent).__name__} cannot cut {number} {items} into {agent.minibatches} equal minibatches; give "
+            f"minibatches that divide them."
+        )
+
+
+def check_segments(agent: Any) -> None:
+    """Raise `ForageError` if an agent begins to learn before its replay memory holds one of its segments."""
+    least = agent.segment * agent.num_envs
+    if agent.learning_starts < least:
+        raise ForageError(
+            f"{type(agent).__name__} replays segments of {agent.segment} steps from {agent.num_envs} environments, so "
+            f"it can start to learn after {least} steps, not {agent.learning_starts}; raise learning_starts."
+        )

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, Shaped
 
-from forage.core.types import ForageError, Spec
+from forage.core.types import ForageError
 
 MASK, STATE, PRESENT = "action_mask", "forage:state", "forage:present"
 """The keys besides "observation" of a dictionary that carries more than the observation.
@@ -463,50 +463,6 @@ def is_bounded_box(space: spaces.Space[Any]) -> bool:
     return isinstance(space, spaces.Box) and bool(is_bounded(space).all()) and np.issubdtype(space.dtype, np.floating)
 
 
-def check_bounded(agent: str, spec: Spec, offline: bool = False) -> None:
-    """Raise `ForageError` for an action space that `agent`, whose actions are continuous and bounded, cannot use.
-
-    `offline`: it learns from data, and so do those that are named in its place.
-    """
-    if not is_bounded_box(spec.action_space):
-        raise ForageError(
-            f"{agent} needs a continuous, bounded action space; {spec.name} has {describe_space(spec.action_space)}"
-            f"{_open(spec.action_space)}. Try {_fitting(spec.action_space, offline)}."
-        )
-
-
-def _open(space: spaces.Space[Any]) -> str:
-    """Name the first entry of a box that lacks a bound."""
-    if not isinstance(space, spaces.Box) or is_bounded(space).all():
-        return ""
-    entry = tuple(np.argwhere(~is_bounded(space))[0].tolist())
-    where = f" entry {entry[0] if len(entry) == 1 else entry}" if entry else ""
-    return f", whose{where or ' value'} goes from {space.low[entry]:.4g} to {space.high[entry]:.4g}"
-
-
-def check_discrete(agent: str, spec: Spec, offline: bool = False) -> None:
-    """Raise `ForageError` for an action space that `agent`, whose actions are numbered, cannot use.
-
-    `offline`: as for `check_bounded`.
-    """
-    if not isinstance(spec.action_space, spaces.Discrete):
-        raise ForageError(
-            f"{agent} needs a Discrete action space; {spec.name} has {describe_space(spec.action_space)}. Try "
-            f"{_fitting(spec.action_space, offline)}."
-        )
-
-
-def _fitting(space: spaces.Space[Any], offline: bool) -> str:
-    """Name agents that fit an action space, or the property that a data set must have."""
-    if isinstance(space, spaces.Discrete):
-        return "discrete-cql, discrete-bcq or iql" if offline else "ppo, dqn or sac-discrete"
-    if is_bounded_box(space):
-        return "iql, td3-bc or cql" if offline else "ppo, sac or td3"
-    if offline:
-        return "a data set that says how far its actions go" if isinstance(space, spaces.Box) else "bc or iql"
-    return "ppo"
-
-
 def describe_space(space: spaces.Space[Any]) -> str:
     """Return a few words for messages: `Discrete(2)`, `Box(6,)`."""
     if isinstance(space, spaces.Box):
@@ -569,3 +525,11 @@ def from_json(data: dict[str, Any]) -> spaces.Space[Any]:
     dtype, shape = np.dtype(data["dtype"]), tuple(data["shape"])
     low, high = (np.broadcast_to(np.asarray(data[bound], dtype), shape) for bound in ("low", "high"))
     return (Whole if data.get("whole") else spaces.Box)(low.copy(), high.copy(), shape, dtype.type)
+
+
+def unknown_actions(space: spaces.Space[Any]) -> str:
+    """Say that policies cannot act in a space."""
+    return (
+        f"Agents act in Discrete and flat MultiDiscrete spaces that count from 0 and in Box spaces of floats, not in "
+        f"{space}; wrap the environment."
+    )

@@ -26,22 +26,9 @@ from forage.core.ports import (
     ValueEstimates,
     World,
 )
-from forage.core.schedule import at_fraction, with_plain_numbers
+from forage.core.schedule import at_fraction
 from forage.core.types import AGENT, BONUS, GONE, NOBODY, OPPONENT, OUTCOME, Clock, Experience, Spec
-from forage.loop.compatible import (
-    check_asked,
-    check_ends,
-    check_group,
-    check_judge,
-    check_names,
-    check_paid,
-    check_primed,
-    check_signatures,
-    check_source,
-    check_streams,
-    check_team,
-    check_world,
-)
+from forage.loop.needs import check_learner
 
 State = Any
 
@@ -57,29 +44,7 @@ class Learner(Part):
 
     def check(self, environment: Environment | None = None) -> None:
         """Raise `ForageError` if parts and environment do not fit together. `None`: it is on the host."""
-        plain = with_plain_numbers(self)
-        check_names(plain.agent, plain.behaviour, plain.rewards, plain.memory)
-        plain.rewards.check(plain.spec)
-        check_signatures(plain.agent, **plain.agent.signatures)
-        plain.agent.check(plain.spec)
-        check_asked(plain.agent, plain.rewards, plain.spec)
-        check_streams(plain.agent, plain.rewards, plain.spec)
-        check_world(plain.agent, plain.rewards, plain.spec, environment)
-        check_ends(plain.agent, plain.rewards, plain.spec)
-        check_group(plain.agent, plain.rewards, "rewards")
-        check_group(plain.agent, plain.memory, "memory")
-        check_signatures(plain.behaviour, act="state, hidden, observation, moment", report="state, rollout, moment")
-        plain.behaviour.check(plain.agent, plain.spec)
-        check_source(plain.agent, plain.behaviour, plain.memory)
-        check_primed(plain.agent, plain.memory)
-        check_paid(plain.agent, plain.rewards, plain.memory, plain.spec)
-        plain.memory.check(plain.agent, plain.spec, environment)
-        check_team(plain.agent, plain.memory, plain.spec)
-        plain.check_judge(plain.memory)
-
-    def check_judge(self, part: Any) -> None:
-        """Raise `ForageError` if a part needs the agent's judgement and the agent gives none."""
-        check_judge(self.agent, part)
+        check_learner(self, environment)
 
     @property
     def joint(self) -> bool:

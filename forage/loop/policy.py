@@ -19,7 +19,7 @@ from forage.core.ports import ActInputs, Agent, World
 from forage.core.schedule import at_fraction
 from forage.core.sweep import member_words
 from forage.core.types import ForageError, Spec
-from forage.loop.compatible import check_signatures
+from forage.loop.needs import check_signatures
 from forage.loop.plain import PlainProgram
 
 MOST_ROWS = 256

@@ -161,14 +161,19 @@ class OpenedDataSet(DataSet):
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         """Raise `ForageError` if there are fewer transitions than a segment has."""
         super().check(agent, spec, environment)
-        if len(self.data.reward) < agent.segment:
-            raise ForageError(
-                f"{self.file} holds {len(self.data.reward)} transitions, and {type(agent).__name__} learns from "
-                f"segments of {agent.segment}; record more."
-            )
+        check_enough(agent, len(self.data.reward), self.file)
 
     def sample(self, state: tuple[()], size: int, length: int, moment: ActContext) -> Batch:
         first = jax.random.randint(moment.key, (size,), 0, len(self.data.reward) - length + 1)
         time = first + jnp.arange(length)[:, None]
         weight: Float[jax.Array, " batch"] = jnp.ones(size)
         return Batch(jax.tree.map(lambda x: x[time], self.data), weight, first)
+
+
+def check_enough(agent: Agent, count: int, file: str) -> None:
+    """Raise `ForageError` if a data set has fewer transitions than a segment of the agent."""
+    if count < agent.segment:
+        raise ForageError(
+            f"{file} holds {count} transitions, and {type(agent).__name__} learns from segments of {agent.segment}; "
+            f"record more."
+        )

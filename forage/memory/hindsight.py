@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from forage.core import spaces
 from forage.core.fields import layers
 from forage.core.ports import ActContext, Agent, Environment, Memory, Part
+from forage.core.ports.needs import Choices
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.memory.uniform import UniformReplay
 from forage.ops.ring import Ring, oldest, read_segments, stored_transitions, truncate, write_rollout
@@ -64,14 +65,11 @@ class Hindsight(Memory):
     example: ClassVar[str] = "forage train dqn BitFlip-20 --memory hindsight"
 
     recomputes_rewards: ClassVar[bool] = True
+    choices: ClassVar[Choices] = {"strategy": STRATEGIES}
 
     capacity: int = equinox.field(static=True, default=100_000)  # transitions of all environments together
     strategy: str = equinox.field(static=True, default="future")  # where new goals are from: future, final or episode
     replay_k: float = 4.0  # transitions with a new goal for each one with its own; 0: uniform replay
-
-    def __check_init__(self):
-        if self.strategy not in STRATEGIES:
-            raise ForageError(f"strategy of hindsight is one of {', '.join(STRATEGIES)}, not {self.strategy!r}.")
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         super().check(agent, spec, environment)

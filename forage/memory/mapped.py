@@ -21,10 +21,10 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core import spaces
 from forage.core.ports import ActContext, Agent, Environment
-from forage.core.types import DATASET, Batch, Experience, ForageError, Spec
+from forage.core.types import DATASET, Batch, Experience, Spec
 from forage.data import files
 from forage.data.formats import folder
-from forage.memory.dataset import DataSet
+from forage.memory.dataset import DataSet, check_enough
 
 MOST_AHEAD = 64  # batches that wait; more than there are seeds on a machine
 
@@ -98,11 +98,7 @@ class MappedDataSet(DataSet):
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         """Raise `ForageError` if there are fewer transitions than a segment has."""
         super().check(agent, spec, environment)
-        if self.transitions < agent.segment:
-            raise ForageError(
-                f"{self.file} holds {self.transitions} transitions, and {type(agent).__name__} learns from segments of "
-                f"{agent.segment}; record more."
-            )
+        check_enough(agent, self.transitions, self.file)
 
     def sample(self, state: tuple[()], size: int, length: int, moment: ActContext) -> Batch:
         def draw_indices(key: Key[Array, ""]) -> tuple[Int[Array, " batch"], Int[Array, "time batch"]]:

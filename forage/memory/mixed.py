@@ -17,7 +17,7 @@ from forage.core.ports import ActContext, Agent, Environment, Memory
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.data import episodes, files
-from forage.memory.dataset import DataSet
+from forage.memory.dataset import DataSet, check_enough
 from forage.memory.returns import ReplayOfReturns, ReturnsState
 from forage.memory.uniform import UniformReplay
 from forage.ops.ring import Ring
@@ -140,7 +140,7 @@ class MixedReplay(Memory):
 class OpenedMixedReplay(MixedReplay):
     """Mixed replay after its files were read."""
 
-    translate_options: Experience = None  # type: ignore[assignment]  # leaves `transition ...`
+    data_rows: Experience = None  # type: ignore[assignment]  # leaves `transition ...`
     told: ReplayOfReturns | None = None  # what keeps the run's own experience, for agents that learn from returns
 
     @property
@@ -153,7 +153,7 @@ class OpenedMixedReplay(MixedReplay):
 
     @property
     def read_files(self) -> Mapping[str, Experience]:
-        return {", ".join(self.data): self.translate_options}
+        return {", ".join(self.data): self.data_rows}
 
     def with_returns(
         self, agent: Any, reward: Float[np.ndarray, " transition"], longest: int | None
@@ -162,7 +162,7 @@ class OpenedMixedReplay(MixedReplay):
 
         `reward`: what the agent learns from, of each transition of the data. `longest`: steps of the longest episode.
         """
-        data, discount = self.translate_options, float(agent.discount)
+        data, discount = self.data_rows, float(agent.discount)
         ended = np.asarray(data.terminated), np.asarray(data.truncated)
         returns = episodes.returns_to_go(reward, *ended, discount, agent.return_rule)
         told = ReplayOfReturns(self.capacity, discount, longest, agent.return_rule)
@@ -172,20 +172,16 @@ class OpenedMixedReplay(MixedReplay):
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         """Raise `ForageError` if the data has fewer transitions than a segment."""
         super().check(agent, spec, environment)
-        if (there := len(self.translate_options.reward)) < agent.segment:
-            raise ForageError(
-                f"{', '.join(self.data)} holds {there} transitions, and {type(agent).__name__} learns from segments of "
-                f"{agent.segment}; record more."
-            )
+        check_enough(agent, len(self.data_rows.reward), ", ".join(self.data))
 
     def sample(self, state: Any, size: int, length: int, moment: ActContext) -> Batch:
         own_key, place_key, number_key = jax.random.split(moment.key, 3)
         lived = self.own.sample(state, size, length, moment._replace(key=own_key))
 
         # Segments of the data
-        first = jax.random.randint(place_key, (size,), 0, len(self.translate_options.reward) - length + 1)
+        first = jax.random.randint(place_key, (size,), 0, len(self.data_rows.reward) - length + 1)
         time = first + jnp.arange(length)[:, None]
-        read = jax.tree.map(lambda leaf: leaf[time], self.translate_options)
+        read = jax.tree.map(lambda leaf: leaf[time], self.data_rows)
         # What the environment names beside the reward is not in the file.
         unsaid = {name: jnp.full_like(value, jnp.nan) for name, value in lived.experience.info.items()}
         read = read._replace(info=unsaid)

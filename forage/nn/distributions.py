@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from forage.core.spaces import ENORMOUS, allowed
+from forage.core.spaces import ENORMOUS, allowed, unknown_actions
 from forage.core.types import ForageError
 
 
@@ -208,10 +208,7 @@ class Actions:
             low, high = np.where(low < -ENORMOUS, -np.inf, low), np.where(high > ENORMOUS, np.inf, high)
             least, most = tuple(low[~same].tolist()), tuple(high[~same].tolist())
             return cls(space.shape, (), least, most, fixed if same.any() else ())
-        raise ForageError(
-            f"Agents act in Discrete and flat MultiDiscrete spaces that count from 0 and in Box spaces of floats, "
-            f"not in {space}; wrap the environment."
-        )
+        raise ForageError(unknown_actions(space))
 
     @property
     def discrete(self) -> bool:

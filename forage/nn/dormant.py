@@ -14,14 +14,13 @@ optimiser counts go on; there biases become zero, here they are drawn anew as wh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import equinox
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from forage.core.errors import ForageError
 from forage.nn.batch_norm import BatchNorm
 from forage.nn.hypersphere import Hypersphere
 from forage.nn.layers import CNN, MLP, Linear, Norm
@@ -46,23 +45,6 @@ class Units(NamedTuple):
     where: Callable[[Any], Linear]
     norms: tuple[Callable[[Any], Norm | BatchNorm], ...]
     followers: tuple[NextLayer, ...]
-
-
-class Recycling(Protocol):
-    """An agent with the options of recycling."""
-
-    unrecycled: ClassVar[str]
-    recycle_interval: int
-    count_dormant: bool
-
-
-def check_recycling(agent: Recycling) -> None:
-    """Raise `ForageError` for options on dormant units in an agent that does not search for them (`unrecycled`)."""
-    if agent.unrecycled and (agent.recycle_interval or agent.count_dormant):
-        raise ForageError(
-            f"{type(agent).__name__} does not look for dormant units, as {agent.unrecycled}; leave recycle_interval "
-            f"and count_dormant out."
-        )
 
 
 def units_of(

@@ -17,16 +17,9 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from forage.core.errors import ForageError
 from forage.ops.minibatches import weighted_mean
 
 OBJECTIVES = ("value", "value_expert")
-
-
-def check_objective(name: str) -> None:
-    """Raise `ForageError` unless IQ-Learn has an objective of this name."""
-    if name not in OBJECTIVES:
-        raise ForageError(f"IQ-Learn has no objective {name!r}; there are {', '.join(OBJECTIVES)}.")
 
 
 def inverse_q(

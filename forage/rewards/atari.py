@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from forage.core.host import LIFE_LOST
-from forage.core.types import Experience, ForageError, Spec
+from forage.core.ports.needs import Needs
+from forage.core.types import Experience
 from forage.rewards.scaling import Scale
 
 
@@ -21,18 +22,14 @@ class AtariRewards(Scale):
 
     example: ClassVar[str] = "forage train dqn ale:Breakout --rewards atari"
     ends: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(
+        info=(LIFE_LOST,),
+        reason="AtariRewards end at a lost life",
+        instead="games such as ale:Pong and gymnasium:ALE/Pong-v5 do; elsewhere --rewards scale clips alone",
+    )
 
     low: float = -1.0  # least reward that is left
     high: float = 1.0  # greatest reward that is left
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        if LIFE_LOST not in spec.info_names:
-            raise ForageError(
-                f"rewards atari end at a lost life, and {spec.name} does not say when one is lost: it has no number "
-                f"{LIFE_LOST} in its info. Games such as ale:Pong and gymnasium:ALE/Pong-v5 do; elsewhere --rewards "
-                f"scale clips alone."
-            )
 
     def relabel(self, state: Any, experience: Experience) -> Experience:
         experience = super().relabel(state, experience)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core.ports import Metrics, Rewards
-from forage.core.ranges import Range, Ranges
+from forage.core.ranges import Range, Ranges, check_order
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.nn.normalise import RunningNorm
 from forage.rewards.environment import EnvironmentReward
@@ -34,8 +34,7 @@ class Scale(Rewards):
     inner: Rewards = equinox.field(default_factory=EnvironmentReward)
 
     def __check_init__(self):
-        if isinstance(self.low, int | float) and isinstance(self.high, int | float) and self.low > self.high:
-            raise ForageError(f"Scale needs low <= high; got {self.low} and {self.high}.")
+        check_order(self, "low", "high", equal=True)
         if isinstance(self.factor, int | float) and not 0 < self.factor < math.inf:
             raise ForageError(
                 f"scale's factor is above 0, not {self.factor:g}: learning the opposite of the reward, an agent "
@@ -45,9 +44,6 @@ class Scale(Rewards):
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:
         return self.inner.init(key, spec, num_envs)
-
-    def check(self, spec: Spec) -> None:
-        self.inner.check(spec)
 
     def relabel(self, state: Any, experience: Experience) -> Experience:
         experience = self.inner.relabel(state, experience)
@@ -90,17 +86,10 @@ class NormaliseReturn(Rewards):
     epsilon: float = 1e-8  # added to the variance, so that nothing is divided by 0
     inner: Rewards = equinox.field(default_factory=EnvironmentReward)
 
-    def __check_init__(self):
-        if isinstance(self.limit, int | float) and not self.limit > 0:
-            raise ForageError(f"normalise-return's limit is above 0, not {self.limit:g}; inf clips nothing.")
-
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> NormaliseReturnState:
         return NormaliseReturnState(
             self.inner.init(key, spec, num_envs), jnp.zeros(num_envs), RunningNorm.from_shape(())
         )
-
-    def check(self, spec: Spec) -> None:
-        self.inner.check(spec)
 
     def relabel(self, state: NormaliseReturnState, experience: Experience) -> Experience:
         experience = self.inner.relabel(state.inner, experience)

@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
-from forage.core.ports import Environment, RolloutReport, Starts, Tasks
-from forage.core.types import Experience, ForageError, Spec
+from forage.core.ports import Environment, RolloutReport, Starts
+from forage.core.ports.needs import Needs
+from forage.core.types import Experience, Spec
 
 
 class ArchiveState(NamedTuple):
@@ -38,22 +39,12 @@ class Archive(Starts):
 
     adapts: ClassVar[bool] = True
     on_host: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(
+        same_task=True, instead="use --tasks same, or let episodes begin with --starts reset"
+    )
 
     capacity: int = equinox.field(static=True, default=1024)  # states kept, a uniform sample of those offered
     probability: float = 0.5  # probability that an episode begins from the archive
-
-    def __check_init__(self):
-        if self.capacity < 1:
-            raise ForageError(f"An archive of {self.capacity} states keeps nothing; give a capacity of 1 or more.")
-        if isinstance(self.probability, int | float) and not 0 <= self.probability <= 1:
-            raise ForageError(f"The archive's probability is {self.probability}; it lies between 0 and 1.")
-
-    def check(self, environment: Environment, tasks: Tasks) -> None:
-        if tasks.varies:
-            raise ForageError(
-                "An archive's states belong to the task they were seen in; use it with --tasks same, "
-                "or let episodes begin with --starts reset."
-            )
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> ArchiveState:
         env_state, observation = environment.reset(key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import gymnasium
@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, PyTree, UInt32
 
 from forage.core import spaces
 from forage.core.ports import Environment, Part
+from forage.core.ports.needs import Choices
 from forage.core.types import ForageError
 
 KINDS = ("observation", "binned", "image", "position")
@@ -49,6 +50,8 @@ class Cells(Part):
     hundred. Where levels are drawn anew, those that look the same from within are one cell, and others are not.
     """
 
+    choices: ClassVar[Choices] = {"kind": KINDS}
+
     kind: str = equinox.field(static=True, default="observation")
     width: tuple[float, ...] = equinox.field(static=True, default=())
     bins: int = equinox.field(static=True, default=20)
@@ -56,8 +59,6 @@ class Cells(Part):
     shades: int = equinox.field(static=True, default=8)
 
     def __check_init__(self):
-        if self.kind not in KINDS:
-            raise ForageError(f"There are no cells by {self.kind!r}; there are {', '.join(KINDS)}.")
         if self.bins < 1 or self.shades < 2 or len(self.size) != 2 or min((*self.size, *self.width), default=1) <= 0:
             raise ForageError(
                 f"Cells need bins of 1 or more, widths above 0, a size of columns and rows, and 2 shades or more; got "

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from forage.core.ports import Environment, RolloutReport, Starts, Tasks
+from forage.core.ports.needs import Choices, Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Experience, ForageError, Spec
+from forage.core.types import Experience, Spec
 from forage.starts.backward import BackwardProgress, Best, compare, first_lesson, judge, trail_to
 from forage.starts.cell_archive import (
     Archive,
@@ -28,7 +29,7 @@ from forage.starts.cell_archive import (
     pick,
     trace_entries,
 )
-from forage.starts.cells import NONE, Cells, Scale
+from forage.starts.cells import KINDS, NONE, Cells, Scale
 from forage.starts.weighted import cumulative_weights, draw_place
 
 ROUNDING = 1e-5
@@ -111,6 +112,8 @@ class GoExplore(Starts):
     on_host: ClassVar[bool] = True
     every_state: ClassVar[bool] = True
     cuts: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(agents="one", one_reward=True, same_task=True)
+    choices: ClassVar[Choices] = {"cells": KINDS, "choice": ("visits", "chosen")}
 
     capacity: int = equinox.field(static=True, default=4096)  # cells that the archive has room for; a full one takes no
     # new ones
@@ -138,33 +141,11 @@ class GoExplore(Starts):
     # surely, and later
     trail: int = equinox.field(static=True, default=512)  # most entries of the best way that are used
 
-    def __check_init__(self):
-        Cells(self.cells, self.width, self.bins, self.size, self.shades)  # says what is wrong with them
-        if self.choice not in ("visits", "chosen"):
-            raise ForageError(f"Go-Explore cannot choose by {self.choice!r}; it chooses by visits or chosen.")
-        if min(self.capacity, self.stride, self.episodes, self.trail) < 1 or self.window < 0:
-            raise ForageError(
-                "Go-Explore needs a capacity, stride, episodes and trail of 1 or more, and a window of 0 or more."
-            )
-        for name in ("probability", "explore", "threshold"):
-            value = getattr(self, name)
-            if isinstance(value, int | float) and not 0 <= value <= 1:
-                raise ForageError(f"Go-Explore's {name} is {value}; it lies between 0 and 1.")
-
     @property
     def kind(self) -> Cells:
         return Cells(self.cells, self.width, self.bins, self.size, self.shades)
 
     def check(self, environment: Environment, tasks: Tasks) -> None:
-        if tasks.varies:
-            raise ForageError("Go-Explore's states belong to the task they were seen in; use it with --tasks same.")
-        if environment.num_agents > 1:
-            raise ForageError("Go-Explore keeps what one agent sees and scores; it works where there is one.")
-        if environment.reward_names:
-            raise ForageError(
-                f"Go-Explore compares scores, and {type(environment).__name__} gives several rewards "
-                f"({', '.join(environment.reward_names)})."
-            )
         self.kind.check(environment)
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> GoExploreState:

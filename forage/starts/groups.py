@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core.ports import Environment, Starts, Tasks
+from forage.core.ports.needs import Choices
 from forage.core.types import ForageError, Spec
 
 ONWARD = ("own", "best")
@@ -43,17 +44,12 @@ class Groups(Starts):
 
     on_host: ClassVar[bool] = True
     repeats: ClassVar[bool] = True
+    choices: ClassVar[Choices] = {"onward": ONWARD}
 
     size: int = equinox.field(static=True, default=8)  # episodes that share a start; RLOO has 2 and 4, GRPO 64
 
     onward: str = equinox.field(static=True, default="own")  # where episodes go on after a step: own, where they stand,
     # or best, where the one of their group stands that was paid most for the step
-
-    def __check_init__(self):
-        if self.onward not in ONWARD:
-            raise ForageError(f"Episodes do not go on from {self.onward!r}; take one of {', '.join(ONWARD)}.")
-        if self.size < 1:
-            raise ForageError(f"A group of {self.size} episodes has no start to share; give a size of 1 or more.")
 
     @property
     def group(self) -> int:

@@ -11,7 +11,6 @@ from jaxtyping import Array, Int, Key, PyTree
 from forage.core import prng
 from forage.core.ports import Environment, Starts
 from forage.core.ranges import Range, Ranges
-from forage.core.types import ForageError
 
 
 class Levels(Starts):
@@ -31,12 +30,6 @@ class Levels(Starts):
 
     number: int = equinox.field(static=True, default=200)  # levels to train in
     first: int = equinox.field(static=True, default=0)  # number of the first level
-
-    def __check_init__(self):
-        if self.number < 1 or self.first < 0:
-            raise ForageError(
-                f"There are 1 or more levels, counted from 0 up, not {self.number} of them from {self.first}."
-            )
 
     def begin(
         self, state: Any, environment: Environment, key: Key[Array, ""], index: Int[Array, ""]

@@ -11,8 +11,9 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core import prng
 from forage.core.ports import Environment, RolloutReport, Starts, ValueEstimates
+from forage.core.ports.needs import Choices
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Experience, ForageError, Spec
+from forage.core.types import Experience, Spec
 from forage.starts.weighted import cumulative_weights, draw_place
 
 SCORES = {
@@ -57,6 +58,7 @@ class PrioritisedLevels(Starts):
 
     adapts: ClassVar[bool] = True
     judged: ClassVar[bool] = True
+    choices: ClassVar[Choices] = {"score": SCORES}
 
     number: int = equinox.field(static=True, default=200)  # how many levels there are to train in (200: Procgen, easy)
     first: int = equinox.field(static=True, default=0)  # the number of the first level
@@ -66,14 +68,6 @@ class PrioritisedLevels(Starts):
     staleness: float = 0.1  # the share of replays that go by how long ago a level was played; the paper's rho
     replay_probability: float | None = None  # probability of a level played before, while there are new ones; none:
     # their share
-
-    def __check_init__(self):
-        if self.number < 1 or self.first < 0:
-            raise ForageError(
-                f"There are 1 or more levels, counted from 0 up, not {self.number} of them from {self.first}."
-            )
-        if self.score not in SCORES:
-            raise ForageError(f"Levels are scored by {', '.join(SCORES)}, not by {self.score!r}.")
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> LevelsState:
         levels, envs = jnp.zeros(self.number), jnp.zeros(num_envs)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import ActInputs, Agent, Environment, RolloutReport, Starts, Tasks
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
 from forage.starts.cell_archive import flatten_rows
@@ -79,6 +80,7 @@ class Snapshot(Starts):
     unscheduled: ClassVar[tuple[str, ...]] = ("share", "discount")
     adapts: ClassVar[bool] = True
     cuts: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(agents="one", one_reward=True, same_task=True)
 
     teacher: str | Any = equinox.field(converter=as_teacher)  # whose episodes they are: a run's directory, or solver;
     # in Python, any policy
@@ -91,22 +93,7 @@ class Snapshot(Starts):
     every: int = equinox.field(static=True, default=10)  # every so many states one is kept
     steps: int = equinox.field(static=True, default=1000)  # most steps of a teacher's episode
 
-    def __check_init__(self):
-        if min(self.clusters, self.episodes, self.every, self.steps) < 1:
-            raise ForageError("Snapshots need clusters, episodes, every and steps of 1 or more.")
-        for name in ("share", "probability"):
-            value = getattr(self, name)
-            if isinstance(value, int | float) and not 0 <= value <= 1:
-                raise ForageError(f"Snapshot's {name} is {value}; it lies between 0 and 1.")
-
     def check(self, environment: Environment, tasks: Tasks) -> None:
-        name = type(environment).__name__
-        if tasks.varies:
-            raise ForageError("A teacher's states belong to the task they were seen in; use --tasks same.")
-        if environment.num_agents > 1:
-            raise ForageError("Snapshots are of what one teacher sees and does; they work where there is one agent.")
-        if environment.reward_names:
-            raise ForageError(f"Snapshots are classified by one reward, and {name} gives several.")
         if isinstance(self.teacher, Snapshots):
             if not bool(jnp.any(self.teacher.there)):
                 raise ForageError("There is not one state among the snapshots.")

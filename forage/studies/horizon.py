@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forage.agents.q_learning.sqirl import SQIRL
+from forage.core.ports.checking import check_agent
 from forage.core.types import ForageError
 from forage.environments import make, spec_of
 from forage.nn.distributions import Actions
@@ -67,7 +68,7 @@ def measure_horizon(
         raise ForageError(f"The episodes of {spec.name} have no known end; put a time limit around it.")
     # One episode is surely whole in each environment.
     usual: dict[str, Any] = {"rollout_length": 2 * spec.horizon} | (options or {})
-    SQIRL(**usual).check(spec)
+    check_agent(SQIRL(**usual), spec)
     actions = Actions.from_space(spec.action_space).outputs
     least, found, tried = math.inf, (None, None), []
     with tempfile.TemporaryDirectory() as temporary:

@@ -15,6 +15,7 @@ import numpy as np
 
 from forage.config.ranges import check_call
 from forage.core import prng
+from forage.core.ports.checking import check_agent
 from forage.core.spaces import Tokens
 from forage.evaluation.passing import Passing, passing
 from forage.runs.run import Run, write_json
@@ -84,7 +85,7 @@ def reword(
     assert isinstance(writes, Tokens)
     environment = trained.environment(rows, context=plain.context + ROOM, response=writes.length)
     plain.close()
-    trained.agent.check(environment.spec)
+    check_agent(trained.agent, environment.spec)
     worlds, found = environment.worlds, {}
     try:
         for name in (TRAINED, HELD_OUT, *changes):

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core.fields import check_value, replace, value_of
 from forage.core.ports import Environment, RolloutReport, Tasks
+from forage.core.ports.needs import Choices
 from forage.core.types import Experience, ForageError
 from forage.tasks.distributions import Distribution, make_distribution
 
@@ -103,6 +104,7 @@ class Contexts(Tasks):
     example: ClassVar[str] = (
         "forage train ppo CartPole-v1 --tasks contexts --tasks.train length=0.25:1.0 --tasks.test length=1.0:2.0"
     )
+    choices: ClassVar[Choices] = {"split": SPLITS}
 
     train: tuple[str | Distribution, ...] = equinox.field(converter=parse_contexts)  # what to draw each field of the
     # environment from: FIELD=VALUES,FIELD=VALUES,...
@@ -114,8 +116,6 @@ class Contexts(Tasks):
     # extrapolation
 
     def __check_init__(self):
-        if self.split not in SPLITS:
-            raise ForageError(f"A split is same, interpolation or extrapolation, not {self.split!r}.")
         if not self.train:
             raise ForageError("Contexts need at least one field to choose, as in length=0.25:1.0.")
         if self.split != "same" and self.test:

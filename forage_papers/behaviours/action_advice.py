@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
-import gymnasium
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.behaviours.checks import check_replay
 from forage.core import spaces
 from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Clock, Experience, ForageError, Spec
+from forage.core.types import Clock, Experience, Spec
 from forage.nn.distributions import Actions
-from forage.nn.networks import MLP, Torso, input_size
+from forage.nn.networks import MLP, Torso
 from forage.nn.normalise import RunningNorm
 from forage.ops.action_values import best_action, take_values
 from forage.ops.optimiser import Optimiser, adam
@@ -97,6 +96,7 @@ class ActionAdvice(Behaviour):
 
     example: ClassVar[str] = "forage train dqn DeepSea-10 --behaviour action-advice"
     ranges: ClassVar[Ranges] = {"novelty_scale": Range(0), "reward_scale": Range(0), "sharpness": Range(0)}
+    needs: ClassVar[Needs] = Needs(actions="numbered", observations="any", one_reward=True, off_policy=True)
 
     learning_rate: float = 1e-3
     discount: float = 0.99
@@ -110,20 +110,6 @@ class ActionAdvice(Behaviour):
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64,))  # units of each hidden layer, where
     # observations are no images
     embedding_size: int = equinox.field(static=True, default=16)
-
-    def check(self, agent: Agent, spec: Spec) -> None:
-        if not isinstance(spec.action_space, gymnasium.spaces.Discrete):
-            raise ForageError(
-                f"LESSON's options choose among numbered actions, and {spec.name} has "
-                f"{spaces.describe_space(spec.action_space)}; use the agent's own behaviour."
-            )
-        check_replay("LESSON", agent)
-        if spec.reward_names:
-            raise ForageError(
-                f"{spec.name} gives several rewards ({', '.join(spec.reward_names)}) and LESSON weighs its options by "
-                f"one; use epsilon-greedy."
-            )
-        input_size(spaces.observation_part(spec.observation_space))
 
     def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> LessonState:
         actions = Actions.from_space(spec.action_space).outputs

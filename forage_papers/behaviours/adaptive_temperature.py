@@ -8,10 +8,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
-from forage.core.ranges import Range, Ranges
+from forage.core.ports.needs import Needs
+from forage.core.ranges import Range, Ranges, check_order
 from forage.core.spaces import Tokens
 from forage.core.types import Clock, Experience, ForageError, Spec
-from forage_papers.behaviours.temperature import check_temperature, written_at
+from forage_papers.behaviours.temperature import written_at
 
 
 class TemperatureState(NamedTuple):
@@ -46,6 +47,7 @@ class AdaptiveTemperature(Behaviour):
         "lowest": Range(0, above=True),
         "highest": Range(0, above=True),
     }
+    needs: ClassVar[Needs] = Needs(writes=True)
 
     annealed: float = 0.4  # share of the run, its last, in which the entropy that is held falls; 0: it stays
     final: float = 0.9  # the entropy that is held at the end, as a share of the first rollout's
@@ -53,14 +55,9 @@ class AdaptiveTemperature(Behaviour):
     highest: float = 5.0  # temperature that it never rises above
 
     def __check_init__(self):
-        known = isinstance(self.highest, int | float) and isinstance(self.lowest, int | float)
-        if known and self.lowest > self.highest:
-            raise ForageError(
-                f"The temperature is held between lowest and highest; {self.highest} is below {self.lowest}."
-            )
+        check_order(self, "lowest", "highest", equal=True)
 
     def check(self, agent: Agent, spec: Spec) -> None:
-        check_temperature("AdaptiveTemperature", agent, spec)
         temperature: Any = getattr(agent, "temperature", None)
         if isinstance(temperature, int | float) and temperature <= 0:
             raise ForageError("AdaptiveTemperature begins with the agent's temperature, which is 0; give one above 0.")

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
-from forage.core.ranges import Range, Ranges
-from forage.core.types import ForageError, Spec
-from forage_papers.behaviours.temperature import check_temperature, written_at
+from forage.core.ports import ActContext, Behaviour, Decision, HiddenState
+from forage.core.ports.needs import Needs
+from forage.core.ranges import Range, Ranges, check_order
+from forage_papers.behaviours.temperature import written_at
 
 STEEPEST = 20.0  # logarithm of what is taken off the temperature at most
 
@@ -47,6 +47,7 @@ class AnnealedDecoding(Behaviour):
         "longest_decay": Range(0, above=True),
         "head": Range(0),
     }
+    needs: ClassVar[Needs] = Needs(writes=True)
 
     highest: float = 1.2  # temperature of an answer's first token; above 1 it explores more than the policy itself
     lowest: float = 0.1  # temperature that it never falls below
@@ -56,14 +57,7 @@ class AnnealedDecoding(Behaviour):
     head: float = 10.0  # tokens at the beginning of an answer that are drawn at temperature 1
 
     def __check_init__(self):
-        known = isinstance(self.highest, int | float) and isinstance(self.lowest, int | float)
-        if known and self.lowest > self.highest:
-            raise ForageError(
-                f"The temperature falls from highest to lowest, and {self.highest} is below {self.lowest}."
-            )
-
-    def check(self, agent: Agent, spec: Spec) -> None:
-        check_temperature("AnnealedDecoding", agent, spec)
+        check_order(self, "lowest", "highest", equal=True)
 
     def temperatures(self, new: int, update: Array | int) -> Float[Array, " new"]:
         """Return the temperature of each token of an answer, after a number of updates."""

@@ -25,11 +25,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from forage.behaviours.checks import check_replay
 from forage.core.ports import ActContext, ActInputs, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_bounded
-from forage.core.types import Experience, ForageError, Spec
+from forage.core.types import Experience, Spec
 from forage.data.demonstrations import Demonstrations, as_demonstrations
 from forage.nn.distributions import Actions
 from forage.nn.networks import Linear, NetworkConfig, Torso
@@ -82,6 +81,7 @@ class DataGuided(Behaviour):
         "--memory.data demos.npz"
     )
     ranges: ClassVar[Ranges] = {"fraction": Range(0, 1), "updates": Range(1), "rows": Range(1)}
+    needs: ClassVar[Needs] = Needs(actions="bounded", off_policy=True, without_memory=True)
 
     demonstrations: str | Demonstrations = equinox.field(converter=as_demonstrations)  # file of the transitions that
     # say where to explore, as forage data record writes it
@@ -97,15 +97,6 @@ class DataGuided(Behaviour):
         """Return the demonstrations."""
         assert isinstance(self.demonstrations, Demonstrations)
         return self.demonstrations
-
-    def check(self, agent: Agent, spec: Spec) -> None:
-        check_replay("noise learned from demonstrations", agent)
-        check_bounded("Noise learned from demonstrations", spec)
-        if jax.tree.leaves(agent.init_hidden(spec)):
-            raise ForageError(
-                f"Noise learned from demonstrations asks for the policy's action in single transitions, and "
-                f"{type(agent).__name__} here remembers what came before; use an agent without memory, such as sac."
-            )
 
     def descent(self) -> Optimiser:
         return make_named_optimiser("adam", self.learning_rate)

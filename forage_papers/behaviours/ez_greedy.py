@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.behaviours.checks import check_choices
 from forage.core import spaces
 from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports.needs import Choices, Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Clock, ForageError, Spec
+from forage.core.types import Clock, Spec
 from forage.nn.distributions import Actions
 
 
@@ -44,6 +44,8 @@ class EZGreedy(Behaviour):
 
     example: ClassVar[str] = "forage train dqn MountainCar-v0 --behaviour ez-greedy"
     ranges: ClassVar[Ranges] = {"schedule": Range(0, 1), "exponent": Range(0), "mean": Range(1), "longest": Range(1)}
+    needs: ClassVar[Needs] = Needs(actions="choices", off_policy=True)
+    choices: ClassVar[Choices] = {"durations": ("zeta", "geometric")}
 
     start: float = 1.0  # epsilon at first, the probability of a random action
     end: float = 0.05  # epsilon after `fraction` of the run; larger explores more to the end
@@ -54,17 +56,6 @@ class EZGreedy(Behaviour):
     exponent: float = 2.0  # exponent of the zeta law; larger makes shorter repetitions
     mean: float = 20.0  # mean of the geometric law in steps, but for what `longest` cuts off
     longest: int = equinox.field(static=True, default=10_000)  # most steps that an action is taken in a row
-
-    def __check_init__(self):
-        if self.longest < 1:
-            raise ForageError(f"An action is taken once or more in a row, not {self.longest} times; longest=1 works.")
-        if self.durations not in ("zeta", "geometric"):
-            raise ForageError(f"EZ-greedy has no durations {self.durations!r}; there are zeta and geometric.")
-        if isinstance(self.mean, int | float) and self.mean < 1:
-            raise ForageError(f"An action is taken once or more in a row, not {self.mean} times in the mean.")
-
-    def check(self, agent: Agent, spec: Spec) -> None:
-        check_choices("EZ-greedy", agent, spec)
 
     def init(self, key: Key[Array, ""], agent: Agent, spec: Spec) -> Float[Array, " longest"]:
         """Return P(n > k) for k = 1 ... longest, to draw durations from."""

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.behaviours.checks import check_noise
 from forage.core.ports import ActContext, ActInputs, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 from forage.ops.every import run_if
@@ -44,6 +44,7 @@ class Pink(Behaviour):
 
     example: ClassVar[str] = "forage train sac MountainCarContinuous-v0 --behaviour pink"
     ranges: ClassVar[Ranges] = {"exponent": Range(), "length": Range(0)}
+    needs: ClassVar[Needs] = Needs(normal_noise=True)
 
     exponent: float = 1.0  # how fast power falls with the frequency; larger makes slower noise: 0 is white, 1 pink, 2
     # red
@@ -54,7 +55,6 @@ class Pink(Behaviour):
             raise ForageError(f"A signal has 2 steps or more, or 0 for those of an episode, not {self.length}.")
 
     def check(self, agent: Agent, spec: Spec) -> None:
-        check_noise("coloured noise", agent, spec)
         if not self.length and not spec.horizon:
             raise ForageError(
                 f"{spec.name} has no limit of steps, so there is none for coloured noise; behaviour.length=1000 works."

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
 from forage.core.ports import ActContext, Agent, Behaviour, Decision, HiddenState
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, GUIDE, ForageError, Spec
 
@@ -39,6 +40,11 @@ class RAPS(Behaviour):
 
     example: ClassVar[str] = "forage train rpi Pendulum-v1 --oracles runs/early,runs/other --behaviour raps"
     ranges: ClassVar[Ranges] = {"share": Range(0, 1), "pretraining": Range(0), "latest": Range(0)}
+    needs: ClassVar[Needs] = Needs(
+        ability="select_policy",
+        reason="has no oracles that could take over",
+        instead="rpi has, and guide is a behaviour with one teacher for other agents",
+    )
 
     share: float = 0.5  # share of episodes in which the selected policy takes over; more know the oracles better, and
     # leave the learner less to learn from
@@ -47,11 +53,6 @@ class RAPS(Behaviour):
     # most that an episode has
 
     def check(self, agent: Agent, spec: Spec) -> None:
-        if not hasattr(agent, "select_policy"):
-            raise ForageError(
-                f"{type(agent).__name__} has no oracles that could take over; rpi has, and guide is a behaviour with "
-                f"one teacher for other agents."
-            )
         if self.latest == 1 or not (self.latest or spec.horizon):
             raise ForageError(
                 f"The switch to another policy is drawn from the steps of an episode, and {spec.name} says of no end; "

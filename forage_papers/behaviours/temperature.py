@@ -7,18 +7,7 @@ from typing import Any
 
 from jaxtyping import Array, PyTree
 
-from forage.core.ports import ActContext, Agent, Decision, HiddenState
-from forage.core.spaces import Tokens
-from forage.core.types import ForageError, Spec
-
-
-def check_temperature(what: str, agent: Agent, spec: Spec) -> None:
-    """Raise `ForageError` for an agent that does not write text at a temperature."""
-    if not (isinstance(spec.action_space, Tokens) and hasattr(agent, "temperature")):
-        raise ForageError(
-            f"{what} sets the temperature at which text is written, and {type(agent).__name__} in {spec.name} writes "
-            f"none; use an agent of language, such as grpo in text:addition."
-        )
+from forage.core.ports import ActContext, Decision, HiddenState
 
 
 def written_at(temperature: Any, hidden: HiddenState, observation: PyTree[Array], moment: ActContext) -> Decision:

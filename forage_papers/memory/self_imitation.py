@@ -10,9 +10,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from forage.core.ports import ActContext, Agent, Environment, Memory
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Replay, Spec
-from forage_papers.memory.successes import blank, check_replays
+from forage_papers.memory.successes import blank
 
 
 class GoodEpisodes(NamedTuple):
@@ -63,6 +64,12 @@ class SelfImitation(Memory):
         "history": Range(1),
         "group_size": Range(2),
     }
+    needs: ClassVar[Needs] = Needs(
+        observations="text",
+        ability="replays",
+        reason="takes every episode for one of its newest policy, and SelfImitation puts older ones into rollouts",
+        instead="use --memory rollout, or an agent that replays, such as grpo",
+    )
 
     coefficient: float = 1.0  # weight of replayed episodes beside those of the rollout, once it has risen
     ascent: float = 200.0  # updates over which the weight rises
@@ -77,7 +84,6 @@ class SelfImitation(Memory):
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         super().check(agent, spec, environment)
-        check_replays("SelfImitation", agent, spec)
         if self.size % self.group_size:
             raise ForageError(
                 f"SelfImitation replays {self.size} episodes, which are no whole groups of {self.group_size}; give a "

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from forage.core.ports import ActContext, Agent, Environment
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Batch, ForageError, Spec
+from forage.core.types import Batch, Spec
 from forage.data.demonstrations import Demonstrations, as_demonstrations
 from forage.data.files import check_recordable
 from forage.memory.uniform import UniformReplay
@@ -38,6 +39,7 @@ class SQIL(UniformReplay):
     ranges: ClassVar[Ranges] = {"share": Range(0, 1)}
 
     joint: ClassVar[bool] = False
+    needs: ClassVar[Needs] = Needs(given="demonstrations", without_memory=True)
 
     demonstrations: str | Demonstrations | None = equinox.field(
         default=None, converter=as_demonstrations
@@ -49,16 +51,6 @@ class SQIL(UniformReplay):
         """Raise `ForageError` if there are no demonstrations, or the agent wants notes that they lack."""
         super().check(agent, spec, environment)
         check_recordable(spec)
-        if self.demonstrations is None:
-            raise ForageError(
-                "SQIL imitates demonstrations; name a file of them with --memory.demonstrations FILE (forage data "
-                "record writes one)."
-            )
-        if jax.tree.leaves(jax.eval_shape(lambda: agent.init_hidden(spec))):
-            raise ForageError(
-                f"{type(agent).__name__} learns from what it noted while it acted, and demonstrations have no such "
-                f"notes; use an agent without memory."
-            )
 
     def sample(self, state: Ring, size: int, length: int, moment: ActContext) -> Batch:
         key, shown_key = jax.random.split(moment.key)

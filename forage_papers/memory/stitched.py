@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from forage.core.ports import ActContext, Agent, Environment, Part
+from forage.core.ports.needs import Choices
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Experience, ForageError, Spec
 from forage.memory.dataset import DataSet, OpenedDataSet
@@ -47,16 +48,13 @@ class StitchedGoals(DataSet):
     ranges: ClassVar[Ranges] = {"stitch": Range(0, 1), "clusters": Range(1)}
 
     recomputes_rewards: ClassVar[bool] = True
+    choices: ClassVar[Choices] = {"near": KINDS}
 
     stitch: float = 0.5  # share of transitions whose goal may be another episode's; 0: only goals of their own episode
     clusters: int = equinox.field(static=True, default=40)  # groups of states that are told apart: the authors' for the
     # medium maze, with 20 for the U and 80 for the large one; fewer call states near that are far from one another
     near: str = equinox.field(static=True, default="observation")  # what states of one cluster have in common:
     # observation, or achieved_goal alone
-
-    def __check_init__(self):
-        if self.near not in KINDS:
-            raise ForageError(f"States are near by observation or achieved_goal, not by {self.near!r}.")
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         """Raise `ForageError` if there are no goals, or no reward for another goal."""

@@ -7,10 +7,10 @@ from typing import ClassVar, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from gymnasium import spaces
 from jaxtyping import Array, Bool, Int
 
 from forage.core.ports import ActContext, Agent, Environment, Memory
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Replay, Spec
 
@@ -52,6 +52,12 @@ class Successes(Memory):
         "capacity": Range(1),
         "group_size": Range(2),
     }
+    needs: ClassVar[Needs] = Needs(
+        observations="text",
+        ability="replays",
+        reason="takes every episode for one of its newest policy, and Successes puts older ones into rollouts",
+        instead="use --memory rollout, or an agent that replays, such as grpo",
+    )
 
     success: float = 0.1  # reward of an episode above which it is kept
     failure: float = 0.2  # mean reward of a group below which it may have failed
@@ -66,7 +72,6 @@ class Successes(Memory):
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
         super().check(agent, spec, environment)
-        check_replays("Successes", agent, spec)
         if self.capacity < agent.num_envs:
             raise ForageError(
                 f"Successes keeps {self.capacity} episodes, and a rollout may have {agent.num_envs}; give a capacity "
@@ -117,18 +122,6 @@ class Successes(Memory):
             lambda kept, x: kept.at[place].set(jnp.moveaxis(x, 1, 0), mode="drop"), state.episodes, state.last
         )
         return KeptSuccesses(episodes, state.count + good.sum(), ())
-
-
-def check_replays(what: str, agent: Agent, spec: Spec) -> None:
-    """Raise `ForageError` for an agent that takes no older episodes, and for environments without text."""
-    if not agent.replays:
-        raise ForageError(
-            f"{what} puts older episodes into rollouts, and {type(agent).__name__} takes every episode for one of its "
-            f"newest policy; use --memory rollout, or an agent that replays, such as grpo."
-        )
-    reads = spec.observation_space
-    if not (isinstance(reads, spaces.Dict) and "context" in reads.spaces):
-        raise ForageError(f"{what} tells texts by their context, and {spec.name} has none; use text:addition.")
 
 
 def blank(example: Experience, size: int, length: int) -> Experience:

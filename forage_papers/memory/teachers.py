@@ -12,11 +12,11 @@ import equinox
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int
 
-from forage.core.ports import ActContext, Agent, Environment
-from forage.core.ranges import Range, Ranges
+from forage.core.ports import ActContext, Environment
+from forage.core.ports.needs import Choices, Needs
+from forage.core.ranges import Range, Ranges, check_order
 from forage.core.spaces import Tokens
 from forage.core.text import named
 from forage.core.text.tokenizer import Tokenizer
@@ -61,6 +61,13 @@ class Teachers(LastRollout):
     )
     joint: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {"right": Range(), "replaced": Range(1), "each": Range(1), "group_size": Range(2)}
+    needs: ClassVar[Needs] = Needs(
+        observations="text",
+        ability="likelihood",
+        reason="learns from its own answers alone, and Teachers replaces some",
+        instead="use ampo",
+    )
+    choices: ClassVar[Choices] = {"chosen": CHOICES}
 
     data: tuple[str, ...] = equinox.field(
         static=True, converter=text_paths
@@ -85,12 +92,7 @@ class Teachers(LastRollout):
                 f"Teachers has {len(self.data)} files and {len(self.sha256)} hashes; leave out the hashes, which are "
                 f"taken when a run begins."
             )
-        if self.chosen not in CHOICES:
-            raise ForageError(f"Answers of teachers are chosen by {' or '.join(CHOICES)}, not by {self.chosen!r}.")
-        if self.replaced >= self.group_size:
-            raise ForageError(
-                f"Of {self.group_size} answers at most {self.group_size - 1} are replaced, not {self.replaced}."
-            )
+        check_order(self, "replaced", "group_size")
 
     @property
     def group(self) -> int:
@@ -100,16 +102,6 @@ class Teachers(LastRollout):
     def sets(self) -> list[DataSet]:
         """Return each file as a data set."""
         return [DataSet(file, sha) for file, sha in zip(self.data, self.sha256 or [""] * len(self.data), strict=True)]
-
-    def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
-        super().check(agent, spec, environment)
-        if not hasattr(agent, "likelihood"):
-            raise ForageError(
-                f"Teachers replaces answers, and {type(agent).__name__} learns from its own alone; use ampo."
-            )
-        reads, writes = spec.observation_space, spec.action_space
-        if not (isinstance(reads, spaces.Dict) and "context" in reads.spaces and isinstance(writes, Tokens)):
-            raise ForageError(f"Teachers are of text, and {spec.name} takes something else; use text:countdown.")
 
     def with_hashes(self) -> Teachers:
         """Return the same with absolute paths and the files' hashes, added if missing."""

@@ -11,8 +11,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from forage.core.ports import ActContext
+from forage.core.ports.needs import Choices
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Batch, ForageError, Spec
+from forage.core.types import Batch, Spec
 from forage.data.demonstrations import experience_of
 from forage.memory.dataset import DataSet, OpenedDataSet
 
@@ -39,15 +40,12 @@ class TrajectoryWeighted(DataSet):
         "forage train iql Pendulum-v1 --memory trajectory-weighted --memory.file mixed.npz --steps 6k"
     )
     ranges: ClassVar[Ranges] = {"temperature": Range(0, above=True)}
+    choices: ClassVar[Choices] = {"by": KINDS}
 
     by: str = equinox.field(static=True, default="advantage")  # what makes an episode better: advantage over what its
     # first observation promised, or return
     temperature: float = equinox.field(static=True, default=0.1)  # how evenly episodes are drawn, as the authors have
     # it; smaller draws the best ones alone
-
-    def __check_init__(self):
-        if self.by not in KINDS:
-            raise ForageError(f"Episodes are weighted by {' or '.join(KINDS)}, not by {self.by!r}.")
 
     def load(self, spec: Spec) -> OpenedWeightedData:
         """Read the file, and weigh its episodes."""

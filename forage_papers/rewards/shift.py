@@ -42,9 +42,6 @@ class Shift(Rewards):
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:
         return self.inner.init(key, spec, num_envs)
 
-    def check(self, spec: Spec) -> None:
-        self.inner.check(spec)
-
     def relabel(self, state: Any, experience: Experience) -> Experience:
         experience = self.inner.relabel(state, experience)
         return experience._replace(reward=experience.reward + self.shift)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from forage.core.ports import Rewards
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Experience, ForageError, Spec
+from forage.core.types import Experience
 
 
 class Tracking(Rewards):
@@ -21,16 +22,15 @@ class Tracking(Rewards):
         "forage train ppo Pendulum-v1 --wrap motion:swing.npz:0,1:2 --rewards tracking --starts reference"
     )
     ranges: ClassVar[Ranges] = {"imitation": Range(0), "task": Range(0)}
+    needs: ClassVar[Needs] = Needs(
+        info=("tracking",),
+        one_reward=True,
+        reason="Tracking pays for following a motion",
+        instead="wrap it in one, as in --wrap motion:FILE:POSE:VELOCITY",
+    )
 
     imitation: float = 1.0  # weight of the tracking, which lies between 0 and 1
     task: float = 0.0  # weight of the environment's own reward; above 0 the motion is a means to it
-
-    def check(self, spec: Spec) -> None:
-        if "tracking" not in spec.info_names or spec.reward_names:
-            raise ForageError(
-                f"Tracking pays for following a motion, and {spec.name} has none to follow beside one reward; wrap it "
-                f"in one, as in --wrap motion:FILE:POSE:VELOCITY."
-            )
 
     def relabel(self, state: Any, experience: Experience) -> Experience:
         reward = self.imitation * experience.info["tracking"] + self.task * experience.reward

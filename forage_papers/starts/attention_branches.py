@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Branching, Environment, Starts, Tasks
+from forage.core.ports import Branching, Environment, Starts
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 from forage_papers.ops.tokens.influence import influential, mixed
@@ -79,6 +80,13 @@ class AttentionBranches(Starts):
         "apart": Range(1),
         "inertia": Range(0, 1),
     }
+    needs: ClassVar[Needs] = Needs(
+        provides="max_answer_tokens",
+        single_turn=True,
+        same_task=True,
+        reason="Branches go on from the first tokens of an answer of the rollout before, in one turn",
+        instead="use text:addition --env.branches true or the like, without tools and --tasks",
+    )
 
     size: int = equinox.field(static=True, default=6)  # answers that begin with a prompt, as published
     places: int = equinox.field(static=True, default=2)  # steps of an answer that others go on from, as published
@@ -94,17 +102,6 @@ class AttentionBranches(Starts):
     @property
     def branching(self) -> Branching:
         return Branching(self.places * self.times, True, late=True)
-
-    def check(self, environment: Environment, tasks: Tasks) -> None:
-        if not getattr(environment, "max_answer_tokens", 0):
-            raise ForageError(
-                "Branches go on from the first tokens of an answer, which this environment does not take; use "
-                "text:addition --env.branches true or the like."
-            )
-        if environment.horizon != 1:
-            raise ForageError("Branches are of answers in one turn; leave out the tools, or use --starts groups.")
-        if tasks.varies:
-            raise ForageError("Answers that go on keep the prompt of the rollout before; leave out --tasks.")
 
     def whole(self) -> int:
         """Return the number of answers to a prompt, branches included."""

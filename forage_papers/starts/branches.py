@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Branching, Environment, RolloutReport, Starts, Tasks
+from forage.core.ports import Branching, Environment, RolloutReport, Starts
+from forage.core.ports.needs import Choices, Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, ForageError, Spec
 
@@ -61,6 +62,13 @@ class Branches(Starts):
     repeats: ClassVar[bool] = True
     follows_steps: ClassVar[bool] = True
     ranges: ClassVar[Ranges] = {"size": Range(1), "prefixes": Range(1), "times": Range(1), "after": Range(0)}
+    needs: ClassVar[Needs] = Needs(
+        provides="max_answer_tokens",
+        single_turn=True,
+        reason="Branches go on from the first tokens of an answer in one turn",
+        instead="use text:addition --env.branches true or the like, without tools",
+    )
+    choices: ClassVar[Choices] = {"at": PLACES}
 
     size: int = equinox.field(static=True, default=8)  # answers that share a prompt, and then a prefix
     prefixes: int = equinox.field(static=True, default=4)  # steps of a rollout that go on from prefixes; FR3E has 4
@@ -71,8 +79,6 @@ class Branches(Starts):
     # tokenizer's numbers; none: anywhere
 
     def __check_init__(self):
-        if self.at not in PLACES:
-            raise ForageError(f"Answers are not cut at {self.at!r}; take one of {', '.join(PLACES)}.")
         if self.prefixes % self.times:
             raise ForageError(
                 f"{self.prefixes} prefixes cannot be used {self.times} times each; give a multiple of {self.times}."
@@ -85,15 +91,6 @@ class Branches(Starts):
     @property
     def branching(self) -> Branching:
         return Branching(self.prefixes, self.each)
-
-    def check(self, environment: Environment, tasks: Tasks) -> None:
-        if not getattr(environment, "max_answer_tokens", 0):
-            raise ForageError(
-                "Branches go on from the first tokens of an answer, which this environment does not take; use "
-                "text:addition --env.branches true or the like."
-            )
-        if environment.horizon != 1:
-            raise ForageError("Branches are of answers in one turn; leave out the tools, or use --starts groups.")
 
     def init(self, key: Key[Array, ""], environment: Environment, spec: Spec, num_envs: int) -> BranchesState:
         if num_envs % self.size:

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import Environment, RolloutReport, Starts, Tasks
-from forage.core.ranges import Range, Ranges
+from forage.core.ports.needs import Choices, Needs
+from forage.core.ranges import Range, Ranges, check_order
 from forage.core.spaces import describe_space, example, observation_part, split_mask
 from forage.core.types import Experience, ForageError, Spec
 from forage.nn.normalise import Norms, apply_norm, norms_of, update_norms
@@ -55,12 +56,19 @@ class LatentGoExplore(Starts):
     """
 
     example: ClassVar[str] = "forage train ppo DeepSea-14 --starts latent-go-explore"
-    ranges: ClassVar[Ranges] = {"p": Range(0, 1, below=True), "every": Range(1), "period": Range(1)}
+    ranges: ClassVar[Ranges] = {
+        "p": Range(0, 1, below=True),
+        "every": Range(1),
+        "period": Range(1),
+        "neighbours": Range(1),
+    }
 
     adapts: ClassVar[bool] = True
     on_host: ClassVar[bool] = True
     every_state: ClassVar[bool] = True
     cuts: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(agents="one", same_task=True)
+    choices: ClassVar[Choices] = {"model": MODELS}
 
     probability: float = 0.9  # probability that an episode begins in a kept state
     p: float = 0.05  # chance of the geometric law that ranks are drawn by; larger prefers the least dense, and the
@@ -81,27 +89,10 @@ class LatentGoExplore(Starts):
     # observations are no images
 
     def __check_init__(self):
-        if self.model not in MODELS:
-            raise ForageError(f"There is no latent model {self.model!r}; there are {', '.join(MODELS)}.")
-        if (
-            not 1 <= self.neighbours < self.capacity
-            or min(self.batch_size, self.every, self.period, self.latent_size) < 1
-        ):
-            raise ForageError(
-                "Latent Go-Explore needs a capacity above its neighbours, and neighbours, batch_size, every, period "
-                "and latent_size of 1 or more."
-            )
-        for name in ("probability", "p"):
-            value = getattr(self, name)
-            if isinstance(value, int | float) and not 0 <= value <= 1 - (name == "p") * 1e-6:
-                raise ForageError(f"Latent Go-Explore's {name} is {value}; it lies between 0 and 1.")
+        check_order(self, "neighbours", "capacity")
 
     def check(self, environment: Environment, tasks: Tasks) -> None:
-        if tasks.varies:
-            raise ForageError("The states that are kept belong to the task they were seen in; use --tasks same.")
         space = observation_part(environment.observation_space)
-        if environment.num_agents > 1:
-            raise ForageError("Latent Go-Explore encodes what one agent sees; it works where there is one.")
         if self.model != "inverse" and not isinstance(space, gymnasium.spaces.Box | gymnasium.spaces.Discrete):
             raise ForageError(
                 f"The {self.model} model foretells boxes and numbers, not {describe_space(space)}; the inverse one can."

@@ -8,8 +8,8 @@ import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from forage.core.ports.needs import Choices
 from forage.core.ranges import Range, Ranges
-from forage.core.types import ForageError
 from forage_papers.tasks.numbered import NumberedProblems, ProblemOutcomes
 
 SCHEDULES = ("equal", "hard")
@@ -39,14 +39,11 @@ class DARS(NumberedProblems):
     example: ClassVar[str] = "forage train grpo text:addition --env.problems 1000 --env.level 0-3 --tasks dars"
     ranges: ClassVar[Ranges] = {"most": Range(1)}
     epochs: ClassVar[bool] = True
+    choices: ClassVar[Choices] = {"schedule": SCHEDULES}
 
     schedule: str = equinox.field(static=True, default="equal")  # how many answers hard problems get: equal or hard
     most: int = equinox.field(static=True, default=32)  # answers to a problem in an epoch; with `hard` the paper has 64
     normalised: bool = equinox.field(static=True, default=True)  # the agent divides advantages by their deviation
-
-    def __check_init__(self):
-        if self.schedule not in SCHEDULES:
-            raise ForageError(f"A schedule of DARS is equal or hard, not {self.schedule!r}.")
 
     def first(self, environment: Any) -> Int[Array, " number"]:
         return jnp.zeros(environment.numbered, jnp.int32)  # groups owed

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from forage.core.ports import Environment
-from forage.core.ranges import Range, Ranges
-from forage.core.types import ForageError
+from forage.core.ranges import Range, Ranges, check_order
 from forage_papers.tasks.numbered import NumberedProblems, ProblemOutcomes, running
 
 
@@ -52,11 +51,7 @@ class FilteredProblems(NumberedProblems):
     keep: float = 0.0  # weight of the older answers to a problem in its rate; 0: the newest group alone
 
     def check(self, environment: Environment) -> None:
-        super().check(environment)
-        if not self.low < self.high:
-            raise ForageError(
-                f"Filtered keeps rates between low and high, and {self.low:g} is not below {self.high:g}."
-            )
+        check_order(self, "low", "high")
 
     def first(self, environment: Any) -> Rates:
         nothing = jnp.zeros(environment.numbered)

@@ -14,8 +14,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import Environment, RolloutReport, Tasks
-from forage.core.types import Experience, ForageError
+from forage.core.ports import RolloutReport, Tasks
+from forage.core.ports.needs import Needs
+from forage.core.types import Experience
 
 EPSILON = 1e-6
 
@@ -65,18 +66,12 @@ class NumberedProblems(Tasks):
 
     epochs: ClassVar[bool] = False
     """Each problem comes once in an epoch; otherwise the best ones come after every rollout."""
-
-    def check(self, environment: Environment) -> None:
-        """Raise `ForageError` for an environment without numbered problems."""
-        name = environment.spec.name if hasattr(environment, "spec") else type(environment).__name__
-        part = type(self).__name__
-        if not getattr(environment, "num_starts", 0):
-            raise ForageError(
-                f"{part} chooses among numbered problems, and {name} has none; use text:addition or the like, with "
-                f"their number, as in --env.problems 1000."
-            )
-        if environment.reward_names:
-            raise ForageError(f"{part} learns from one reward, and {name} has {len(environment.reward_names)}.")
+    needs: ClassVar[Needs] = Needs(
+        provides="num_starts",
+        one_reward=True,
+        reason="{} chooses among numbered problems",
+        instead="use text:addition or the like, with their number, as in --env.problems 1000",
+    )
 
     def first(self, environment: Any) -> Any:
         """Return the part's own state at the beginning; `()` for none."""

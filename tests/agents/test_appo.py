@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 from gymnasium import spaces
 
 from forage.agents.policy_gradient.appo import APPO
@@ -83,5 +84,5 @@ def test_of_an_old_rollout_it_corrects_as_impala_does():
 
 @pytest.mark.parametrize("options", [{"normalise_advantage": True}, {"bonus_head": True}, {"clip_c": 2.0}])
 def test_what_v_trace_cannot_do_is_refused(options):
-    with pytest.raises(ForageError, match=r"advantage|stream|traces"):
-        APPO(**options).check(SPEC)
+    with pytest.raises(ForageError, match=r"advantage|stream|clip_c of APPO is at most clip_rho"):
+        check(APPO(**options), SPEC)

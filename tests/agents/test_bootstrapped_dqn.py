@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 from gymnasium import spaces
 from small import at_once, compute
 
@@ -151,16 +152,16 @@ def test_heads_may_be_networks_of_their_own():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"heads": 0}, "at least 1"),
-        ({"mask_probability": 0.0}, "no head would learn"),
+        ({"heads": 0}, "heads of BootstrappedDQN is 1 or more, not 0"),
+        ({"mask_probability": 0.0}, "mask-probability of BootstrappedDQN is above 0 and at most 1, not 0"),
         ({"num_envs": 8, "n_step": 3, "learning_starts": 20}, "after 24 steps, not 20"),
     ],
 )
 def test_what_it_cannot_do(options, words):
     with pytest.raises(ForageError, match=words):
-        BootstrappedDQN(**options).check(SPEC)
+        check(BootstrappedDQN(**options), SPEC)
 
 
 def test_says_what_would_work():
-    with pytest.raises(ForageError, match=r"Pendulum-v1 has Box\(1,\). Try ppo, sac or td3"):
-        AGENT.check(Spec("Pendulum-v1", SPEC.observation_space, spaces.Box(-2, 2, (1,))))
+    with pytest.raises(ForageError, match=r"Pendulum-v1 has Box\(1,\); try ppo, sac or td3"):
+        check(AGENT, Spec("Pendulum-v1", SPEC.observation_space, spaces.Box(-2, 2, (1,))))

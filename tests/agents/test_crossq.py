@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 from critic_helpers import inputs_of
 from gymnasium import spaces
 from small import at_once, compute
@@ -149,9 +150,9 @@ def test_nothing_is_learned_from_agents_that_have_left():
 def test_says_what_does_not_go_with_it():
     with pytest.raises(ForageError, match=r"^CrossQ has no target networks.*leave polyak out\.$"):
         CrossQ(polyak=0.005)
-    with pytest.raises(ForageError, match=r"not in a simba torso; leave torso out\.$"):
+    with pytest.raises(ForageError, match=r"in an MLP; leave torso out\.$"):
         CrossQ(torso="simba", value_sizes=(16,), hidden_sizes=(8,))
     with pytest.raises(ForageError, match=r"^CrossQ has a loss of its own.*leave diversity out\.$"):
         CrossQ(diversity=0.1)
     with pytest.raises(ForageError, match=r"^CrossQ normalises batches of numbers.*sac works\.$"):
-        AGENT.check(Spec("Screen", spaces.Box(0, 255, (64, 64, 3), np.uint8), SPEC.action_space))
+        check(AGENT, Spec("Screen", spaces.Box(0, 255, (64, 64, 3), np.uint8), SPEC.action_space))

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 from gymnasium import spaces
 from small import at_once, compute
 from tiers import first
@@ -145,15 +146,15 @@ def test_streams_are_added_for_each_number_and_actions_follow_the_mean(agent):
 
 
 def test_what_does_not_fit_is_refused():
-    for agent in (QRDQN(gru_size=8), C51(gru_size=8)):
+    for cls in (QRDQN, C51):
         with pytest.raises(ForageError, match="has no memory yet; leave gru_size out, or take dqn"):
-            agent.check(SPEC)
+            cls(gru_size=8)
     with pytest.raises(ForageError, match="leave bins or gru_size out"):
         DQN(bins=11, gru_size=8)
     for cls in (C51, QRDQN, VDN):
         with pytest.raises(ForageError, match=f"{cls.__name__} has values of its own kind; leave bins out"):
             cls(bins=11)
-    with pytest.raises(ForageError, match="from 2 to 1 are empty"):
+    with pytest.raises(ForageError, match="lowest_value of DQN is below highest_value, and 2 is not below 1"):
         DQN(bins=11, lowest_value=2.0, highest_value=1.0)
-    with pytest.raises(ForageError, match="low 5 is not below high 1"):
-        C51(low=5.0, high=1.0).check(SPEC)
+    with pytest.raises(ForageError, match="low of C51 is below high, and 5 is not below 1"):
+        check(C51(low=5.0, high=1.0), SPEC)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 from gymnasium import spaces
 from small import at_once, compute
 
@@ -238,13 +239,13 @@ def test_hidden_state_is_stored_as_it_was_before_the_step():
 
 def test_what_it_cannot_do():
     with pytest.raises(ForageError) as error:
-        DQN().check(Spec("Pendulum-v1", spaces.Box(-1, 1, (3,)), spaces.Box(-2, 2, (1,))))
-    assert str(error.value) == "DQN needs a Discrete action space; Pendulum-v1 has Box(1,). Try ppo, sac or td3."
+        check(DQN(), Spec("Pendulum-v1", spaces.Box(-1, 1, (3,)), spaces.Box(-2, 2, (1,))))
+    assert str(error.value) == "DQN needs a Discrete action space, and Pendulum-v1 has Box(1,); try ppo, sac or td3."
     with pytest.raises(ForageError, match="count from 0"):
-        DQN().check(Spec("Off", spaces.Discrete(2), spaces.Discrete(2, start=1)))
+        check(DQN(), Spec("Off", spaces.Discrete(2), spaces.Discrete(2, start=1)))
     with pytest.raises(ForageError, match=r"after 24 steps, not 20"):
-        DQN(num_envs=8, n_step=3, learning_starts=20).check(SPEC)
-    DQN(num_envs=8, n_step=3, learning_starts=24).check(SPEC)
+        check(DQN(num_envs=8, n_step=3, learning_starts=20), SPEC)
+    check(DQN(num_envs=8, n_step=3, learning_starts=24), SPEC)
 
 
 class Match(Environment):

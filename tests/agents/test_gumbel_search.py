@@ -202,7 +202,7 @@ def test_value_targets_by_hand():
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ("Pendulum-v1", "gumbel-search tries numbered actions one by one, and Pendulum-v1 has"),
+        ("Pendulum-v1", "GumbelSearch needs a Discrete action space, and Pendulum-v1 has"),
         ("gymnasium:CartPole-v1", "GumbelSearch looks ahead in the environment's own state"),
     ],
 )

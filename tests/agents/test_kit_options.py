@@ -14,6 +14,7 @@ from forage.agents.q_learning.dqn import DQN
 from forage.config.registry import PORTS, part_class
 from forage.core import prng
 from forage.core.ports import ActInputs
+from forage.core.ports.checking import check_agent
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 
 SEEN = spaces.Box(-1.0, 1.0, (3,), np.float32)
@@ -40,7 +41,7 @@ def kinds(names):
 
 def ready(kind):
     try:
-        made(kind, {}).check(spec_of(kind))
+        check_agent(made(kind, {}), spec_of(kind))
     except (ForageError, TypeError):
         return False
     return True
@@ -96,7 +97,7 @@ def test_an_option_is_learned_with_or_refused(name, options):
         return  # the agent has no such option
     try:
         agent = made(kind, options)
-        agent.check(spec_of(kind))
+        check_agent(agent, spec_of(kind))
     except ForageError as error:
         assert str(error).endswith(".") and "Traceback" not in str(error)
         return

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 from gymnasium import spaces
 from small import at_once, compute
 from tiers import first
@@ -201,10 +202,10 @@ def test_it_remembers_by_loss_adjusted_priorities():
 
 def test_what_it_cannot_do_is_said():
     with pytest.raises(ForageError, match="can start to learn after 3 steps, not 2"):
-        MRQ(encoder_horizon=3, n_step=3, learning_starts=2).check(BOX)
-    with pytest.raises(ForageError, match="lowest_exponent must be below"):
+        check(MRQ(encoder_horizon=3, n_step=3, learning_starts=2), BOX)
+    with pytest.raises(ForageError, match="lowest_exponent of MRQ is below highest_exponent"):
         MRQ(lowest_exponent=1.0, highest_exponent=1.0)
     with pytest.raises(ForageError, match="needs a Discrete action space"):
-        AGENT.check(Spec("Two", SEEN, spaces.MultiDiscrete([2, 2])))
+        check(AGENT, Spec("Two", SEEN, spaces.MultiDiscrete([2, 2])))
     with pytest.raises(ForageError, match="needs a continuous, bounded action space"):
-        AGENT.check(Spec("Open", SEEN, spaces.Box(-math.inf, math.inf, (1,), np.float32)))
+        check(AGENT, Spec("Open", SEEN, spaces.Box(-math.inf, math.inf, (1,), np.float32)))

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from critic_helpers import inputs_of
 from gymnasium import spaces
 
@@ -398,5 +399,5 @@ def test_observations_are_normalised_by_the_whole_data_set():
     ],
 )
 def test_names_agents_that_learn_from_such_data(agent, space, others):
-    with pytest.raises(ForageError, match=f"Try {others}."):
-        agent.check(Spec("logs.csv", spaces.Box(-1, 1, (3,)), space))
+    with pytest.raises(ForageError, match=f"try {others}."):
+        check(agent, Spec("logs.csv", spaces.Box(-1, 1, (3,)), space))

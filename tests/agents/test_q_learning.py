@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 from gymnasium import spaces
 
 from forage.agents.tabular.q_learning import QLearning, QLearningState
@@ -82,9 +83,9 @@ def test_a_batch_of_one_is_the_newest_step_where_the_memory_keeps_one():
 
 
 def test_what_is_not_numbered_is_refused():
-    with pytest.raises(ForageError, match=r"Q-learning needs numbered states, .* CartPole-v1 gives Box"):
-        QLearning().check(spec_of(make("CartPole-v1"), "CartPole-v1"))
-    with pytest.raises(ForageError, match="Q-learning needs a Discrete action space; x has MultiDiscrete"):
-        QLearning().check(Spec("x", spaces.Discrete(3), spaces.MultiDiscrete([2, 2])))
+    with pytest.raises(ForageError, match=r"QLearning needs numbered states, .* CartPole-v1 gives Box"):
+        check(QLearning(), spec_of(make("CartPole-v1"), "CartPole-v1"))
+    with pytest.raises(ForageError, match="QLearning needs a Discrete action space, and x has MultiDiscrete"):
+        check(QLearning(), Spec("x", spaces.Discrete(3), spaces.MultiDiscrete([2, 2])))
     with pytest.raises(ForageError, match="learning-rate of q-learning is 0 or more"):
         resolve("q-learning", "tabular:Chain-5", steps=10, agent_options={"learning_rate": -1.0})

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 from gymnasium import spaces
 from small import at_once, compute
 from tiers import first
@@ -148,10 +149,10 @@ def test_other_settings_are_those_of_the_agent_without_memory(kind, plain):
 def test_what_it_remembers_and_cannot_do(name):
     kind = type(AGENTS[name])
     assert default_memory(AGENTS[name]) == Episodes()
-    with pytest.raises(ForageError, match="as its networks remember; leave recycle_interval"):
+    with pytest.raises(ForageError, match="do not look for dormant units; leave recycle_interval out"):
         kind(recycle_interval=10)
     with pytest.raises(ForageError, match="can start to learn after 400 steps, not 300"):
-        kind(num_envs=2, learning_starts=300).check(SPEC)
+        check(kind(num_envs=2, learning_starts=300), SPEC)
     if name == "sac":
         with pytest.raises(ForageError, match="leave state_dependent_noise out"):
             kind(state_dependent_noise=True)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from gymnasium import spaces
 from tiers import gated
 
@@ -111,7 +112,7 @@ def test_the_advantage_of_grpo_has_no_scale():
 )
 def test_what_cannot_be_is_refused(options, spec, says):
     with pytest.raises(ForageError, match=says):
-        Reinforce(**AGENT_OF, **options).check(spec)
+        check(Reinforce(**AGENT_OF, **options), spec)
 
 
 def test_rollouts_are_as_long_as_episodes_can_be():

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 from critic_helpers import inputs_of
 from gymnasium import spaces
 from small import at_once, compute
@@ -323,17 +324,15 @@ def test_observations_are_normalised_when_read(kind):
 
 def test_says_what_would_work():
     discrete, unbounded = spaces.Discrete(2), spaces.Box(-np.inf, np.inf, (2,), np.float32)
-    says = (
-        r"^SAC needs a continuous, bounded action space; CartPole-v1 has Discrete\(2\). Try ppo, dqn or sac-discrete.$"
-    )
+    says = r"^SAC needs a continuous, bounded action space, and CartPole-v1 has Discrete\(2\); try ppo, dqn or sac-"
     with pytest.raises(ForageError, match=says):
-        AGENT.check(Spec("CartPole-v1", SPEC.observation_space, discrete))
-    with pytest.raises(ForageError, match=r"Try ppo\.$"):
-        AGENT.check(Spec("Line", SPEC.observation_space, unbounded))
-    with pytest.raises(ForageError, match=r"Try ppo, sac or td3\.$"):
-        DISCRETE.check(SPEC)
-    AGENT.check(SPEC)
-    DISCRETE.check(MASKED)
+        check(AGENT, Spec("CartPole-v1", SPEC.observation_space, discrete))
+    with pytest.raises(ForageError, match=r"; try ppo\.$"):
+        check(AGENT, Spec("Line", SPEC.observation_space, unbounded))
+    with pytest.raises(ForageError, match=r"; try ppo, sac or td3\.$"):
+        check(DISCRETE, SPEC)
+    check(AGENT, SPEC)
+    check(DISCRETE, MASKED)
 
 
 def test_twins_differ_and_see_the_same_batch():

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from gymnasium import spaces
 from tiers import gated
 
@@ -136,10 +137,10 @@ def test_late_episodes_that_happened_to_be_short_do_not_count(first_only, usable
 @pytest.mark.parametrize(
     ("options", "spec", "words"),
     [
-        ({}, {}, "no known end"),
-        ({"rollout_length": 30}, {"horizon": 20}, "at least 40"),
-        ({"planning_depth": 0}, {"horizon": 3}, "planning_depth"),
-        ({}, {"action_space": spaces.Box(-1, 1, (2,)), "horizon": 3}, "Try ppo"),
+        ({}, {}, "have no limit"),
+        ({"rollout_length": 30}, {"horizon": 20}, "a rollout_length of 40 or more"),
+        ({"planning_depth": 0}, {"horizon": 3}, "planning-depth of SQIRL is 1 or more, not 0"),
+        ({}, {"action_space": spaces.Box(-1, 1, (2,)), "horizon": 3}, "try ppo"),
     ],
 )
 def test_what_it_cannot_do(options, spec, words):
@@ -147,4 +148,4 @@ def test_what_it_cannot_do(options, spec, words):
         **({"name": "Here", "observation_space": spaces.Discrete(3), "action_space": spaces.Discrete(2)} | spec)
     )
     with pytest.raises(ForageError, match=words):
-        SQIRL(**options).check(spec)
+        check(SQIRL(**options), spec)

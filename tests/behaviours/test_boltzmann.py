@@ -4,10 +4,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from behaviour_helpers import FOUR, PENDULUM, Always, OnPolicy, Values, actions, at
+from check_helpers import check
 
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.boltzmann import Boltzmann
+from forage.config.ranges import check_ranges
 from forage.core.types import ForageError
 
 AGENT = Values(action=jnp.array([1.0, 2.0, 0.0, 1.5]))
@@ -46,14 +48,14 @@ def test_actions_of_infinite_worth_are_drawn_alike(masked, expected):
 
 
 def test_what_it_cannot_do():
-    Boltzmann().check(AGENT, FOUR)
-    Boltzmann().check(DQN(), FOUR)
+    check(Boltzmann(), AGENT, FOUR)
+    check(Boltzmann(), DQN(), FOUR)
     with pytest.raises(ForageError, match=r"Pendulum-v1 has Box\(1,\)"):
-        Boltzmann().check(AGENT, PENDULUM)
-    with pytest.raises(ForageError, match="OnPolicy learns only from actions it chose itself"):
-        Boltzmann().check(OnPolicy(), FOUR)
+        check(Boltzmann(), AGENT, PENDULUM)
+    with pytest.raises(ForageError, match="OnPolicy learns only from actions that it chose itself"):
+        check(Boltzmann(), OnPolicy(), FOUR)
     for agent in (Always(), SACDiscrete()):
         with pytest.raises(ForageError, match=f"{type(agent).__name__} does not say; dqn does"):
-            Boltzmann().check(agent, FOUR)
-    with pytest.raises(ForageError, match="temperatures above 0, not 0"):
-        Boltzmann(final_temperature=0)
+            check(Boltzmann(), agent, FOUR)
+    with pytest.raises(ForageError, match="final-temperature of it is above 0, not 0"):
+        check_ranges(Boltzmann(final_temperature=0), "it")

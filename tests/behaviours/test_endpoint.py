@@ -296,7 +296,7 @@ def test_bad_settings_are_one_sentence(agent, more, words):
 @pytest.mark.parametrize(
     ("agent", "options", "words"),
     [
-        ("online-dpo", {}, "does not correct; use an agent that does, such as grpo"),
+        ("online-dpo", {}, "does not correct.*; use an agent that does, such as grpo"),
         ("raft", {}, "does not correct"),
     ],
 )

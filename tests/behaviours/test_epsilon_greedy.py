@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from behaviour_helpers import BOX, FOUR, PENDULUM, Always, OnPolicy, actions
+from check_helpers import check
 from gymnasium import spaces
 
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
@@ -47,8 +48,8 @@ def test_multi_discrete_actions_are_replaced_as_a_whole():
 
 def test_what_it_cannot_do():
     behaviour = EpsilonGreedy()
-    behaviour.check(Always(), FOUR)
+    check(behaviour, Always(), FOUR)
     with pytest.raises(ForageError, match=r"Pendulum-v1 has Box\(1,\)"):
-        behaviour.check(Always(), PENDULUM)
-    with pytest.raises(ForageError, match="OnPolicy learns only from actions it chose itself"):
-        behaviour.check(OnPolicy(), FOUR)
+        check(behaviour, Always(), PENDULUM)
+    with pytest.raises(ForageError, match="OnPolicy learns only from actions that it chose itself"):
+        check(behaviour, OnPolicy(), FOUR)

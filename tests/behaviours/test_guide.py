@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
@@ -287,8 +288,8 @@ def test_tolerance_is_lenient_for_negative_returns_too():
 @pytest.mark.parametrize(
     ("make", "environment", "words"),
     [
-        (lambda: Guide(steady, 5, schedule="sudden"), CartPole(), "curriculum or random"),
-        (lambda: Guide(steady, 5, stages=0), CartPole(), "stages=0"),
+        (lambda: Guide(steady, 5, schedule="sudden"), CartPole(), "one of curriculum, random"),
+        (lambda: Guide(steady, 5, stages=0), CartPole(), "stages of Guide is 1 or more, not 0"),
         (lambda: Guide(3.0, 5), CartPole(), "not float"),
         (lambda: Guide(steady, 5), DeepSeaTreasure(), 'schedule="random"'),
         (lambda: Guide(lambda o, k: jnp.float32(0), 5), CartPole(), "Discrete"),
@@ -297,5 +298,5 @@ def test_tolerance_is_lenient_for_negative_returns_too():
 )
 def test_mistakes_are_named(make, environment, words):
     with pytest.raises(ForageError) as error:
-        make().check(PPO(), spec_of(environment))
+        check(make(), PPO(), spec_of(environment))
     assert words in str(error.value), error.value

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from behaviour_helpers import BOX, FOUR, PENDULUM, Noisy, noise_of
+from check_helpers import check
 from gymnasium import spaces
 
 from forage.agents.actor_critic.sac import SAC
@@ -15,6 +16,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.rollouts import score_actions
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.held_noise import HeldNoise
+from forage.config.ranges import check_ranges
 from forage.core import prng
 from forage.core.ports import ActInputs
 from forage.core.types import ForageError, Spec
@@ -107,11 +109,11 @@ def test_ppo_learns_the_size_of_the_noise_but_not_the_features_from_it():
 
 
 def test_what_it_cannot_do():
-    HeldNoise().check(AGENTS["ppo"], SPEC)
-    HeldNoise().check(SAC(), PENDULUM)
+    check(HeldNoise(), AGENTS["ppo"], SPEC)
+    check(HeldNoise(), SAC(), PENDULUM)
     with pytest.raises(ForageError, match="DQN makes none from it in Four"):
-        HeldNoise().check(DQN(), FOUR)
-    with pytest.raises(ForageError, match="1 step or more, or 0 for the whole episode, not -1"):
-        HeldNoise(-1)
+        check(HeldNoise(), DQN(), FOUR)
+    with pytest.raises(ForageError, match="interval of it is 0 or more, not -1"):
+        check_ranges(HeldNoise(-1), "it")
     with pytest.raises(ForageError, match="Four has none"):
-        replace(AGENTS["ppo"], num_envs=8).check(FOUR)
+        check(replace(AGENTS["ppo"], num_envs=8), FOUR)

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import small
 from behaviour_helpers import BOX, FOUR, PENDULUM, Always, OnPolicy, Values, at, begin
+from check_helpers import check
 from gymnasium import spaces
 
 from forage.agents.actor_critic.sac_discrete import SACDiscrete
 from forage.agents.actor_critic.td3 import TD3
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.parameter_noise import SCALES, ParameterNoise, ParameterNoiseState, log_policy, perturb
+from forage.config.ranges import check_ranges
 from forage.core import prng
 from forage.core.ports import ActContext
 from forage.core.types import AGENT, GONE, Experience, ForageError, Spec
@@ -186,12 +188,12 @@ def test_networks_of_agents_fit_in_what_is_remembered():
 
 def test_what_it_cannot_do():
     for agent, spec, words in (
-        (OnPolicy(), FOUR, "OnPolicy learns only from actions it chose itself, so parameter noise would mislead it"),
-        (DQN(gru_size=4), FOUR, "DQN has memory"),
+        (OnPolicy(), FOUR, "OnPolicy learns only from actions that it chose itself, and ParameterNoise chooses others"),
+        (DQN(gru_size=4), FOUR, "needs an agent without memory, and DQN here remembers"),
         (Always(), FOUR, r"Always has none of them for Discrete\(4\); dqn, sac-discrete, sac and td3 do"),
         (Values(), FOUR, "Values acts without one; dqn has one"),
     ):
         with pytest.raises(ForageError, match=words):
-            ParameterNoise().check(agent, spec)
-    with pytest.raises(ForageError, match="needs adaptation above 1, not 1"):
-        ParameterNoise(adaptation=1.0)
+            check(ParameterNoise(), agent, spec)
+    with pytest.raises(ForageError, match="adaptation of it is above 1, not 1"):
+        check_ranges(ParameterNoise(adaptation=1.0), "it")

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from tiers import first
 
 from forage.agents.policy_gradient.ppo import PPO
@@ -271,17 +272,17 @@ def test_a_run_is_evaluated_against_opponents(tmp_path):
 
 
 def test_bad_input():
-    with pytest.raises(ForageError, match="choose past or random"):
+    with pytest.raises(ForageError, match="one of past, random"):
         SelfPlay(opponents="future")
     with pytest.raises(ForageError, match="recent of self-play is from 0 to 1, not 2"):
         resolve("ppo", "boards:TicTacToe", behaviour=SelfPlay(recent=2.0))
-    with pytest.raises(ForageError, match=r"environment of two agents or more, such as boards:TicTacToe; .* has one"):
-        SelfPlay().check(PPO(), spec_of(CartPole(), "CartPole-v1"))
-    with pytest.raises(ForageError, match="its own policy draws, and DQN draws none; ppo and reinforce do"):
-        SelfPlay().check(DQN(), SPEC)
+    with pytest.raises(ForageError, match=r"SelfPlay needs a team of agents, and CartPole-v1 has one agent"):
+        check(SelfPlay(), PPO(), spec_of(CartPole(), "CartPole-v1"))
+    with pytest.raises(ForageError, match=r"DQN draws no actions from a policy of its own.*; ppo and reinforce do"):
+        check(SelfPlay(), DQN(), SPEC)
     with pytest.raises(ForageError, match="CartPole-v1 has one agent, so there is no seat"):
         resolve("ppo", "CartPole-v1", opponent="random")
     with pytest.raises(ForageError, match="runs on the host, and opponents play in native environments alone"):
         resolve("ppo", "gymnasium:CartPole-v1", behaviour="self-play")
     with pytest.raises(ForageError, match=r"perfect player of boards:TicTacToe as it is, and none of Together"):
-        resolve("ppo", Together(CartPole(), 2), opponent="perfect")
+        resolve("ppo", EnvironmentCopies(CartPole(), 2), opponent="perfect")

@@ -161,7 +161,7 @@ def test_what_a_person_raises_loses_nothing_that_was_learned(tmp_path, monkeypat
         ("CartPole-masked", {}, "and not CartPole-masked"),
         ("CartPole-v1", {"person": "nobody"}, "A person is scripted or a class of one's own"),
         ("CartPole-v1", {"person": "forage.behaviours.policy:AgentPolicy"}, "is no person; a subclass of"),
-        ("CartPole-v1", {"takes": 0.1, "gives": 0.2}, "gives back below a danger"),
+        ("CartPole-v1", {"takes": 0.1, "gives": 0.2}, "gives of Takeover is at most takes"),
         ("CartPole-v1", {"fraction": 2.0}, "fraction of takeover is from 0 to 1, not 2"),
         ("CartPole-v1", {"inner": Takeover()}, "around a behaviour that does not intervene itself"),
     ],

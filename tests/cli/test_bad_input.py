@@ -101,7 +101,7 @@ COMMANDS: list[tuple[str, str]] = [
     ),
     (
         "train ppo CartPole-v1 --rewards normalise-return --rewards.limit 0",
-        "limit is above 0, not 0; inf clips nothing",
+        "limit of normalise-return is above 0, not 0",
     ),
     ("train sac Pendulum-v1 --initial-temperature 0", "initial-temperature of sac is above 0, not 0"),
     ("train sac Pendulum-v1 --sweep initial-temperature=0,1", "initial-temperature of sac is above 0, not 0"),
@@ -193,7 +193,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("train ppo CartPole-v1 --behaviour guide --behaviour.policy x", "cannot be given on the command line"),
     (
         "train ppo CartPole-v1 --behaviour policy --behaviour.random-steps 9",
-        "PPO learns only from actions it chose itself, so a start at random .random_steps. would mislead it",
+        "PPO learns only from actions that it chose itself, and the first random_steps are not; leave random_steps out",
     ),
     ("train ppo CartPole-v1 --env.gravty 3", "CartPole-v1 has no option 'gravty'. Did you mean 'gravity'"),
     ("train ppo CartPole-v1 --env.length -1", "length of CartPole-v1 is above 0, not -1"),

@@ -189,7 +189,7 @@ def test_a_part_of_a_missing_package_names_the_package(site):
 def test_a_class_that_lacks_methods_is_refused(site):
     lazy = "from forage.core.ports import Agent\n\nclass Lazy(Agent):\n    pass\n"
     strangers.install(site, "forage-a", {"forage_a.py": "PARTS = {'agent': {'lazy': 'forage_a:Lazy'}}\n" + lazy})
-    with pytest.raises(ForageError, match=r"^Lazy lacks act and check and init and learn, which forage.core.ports"):
+    with pytest.raises(ForageError, match=r"^Lazy lacks act and init and learn, which forage.core.ports"):
         registry.build("agent", "lazy", {"num_envs": 1, "rollout_length": 1})
 
 

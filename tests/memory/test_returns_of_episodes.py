@@ -81,7 +81,7 @@ def online(tmp_path, **options):
 def test_a_run_hears_the_returns_of_what_it_learns_from(tmp_path):
     """Pendulum's episodes are of 200 steps: until then all of a batch is from the data."""
     learner = online(tmp_path).learner()
-    found = np.asarray(learner.memory.translate_options.return_to_go)
+    found = np.asarray(learner.memory.data_rows.return_to_go)
     np.testing.assert_allclose(found[9], 0.1 * 9, rtol=1e-5)  # truncated
     again, runner, _ = small.resumed(online(tmp_path), tmp_path, 250)
     assert small.differing(runner.state, again.state) == []

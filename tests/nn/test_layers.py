@@ -43,7 +43,7 @@ def test_orthogonal_weights_have_a_gain_in_every_layer():
 
 
 def test_says_which_first_weights_there_are():
-    with pytest.raises(ForageError, match="There is no first_weights 'xavier'; there are uniform, glorot"):
+    with pytest.raises(ForageError, match="first_weights of SAC is one of uniform, glorot"):
         SAC(first_weights="xavier")
     with pytest.raises(ForageError, match="leave first_weights out"):
         SAC(torso="simba", hidden_sizes=(8,), first_weights="glorot")

@@ -24,7 +24,6 @@ APART = {
     "minibatches.fit": "a loss and its optimiser",
     "action_values.updates_in": "an agent",
     "action_values.update_target": "an agent",
-    "inverse_q.check_objective": "a name",
     "tokens.masks.check_name": "names",
     "tokens.preferences.preference_loss": "what the loss of that name takes",
 }

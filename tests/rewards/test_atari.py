@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from check_helpers import check
 from gymnasium import spaces
 from tiers import gated
 
@@ -14,7 +15,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.config.resolve import resolve
 from forage.core.types import Experience, ForageError, Spec
-from forage.loop.compatible import check_ends
+from forage.loop.needs import check_rewards
 from forage.memory.uniform import UniformReplay
 from forage.rewards.atari import AtariRewards
 from forage.rewards.bonuses.rnd import RND
@@ -36,17 +37,17 @@ def test_a_lost_life_is_an_end_and_rewards_are_clipped():
 
 
 def test_a_game_must_say_when_a_life_is_lost():
-    AtariRewards().check(GAME)
-    with pytest.raises(ForageError, match=r"a pole does not say when one is lost.*scale clips alone"):
-        AtariRewards().check(dataclasses.replace(GAME, name="a pole", info_names=("success",)))
+    check(AtariRewards(), GAME)
+    with pytest.raises(ForageError, match=r"a pole does not return life_lost.*scale clips alone"):
+        check(AtariRewards(), dataclasses.replace(GAME, name="a pole", info_names=("success",)))
 
 
 @pytest.mark.parametrize("agent", [PPO(gru_size=4), DQN(gru_size=4)])
 def test_memory_of_the_game_does_not_go_with_it(agent):
     for rewards in (AtariRewards(), RND(inner=AtariRewards())):
         with pytest.raises(ForageError, match="remembers the game from before; use --rewards scale"):
-            check_ends(agent, rewards, GAME)
-    check_ends(type(agent)(), AtariRewards(), GAME)
+            check_rewards(agent, rewards, GAME)
+    check_rewards(type(agent)(), AtariRewards(), GAME)
 
 
 RUNS = [

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from reward_helpers import CLOCK, KEY, experience_of, learn, relabel, spec_of
 from tiers import first
 
@@ -173,16 +174,16 @@ def test_agents_that_have_left_are_not_counted():
 @pytest.mark.parametrize(
     ("make", "space", "words"),
     [
-        (lambda: Counts(of="action"), None, "not of 'action'"),
-        (lambda: Counts(bits=0), None, "bits=0"),
-        (lambda: Counts(buckets=1), None, "buckets=1"),
+        (lambda: Counts(of="action"), None, "one of state, state-action, not 'action'"),
+        (lambda: Counts(bits=0), None, "bits of Counts is from 1 to 512, not 0"),
+        (lambda: Counts(buckets=1), None, "buckets of Counts is from 2 to"),
         (lambda: Counts(), gymnasium.spaces.Tuple([NUMBER(2)]), "Counts cannot read"),
         (lambda: Counts(), BOX(0, 100, (1,), np.float32), "nothing but the sign; rnd works there"),
     ],
 )
 def test_what_cannot_be_counted(make, space, words):
     with pytest.raises(ForageError, match=words):
-        make().check(spec_of(space))
+        check(make(), spec_of(space))
 
 
 def test_state_and_action_need_numbered_actions():

@@ -218,5 +218,5 @@ def test_another_file_in_its_place_is_refused(tmp_path):
 
 
 def test_there_are_three_ways_to_pay():
-    with pytest.raises(ForageError, match="pays nothing called 'much'; there are positive, negative, logit"):
+    with pytest.raises(ForageError, match="paid of GAIL is one of positive, negative, logit"):
         GAIL("a.npz", paid="much")

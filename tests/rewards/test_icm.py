@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from reward_helpers import CLOCK, KEY, experience_of, learn, relabel
 from tiers import first
 
@@ -93,12 +94,12 @@ def test_actions_that_were_not_heard_teach_nothing():
 @pytest.mark.parametrize(
     ("make", "actions", "space", "words"),
     [
-        (lambda: ICM(epochs=0), CHOICE, BOX, "of 1 or more; got 0"),
-        (lambda: ICM(beta=1.0), CHOICE, BOX, "beta is 1.0"),
+        (lambda: ICM(epochs=0), CHOICE, BOX, "epochs of ICM is 1 or more, not 0"),
+        (lambda: ICM(beta=1.0), CHOICE, BOX, "beta of ICM is"),
         (lambda: ICM(), gymnasium.spaces.MultiBinary(2), BOX, "Agents act in"),
-        (lambda: ICM(), CHOICE, gymnasium.spaces.Tuple([CHOICE]), "ICM sees boxes, images and numbers"),
+        (lambda: ICM(), CHOICE, gymnasium.spaces.Tuple([CHOICE]), "ICM needs boxes, images or numbers"),
     ],
 )
 def test_what_it_cannot_do(make, actions, space, words):
     with pytest.raises(ForageError, match=words):
-        make().check(spec_of(actions, space))
+        check(make(), spec_of(actions, space))

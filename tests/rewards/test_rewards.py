@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from reward_helpers import KEY, experience_of, learn, relabel, spec_of
 
 from forage.agents.policy_gradient.ppo import PPO
@@ -95,16 +96,16 @@ def test_rewards_are_weighed_by_name():
         (lambda: Scale(), ("time",), "several rewards"),
         (lambda: NormaliseReturn(inner=Scale()), ("time",), "several rewards"),
         (lambda: RND(), ("time",), "several rewards"),
-        (lambda: Scale(1.0, 2.0, 1.0), (), "low <= high"),
+        (lambda: Scale(1.0, 2.0, 1.0), (), "low of Scale is at most high"),
         (lambda: Scale(-0.5), (), "factor is above 0, not -0.5: learning the opposite"),
         (lambda: Scale(0.0), (), "factor is above 0, not 0"),
-        (lambda: RND(proportion=0.0), (), "proportion=0.0"),
+        (lambda: RND(proportion=0.0), (), "proportion of RND is above 0 and at most 1, not 0"),
         (lambda: check_ranges(NormaliseReturn(epsilon=0.0), "it"), (), "epsilon of it is above 0, not 0"),
     ],
 )
 def test_mistakes_are_named(make, names, words):
     with pytest.raises(ForageError) as error:
-        make().check(spec_of(reward_names=names))
+        check(make(), spec_of(reward_names=names))
     assert words in str(error.value), error.value
 
 

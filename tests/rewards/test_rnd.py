@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 from reward_helpers import CLOCK, KEY, experience_of, learn, relabel, spec_of
 
 from forage.core.types import ForageError
@@ -14,10 +15,10 @@ from forage.rewards.scaling import Scale
 
 def test_rnd_says_what_it_can_see():
     space = gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2)])
-    with pytest.raises(ForageError, match="boxes, images and numbers"):
-        RND().check(spec_of(space))
-    with pytest.raises(ForageError, match="begin at 1"):
-        RND().check(spec_of(gymnasium.spaces.Discrete(4, start=1)))
+    with pytest.raises(ForageError, match="boxes, images or numbers"):
+        check(RND(), spec_of(space))
+    with pytest.raises(ForageError, match=r"Here gives Discrete\(4, start=1\)"):
+        check(RND(), spec_of(gymnasium.spaces.Discrete(4, start=1)))
 
 
 # Random network distillation

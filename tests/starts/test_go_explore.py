@@ -7,10 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from gymnasium.spaces import Box, Dict, Discrete
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
+from forage.config.ranges import check_ranges
 from forage.config.resolve import resolve
 from forage.core.ports import RolloutReport, RolloutStates
 from forage.core.types import Clock, Experience, ForageError, Spec
@@ -325,16 +327,16 @@ def test_cells_by_position_forget_what_is_carried_and_seen():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: GoExplore(capacity=0), "capacity"),
-        (lambda: GoExplore(probability=1.5), "probability is 1.5"),
-        (lambda: GoExplore(choice="luck"), "chooses by visits or chosen"),
-        (lambda: GoExplore(cells="rooms"), "no cells by 'rooms'"),
-        (lambda: GoExplore(cells="binned", width=(-1.0,)), "widths above 0"),
-        (lambda: GoExplore(cells="position").check(CartPole(), Same()), "no map"),
-        (lambda: GoExplore(cells="image").check(CartPole(), Same()), "no image"),
-        (lambda: GoExplore(cells="binned", width=(1.0, 1.0)).check(CartPole(), Same()), "Give 1 width or 4"),
-        (lambda: GoExplore().check(CartPole(), Phases("length", (0.5, 1.0), (10,))), "--tasks same"),
-        (lambda: GoExplore().check(EnvironmentCopies(CartPole(), 2), Same()), "works where there is one"),
+        (lambda: check_ranges(GoExplore(capacity=0), "it"), "capacity of it is 1 or more"),
+        (lambda: check_ranges(GoExplore(probability=1.5), "it"), "probability of it is from 0 to 1"),
+        (lambda: GoExplore(choice="luck"), "choice of GoExplore is one of visits, chosen"),
+        (lambda: GoExplore(cells="rooms"), "cells of GoExplore is one of"),
+        (lambda: check(GoExplore(cells="binned", width=(-1.0,)), CartPole(), Same()), "width of GoExplore is above 0"),
+        (lambda: check(GoExplore(cells="position"), CartPole(), Same()), "no map"),
+        (lambda: check(GoExplore(cells="image"), CartPole(), Same()), "no image"),
+        (lambda: check(GoExplore(cells="binned", width=(1.0, 1.0)), CartPole(), Same()), "Give 1 width or 4"),
+        (lambda: check(GoExplore(), CartPole(), Phases("length", (0.5, 1.0), (10,))), "--tasks same"),
+        (lambda: check(GoExplore(), EnvironmentCopies(CartPole(), 2), Same()), "needs one agent"),
     ],
 )
 def test_mistakes_are_named(make, words):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import small
 
+from forage.config.ranges import check_ranges
 from forage.config.resolve import resolve
 from forage.core.types import Clock, ForageError
 from forage.environments.text.environment import TextEnvironment
@@ -58,8 +59,8 @@ def test_other_seeds_have_other_groups():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(ForageError, match="size of 1 or more"):
-        Groups(0)
+    with pytest.raises(ForageError, match="size of it is 1 or more"):
+        check_ranges(Groups(0), "it")
     with pytest.raises(ForageError, match="does not begin alike"):
         resolve(
             "reinforce",

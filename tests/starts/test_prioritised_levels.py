@@ -12,6 +12,7 @@ import small
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
 from forage.config import registry
+from forage.config.ranges import check_ranges
 from forage.config.resolve import resolve
 from forage.core.ports import RolloutReport, RolloutStates, ValueEstimates
 from forage.core.types import Clock, Experience, ForageError
@@ -214,13 +215,13 @@ class OldReport(Levels):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"number": 0}, "1 or more levels"),
-        ({"score": "value"}, "scored by l1-value-loss, positive-value-loss, td-error, not by 'value'"),
+        ({"number": 0}, "number of it is 1 or more, not 0"),
+        ({"score": "value"}, "one of l1-value-loss, positive-value-loss, td-error, not 'value'"),
     ],
 )
 def test_mistakes_are_named(options, words):
     with pytest.raises(ForageError, match=words):
-        PrioritisedLevels(**options)
+        check_ranges(PrioritisedLevels(**options), "it")
 
 
 def test_parts_that_do_not_fit_are_named():

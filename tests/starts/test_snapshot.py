@@ -7,8 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 
 from forage.config import references, saved
+from forage.config.ranges import check_ranges
 from forage.core.ports import RolloutReport, RolloutStates
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
@@ -134,13 +136,13 @@ def test_a_run_is_a_teacher(tmp_path):
 @pytest.mark.parametrize(
     ("make_starts", "words"),
     [
-        (lambda: Snapshot(right, clusters=0), "clusters"),
-        (lambda: Snapshot(right, share=2.0), "share is 2.0"),
-        (lambda: Snapshot(3).check(CartPole(), Same()), "not int"),
+        (lambda: check_ranges(Snapshot(right, clusters=0), "it"), "clusters of it is 1 or more"),
+        (lambda: check_ranges(Snapshot(right, share=2.0), "it"), "share of it is from 0 to 1"),
+        (lambda: check(Snapshot(3), CartPole(), Same()), "not int"),
         (lambda: references.taught(Snapshot("solver"), MountainCar()), "none for MountainCar"),
         (lambda: references.taught(Snapshot("/nowhere/at/all"), MountainCar()), "no trained agent"),
-        (lambda: Snapshot(right).check(DeepSeaTreasure(), Same()), "gives several"),
-        (lambda: Snapshot(right).check(EnvironmentCopies(CartPole(), 2), Same()), "work where there is one agent"),
+        (lambda: check(Snapshot(right), DeepSeaTreasure(), Same()), "gives several"),
+        (lambda: check(Snapshot(right), EnvironmentCopies(CartPole(), 2), Same()), "needs one agent"),
     ],
 )
 def test_mistakes_are_named(make_starts, words):

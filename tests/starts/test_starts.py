@@ -9,6 +9,7 @@ import small
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
+from forage.config.ranges import check_ranges
 from forage.core.ports import RolloutReport, RolloutStates
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
@@ -118,10 +119,12 @@ def test_an_ended_episode_leaves_nothing():
     np.testing.assert_array_equal(state.places[0].variables[0], jnp.zeros(4))
 
 
-@pytest.mark.parametrize(("arguments", "words"), [((0, 0.5), "capacity of 1"), ((8, 1.5), "between 0 and 1")])
+@pytest.mark.parametrize(
+    ("arguments", "words"), [((0, 0.5), "capacity of it is 1 or more"), ((8, 1.5), "probability of it is from 0 to 1")]
+)
 def test_mistakes_are_named(arguments, words):
     with pytest.raises(ForageError, match=words):
-        Archive(*arguments)
+        check_ranges(Archive(*arguments), "it")
 
 
 @pytest.mark.thorough

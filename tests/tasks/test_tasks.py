@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
@@ -86,7 +87,7 @@ def test_wrappers_are_looked_through():
         (lambda: Contexts((5,)), ["not 5"]),
         (lambda: Contexts(()), ["at least one field"]),
         (lambda: Contexts(("length=1:2", "length=1")), ["length is chosen twice"]),
-        (lambda: Contexts(("length=1:2",), split="inter"), ["same, interpolation or extrapolation, not 'inter'"]),
+        (lambda: Contexts(("length=1:2",), split="inter"), ["one of same, interpolation, extrapolation, not 'inter'"]),
         (lambda: Contexts(("length=1:2",), ("length=3",), "interpolation"), ["not both"]),
         (lambda: Contexts(("length=choice:1:2",), split="interpolation"), ["length has none; give test contexts"]),
         (lambda: Contexts(("max_steps=1:20",), split="interpolation"), ["max_steps has none; give test contexts"]),
@@ -94,7 +95,7 @@ def test_wrappers_are_looked_through():
 )
 def test_mistakes_are_named(make, words):
     with pytest.raises(ForageError) as error:
-        make().check(SelectEntries(CartPole(), (0, 2)))
+        check(make(), SelectEntries(CartPole(), (0, 2)))
     assert all(word in str(error.value) for word in words), error.value
 
 

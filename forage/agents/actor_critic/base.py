@@ -27,8 +27,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core.ports import Agent, Metrics, State
-from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_bounded, describe_space, observation_part, split_mask
+from forage.core.ports.needs import Choices, Needs
+from forage.core.ranges import Range, Ranges, check_order
+from forage.core.spaces import describe_space, observation_part, split_mask
 from forage.core.types import Batch, Experience, ForageError, Spec
 from forage.nn.critics import (
     ActionValue,
@@ -44,11 +45,11 @@ from forage.nn.critics import (
     truncate_quantiles,
     value_error,
 )
-from forage.nn.dormant import check_recycling, recycle_units, share_dormant
+from forage.nn.dormant import recycle_units, share_dormant
 from forage.nn.encoders import is_image
 from forage.nn.hypersphere import on_sphere
 from forage.nn.layers import FIRST_WEIGHTS, Network, redraw_weights
-from forage.nn.networks import NetworkConfig, input_size
+from forage.nn.networks import NetworkConfig
 from forage.nn.normalise import Norms, apply_norm, input_space, norms_for, update_norms
 from forage.nn.residual import one_width
 from forage.ops.every import run_every as run_every
@@ -127,11 +128,11 @@ class ActorCritic(Agent):
     on_policy: ClassVar[bool] = False
     acting: ClassVar[str] = "actor"
 
-    normalises: ClassVar[bool] = True
     """Observations can be normalised (`normalise_observation`)."""
 
-    unrecycled: ClassVar[str] = ""
     """Reason not to recycle dormant units of this agent's networks; empty if they may be recycled."""
+    needs: ClassVar[Needs] = Needs(actions="bounded", observations="any")
+    choices: ClassVar[Choices] = {"critic_norm": NORMS, "policy_q": POLICY_Q, "first_weights": FIRST_WEIGHTS}
 
     signatures: ClassVar[dict[str, str]] = Agent.signatures | {"critic_loss": "critics, inputs, target"}
 
@@ -185,12 +186,6 @@ class ActorCritic(Agent):
     count_dormant: bool = equinox.field(static=True, default=False)  # report the share of dormant units as `dormant`
 
     def check(self, spec: Spec) -> None:
-        check_bounded(type(self).__name__, spec, self.offline)
-        if self.normalise_observation and not self.normalises:
-            raise ForageError(
-                f"{type(self).__name__} reads observations as they are; leave normalise_observation out, or take sac."
-            )
-        input_size(observation_part(spec.observation_space))
         read = input_space(spec.observation_space, norms_for(spec, self.normalise_observation))
         if self.torso != "mlp" and is_image(observation_part(read)) and self.encoder is None:
             raise ForageError(
@@ -199,10 +194,6 @@ class ActorCritic(Agent):
             )
 
     def __check_init__(self):
-        check_recycling(self)
-        for name, known in (("critic_norm", NORMS), ("policy_q", POLICY_Q), ("first_weights", FIRST_WEIGHTS)):
-            if getattr(self, name) not in known:
-                raise ForageError(f"There is no {name} {getattr(self, name)!r}; there are {', '.join(known)}.")
         if self.torso != "mlp":
             for sizes in (self.hidden_sizes, self.value_sizes or self.hidden_sizes):
                 one_width(self.torso, sizes)
@@ -223,12 +214,8 @@ class ActorCritic(Agent):
                 f"A target_subset of {self.target_subset} is more than there are critics; have {self.critics} or "
                 f"fewer, or more critics."
             )
-        if self.bins and self.lowest_value >= self.highest_value:
-            raise ForageError(
-                f"Histograms of values from {self.lowest_value:g} to {self.highest_value:g} are empty; "
-                f"lowest_value must be below highest_value."
-            )
-
+        if self.bins:
+            check_order(self, "lowest_value", "highest_value")
         if self.quantiles and self.bins:
             raise ForageError("Values are histograms or quantiles, not both; leave bins or quantiles out.")
         if self.quantiles and self.target_subset:

@@ -37,9 +37,10 @@ from jaxtyping import Array, Float, Key, PyTree
 from forage.agents.actor_critic.base import CriticKeys, UpdateInputs
 from forage.agents.actor_critic.sac import SAC, SACState
 from forage.core.ports import ActInputs, Metrics, State
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import observation_part
-from forage.core.types import Batch, ForageError, Spec
+from forage.core.types import Batch, Spec
 from forage.nn.critics import ActionValue, each_value
 from forage.nn.distributions import SquashedGaussian, squash_to
 from forage.nn.networks import NetworkConfig, body, input_size, orthogonal
@@ -105,6 +106,12 @@ class BRO(SAC):
         "explorer_deviation": Range(0, above=True),
         "adjustment_rate": Range(0),
     }
+    unused: ClassVar[Unused] = {
+        "critics target_subset": "BRO is optimistic by how two critics differ, and its target is their mean",
+        "bins dropped_quantiles": "BRO's values are numbers, or quantiles that are all kept",
+        "state_dependent_noise": "BRO explores by another policy",
+        "optimiser": "BRO's optimiser is Adam with decaying weights",
+    }
 
     batch_size: int = equinox.field(static=True, default=128)
     updates_per_rollout: int = equinox.field(static=True, default=10)
@@ -129,23 +136,6 @@ class BRO(SAC):
     explorer_deviation: float = 0.75  # the explorer's deviation over the policy's; larger acts more at random; the
     # authors'
     adjustment_rate: float = 3e-5  # step size of Adam for both weights; the authors'
-
-    def __check_init__(self):
-        if self.critics != 2 or self.target_subset:
-            raise ForageError(
-                "BRO is optimistic by how two critics differ, and its target is their mean; leave critics and "
-                "target_subset out."
-            )
-        if self.bins or self.dropped_quantiles:
-            raise ForageError(
-                "BRO's values are numbers, or quantiles that are all kept; leave bins and dropped_quantiles out."
-            )
-        if self.state_dependent_noise:
-            raise ForageError("BRO explores by another policy; leave state_dependent_noise out.")
-        if self.optimiser != "adam":
-            raise ForageError(
-                f"BRO's optimiser is Adam with decaying weights, not {self.optimiser}; leave optimiser out."
-            )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> BROState:
         sac_key, explorer_key = jax.random.split(key)

@@ -29,6 +29,7 @@ from jaxtyping import Array, Float, Key
 from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.sac import SAC, ActorReport, GaussianActor
 from forage.core.ports import State
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import describe_space, observation_part
 from forage.core.types import ForageError, Spec
@@ -63,6 +64,11 @@ class CrossQ(SAC):
         "batch_norm_rate": Range(0, 1),
         "batch_norm_warm_up": Range(0),
     }
+    unused: ClassVar[Unused] = {
+        "torso": "CrossQ normalises batches in an MLP",
+        "polyak": "CrossQ has no target networks that could follow its critics",
+        "diversity": "CrossQ has a loss of its own for its critics",
+    }
 
     learning_rate: float = 1e-3
     polyak: float = 1.0  # only 1: there are no target networks that could follow
@@ -74,14 +80,6 @@ class CrossQ(SAC):
     # towards its own
     batch_norm_warm_up: int = equinox.field(static=True, default=100_000)  # batches before running statistics count
     # while a network learns (batch renormalisation)
-
-    def __check_init__(self):
-        if self.torso != "mlp":
-            raise ForageError(f"CrossQ normalises batches in an MLP, not in a {self.torso} torso; leave torso out.")
-        if isinstance(self.polyak, int | float) and self.polyak != 1:
-            raise ForageError("CrossQ has no target networks that could follow its critics; leave polyak out.")
-        if self.diversity:
-            raise ForageError("CrossQ has a loss of its own for its critics; leave diversity out.")
 
     def check(self, spec: Spec) -> None:
         super().check(spec)

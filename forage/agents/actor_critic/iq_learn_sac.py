@@ -26,11 +26,12 @@ from jaxtyping import Array, Float, Key
 from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.sac import SAC
 from forage.core.ports import Metrics, State
+from forage.core.ports.needs import Choices, Needs, Unused
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.core.types import Batch, Clock
 from forage.data.demonstrations import Demonstrations, as_demonstrations, join_experience
 from forage.nn.critics import ActionValue, CriticReport, each_value, min_of_critics
-from forage.ops.inverse_q import check_objective, inverse_q
+from forage.ops.inverse_q import OBJECTIVES, inverse_q
 
 
 class IQLearnSAC(SAC):
@@ -44,6 +45,12 @@ class IQLearnSAC(SAC):
 
     example: ClassVar[str] = "forage train iq-learn-sac Pendulum-v1 --demonstrations expert.npz"
     ranges: ClassVar[Ranges] = {"strength": Range(0, above=True)}
+    needs: ClassVar[Needs] = Needs(given="demonstrations")
+    choices: ClassVar[Choices] = {"objective": OBJECTIVES}
+    unused: ClassVar[Unused] = {
+        "backup_entropy": "IQ-Learn's values are soft throughout",
+        "bins quantiles diversity": "IQ-Learn's values are numbers with an objective of their own",
+    }
 
     demonstrations: str | Demonstrations | None = equinox.field(
         default=None, converter=as_demonstrations
@@ -57,22 +64,6 @@ class IQLearnSAC(SAC):
     initial_temperature: float = 0.01
     learn_temperature: bool = equinox.field(static=True, default=False)  # learn the temperature; else it stays what it
     # is at first
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        check_objective(self.objective)
-        if self.demonstrations is None:
-            raise ForageError(
-                "IQ-Learn imitates demonstrations; name a file of them with --demonstrations FILE (forage data record "
-                "writes one)."
-            )
-        if not self.backup_entropy:
-            raise ForageError("IQ-Learn's values are soft throughout; leave backup_entropy out.")
-        if self.bins or self.quantiles or self.diversity:
-            raise ForageError(
-                "IQ-Learn's values are numbers with an objective of their own and no target that a histogram could be "
-                "told; leave bins, quantiles and diversity out."
-            )
 
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]

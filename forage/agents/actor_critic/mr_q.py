@@ -38,17 +38,17 @@ import equinox
 import jax
 import jax.numpy as jnp
 import optax
-from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import ActInputs, Agent, Metrics
-from forage.core.ranges import Range, Ranges
-from forage.core.spaces import allowed, check_bounded, check_discrete, observation_part, split_mask
-from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.core.ports.needs import Needs
+from forage.core.ranges import Range, Ranges, check_order, check_segments
+from forage.core.spaces import allowed, observation_part, split_mask
+from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.critics import each_value, stack_modules
 from forage.nn.distributions import Actions
 from forage.nn.layers import CNN, Activation, Linear, activation, is_large
-from forage.nn.networks import NetworkConfig, Torso, input_size
+from forage.nn.networks import NetworkConfig, Torso
 from forage.ops import returns
 from forage.ops.episodes import alive
 from forage.ops.every import run_if, shared_by_seeds
@@ -270,6 +270,7 @@ class MRQ(Agent):
     on_policy: ClassVar[bool] = False
     acting: ClassVar[str] = "actor"
     usual_memory: ClassVar[str] = "lap"
+    needs: ClassVar[Needs] = Needs(actions="numbered or bounded", observations="any")
 
     learning_rate: float = 3e-4
     encoder_learning_rate: float = 1e-4  # step size of the encoders' optimiser; larger learns faster, and diverges
@@ -313,27 +314,14 @@ class MRQ(Agent):
     # shifted at random, each way, where networks learn; 0: none
 
     def __check_init__(self):
-        if self.lowest_exponent >= self.highest_exponent:
-            raise ForageError(
-                f"Points of rewards from {self.lowest_exponent:g} to {self.highest_exponent:g} are empty; "
-                f"lowest_exponent must be below highest_exponent."
-            )
+        check_order(self, "lowest_exponent", "highest_exponent")
 
     @property
     def segment(self) -> int:
         return max(self.encoder_horizon, self.n_step)
 
     def check(self, spec: Spec) -> None:
-        check = check_bounded if isinstance(spec.action_space, spaces.Box) else check_discrete
-        check("MR.Q", spec)
-        Actions.from_space(spec.action_space)
-        input_size(observation_part(spec.observation_space))
-        least = self.segment * self.num_envs
-        if self.learning_starts < least:
-            raise ForageError(
-                f"MR.Q replays segments of {self.segment} steps from {self.num_envs} environments, so it can start to "
-                f"learn after {least} steps, not {self.learning_starts}; raise learning_starts."
-            )
+        check_segments(self)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> MRQState:
         keys = jax.random.split(key, 3)

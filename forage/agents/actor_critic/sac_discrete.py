@@ -22,12 +22,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import ActInputs, Agent, Metrics
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_discrete, observation_part, split_mask
+from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, Spec
 from forage.nn.critics import CriticReport, each_value, squared_error, stack_modules
 from forage.nn.distributions import Actions, Categorical
-from forage.nn.networks import Linear, Torso, input_size
+from forage.nn.networks import Linear, Torso
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, adam, blend
 
@@ -67,6 +68,7 @@ class SACDiscrete(Agent):
     on_policy: ClassVar[bool] = False
     stochastic: ClassVar[bool] = True
     acting: ClassVar[str] = "actor"
+    needs: ClassVar[Needs] = Needs(actions="numbered", observations="any")
 
     learning_rate: float = 3e-4
     discount: float = 0.99
@@ -80,11 +82,6 @@ class SACDiscrete(Agent):
     batch_size: int = equinox.field(static=True, default=64)
     learning_starts: int = equinox.field(static=True, default=1000)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))
-
-    def check(self, spec: Spec) -> None:
-        check_discrete("SAC-discrete", spec)
-        Actions.from_space(spec.action_space)
-        input_size(observation_part(spec.observation_space))
 
     def init(self, key: Key[Array, ""], spec: Spec) -> SACDiscreteState:
         actor_key, critic_key = jax.random.split(key)

@@ -18,8 +18,8 @@ import equinox
 import optax
 
 from forage.agents.actor_critic.sac import SAC
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
-from forage.core.types import ForageError
 from forage.ops.optimiser import Optimiser, make_named_optimiser
 
 
@@ -33,6 +33,9 @@ class SimBa(SAC):
 
     example: ClassVar[str] = "forage train simba Pendulum-v1 --value-sizes 128,128"
     ranges: ClassVar[Ranges] = {"weight_decay": Range(0)}
+    unused: ClassVar[Unused] = {
+        "optimiser": ("SimBa's optimiser is Adam with decaying weights", "take sac with torso=simba")
+    }
 
     learning_rate: float = 1e-4
     updates_per_rollout: int = equinox.field(static=True, default=2)
@@ -46,13 +49,6 @@ class SimBa(SAC):
     squash_deviation: bool = equinox.field(static=True, default=True)
     weight_decay: float = 0.01  # share of each weight that is lost in a step of size 1, of policy and critics; larger
     # keeps weights smaller
-
-    def __check_init__(self):
-        if self.optimiser != "adam":
-            raise ForageError(
-                f"SimBa's optimiser is Adam with decaying weights, not {self.optimiser}; leave optimiser out, or take "
-                f"sac with torso=simba."
-            )
 
     def descent(self) -> Optimiser:
         return self.bounded_steps(Optimiser(optax.adamw(self.learning_rate, weight_decay=self.weight_decay)))

@@ -33,6 +33,7 @@ from forage.agents.actor_critic import sac
 from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.sac import SAC, SACState
 from forage.core.ports import Metrics, State
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, Atoms, CriticReport, each_value
@@ -103,10 +104,11 @@ class SimBaV2(SAC):
     """
 
     example: ClassVar[str] = "forage train simba-v2 Pendulum-v1 --value-sizes 128,128"
-    ranges: ClassVar[Ranges] = {
-        "atoms": Range(2),
-        "limit": Range(0, above=True),
-        "final_learning_rate": Range(0, 1),
+    ranges: ClassVar[Ranges] = {"atoms": Range(2), "limit": Range(0, above=True), "final_learning_rate": Range(0, 1)}
+    unused: ClassVar[Unused] = {
+        "torso": ("SimBaV2 has networks of its own", "take sac"),
+        "bins quantiles target_subset diversity": "SimBaV2's critics learn distributions over atoms",
+        "state_dependent_noise": "SimBaV2's policy has two heads",
     }
     reset_keeps: ClassVar[tuple[str, ...]] = (*SAC.reset_keeps, "returns")
 
@@ -126,15 +128,6 @@ class SimBaV2(SAC):
     # where single returns stand out; the authors'
     scale_reward: bool = equinox.field(static=True, default=True)  # divide rewards by the size of returns so far; else
     # returns beyond `limit` count as `limit`
-
-    def __check_init__(self):
-        if self.torso != "simba-v2":
-            raise ForageError(f"SimBaV2 has its own networks, not a {self.torso} torso; leave torso out, or take sac.")
-        if self.bins or self.quantiles or self.target_subset or self.diversity or self.state_dependent_noise:
-            raise ForageError(
-                "SimBaV2's critics learn distributions over atoms, and its policy has two heads; leave bins, "
-                "quantiles, target_subset, diversity and state_dependent_noise out."
-            )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> SimBaV2State:  # type: ignore[override]
         streams = self.num_envs * spec.num_agents

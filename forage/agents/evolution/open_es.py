@@ -24,10 +24,11 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.ports import ActInputs, Evolver
-from forage.core.spaces import observation_part, split_mask
+from forage.core.ports.needs import Needs
+from forage.core.spaces import split_mask
 from forage.core.types import Clock, ForageError, Spec
 from forage.nn.distributions import Actions
-from forage.nn.networks import Linear, Torso, input_size
+from forage.nn.networks import Linear, Torso
 from forage.ops.optimiser import Optimiser, adam
 
 
@@ -62,6 +63,7 @@ class OpenES(Evolver):
     example: ClassVar[str] = "forage train open-es CartPole-v1 --hidden-sizes 16 --steps 320k"
 
     acting: ClassVar[str] = "network"
+    needs: ClassVar[Needs] = Needs(actions="any", observations="any")
 
     learning_rate: float = 0.01  # step size of Adam; the authors' for MuJoCo
     sigma: float = 0.02  # standard deviation of the perturbations; the authors'
@@ -81,8 +83,6 @@ class OpenES(Evolver):
                 f"open-es draws mirrored pairs of policies that play {self.episodes} episodes each; take a num_envs "
                 f"that {2 * self.episodes} divides, not {self.num_envs}."
             )
-        Actions.from_space(spec.action_space)
-        input_size(observation_part(spec.observation_space))
 
     def init(self, key: Key[Array, ""], spec: Spec) -> OpenESState:
         network = Policy(key, spec, self.hidden_sizes, self.activation)

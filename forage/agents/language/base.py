@@ -17,7 +17,8 @@ from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import ActInputs, Agent
-from forage.core.ranges import Range, Ranges
+from forage.core.ports.needs import Needs
+from forage.core.ranges import Range, Ranges, check_minibatches
 from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.language import lora
@@ -80,6 +81,7 @@ class LanguageAgent(Agent):
         "epochs": Range(1),
         "minibatches": Range(1),
     }
+    needs: ClassVar[Needs] = Needs(observations="text")
 
     model: str | PretrainedModel = equinox.field(
         default="forage", converter=make_pretrained
@@ -123,17 +125,10 @@ class LanguageAgent(Agent):
         return "reference-policy" if self.firsts else ""
 
     def check(self, spec: Spec) -> None:
-        name = type(self).__name__
-        reads, writes = spec.observation_space, spec.action_space
-        if not (
-            isinstance(reads, spaces.Dict)
-            and {"context", "reference"} == set(reads) - {"role"}
-            and isinstance(writes, Tokens)
-        ):
-            raise ForageError(
-                f"{name} writes text, and {spec.name} takes something else; use text:addition or the like."
-            )
-        architecture, source, context = self.base_model.architecture, self.base_model.source, reads["context"]
+        name, reads, writes = type(self).__name__, spec.observation_space, spec.action_space
+        architecture, source = self.base_model.architecture, self.base_model.source
+        assert isinstance(reads, spaces.Dict) and isinstance(writes, Tokens)
+        context = reads["context"]
         assert isinstance(context, Tokens)
         if writes.vocabulary - 1 > architecture.vocabulary:
             raise ForageError(
@@ -153,11 +148,7 @@ class LanguageAgent(Agent):
                 f"{name} learns from whole conversations, and those of {spec.name} take {spec.horizon} turns; give it "
                 f"a rollout_length of {spec.horizon}."
             )
-        rows = self.num_envs * self.rollout_length
-        if rows % self.minibatches:
-            raise ForageError(
-                f"{rows} answers cannot be cut into {self.minibatches} equal parts; give minibatches that divide them."
-            )
+        check_minibatches(self, self.num_envs * self.rollout_length, "answers")
 
     def init(self, key: Key[Array, ""], spec: Spec) -> LanguageState:
         network = self.base_model.first()

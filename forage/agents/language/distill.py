@@ -10,11 +10,11 @@ from jaxtyping import Array, Float, Key
 from forage.agents.language.base import LanguageState, warmth
 from forage.agents.language.grpo import GRPO, LossInputs, Scores
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Choices, Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 from forage.nn.language.pretrained import PretrainedModel, make_pretrained
 from forage.nn.transformer import Transformer
-from forage.ops.tokens.masks import check_name
 from forage.ops.tokens.supervised import DIRECTIONS, distillation
 
 OVER = ("tokens", "vocabulary")
@@ -40,6 +40,8 @@ class Distill(GRPO):
     example: ClassVar[str] = "forage train distill text:addition --env.level 2 --teacher runs/teacher --reward-share 0"
     corrects_sampler: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "reward_share": Range(0), "mixture": Range(0, 1)}
+    choices: ClassVar[Choices] = {"over": OVER, "direction": DIRECTIONS}
+    unused: ClassVar[Unused] = {"kl_placement": "A teacher counts in the loss"}
 
     teacher: str | PretrainedModel = equinox.field(
         default="forage", converter=make_pretrained
@@ -60,10 +62,8 @@ class Distill(GRPO):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        check_name("sum of a divergence", self.over, OVER)
-        check_name("direction of distillation", self.direction, DIRECTIONS)
-        if self.kl_placement != "loss" or not self.divergence > 0:
-            raise ForageError("A teacher counts in the loss; leave out kl_placement, and give a divergence above 0.")
+        if not self.divergence > 0:
+            raise ForageError("A teacher counts by the weight divergence; give one above 0.")
         assert isinstance(self.teacher, PretrainedModel)
         if self.teacher.sha256 and self.teacher.sha256 == self.base_model.sha256:
             raise ForageError(

@@ -41,6 +41,7 @@ from forage.agents.language.correction import check_correction, correction_weigh
 from forage.agents.language.descent import descend
 from forage.agents.language.kl_penalty import PER_TOKEN, PLACEMENTS, penalty_to_go, token_advantages
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Choices
 from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, OUTCOME, Batch, Clock, Experience, ForageError, Replay, Spec
 from forage.nn.language.generate import ALONE, SharedPrefix
@@ -56,7 +57,7 @@ from forage.ops.tokens.advantages import (
 from forage.ops.tokens.divergence import ESTIMATORS, kl_estimate, kl_loss
 from forage.ops.tokens.lengths import overlong
 from forage.ops.tokens.losses import LOSSES, high_entropy
-from forage.ops.tokens.masks import AGGREGATIONS, aggregate, check_name, token_mean, where_mask
+from forage.ops.tokens.masks import AGGREGATIONS, aggregate, token_mean, where_mask
 
 BOUNDS = {"clip_low": "low", "clip_high": "high", "ratio_cap": "ceiling"}
 """The options that bound a ratio, with the argument of a loss that each one is."""
@@ -138,6 +139,14 @@ class GRPO(LanguageAgent):
         "correction_floor": Range(0),
         "correction_ceiling": Range(0, above=True),
     }
+    choices: ClassVar[Choices] = {
+        "advantage": ADVANTAGES,
+        "loss": LOSSES,
+        "aggregation": AGGREGATIONS,
+        "zero_variance_groups": GROUPS,
+        "estimator": ESTIMATORS,
+        "kl_placement": PLACEMENTS,
+    }
 
     clip_low: float | None = None  # how far below 1 a ratio is followed; none: the loss's own, 0.2 of clip
     clip_high: float | None = None  # how far above 1 a ratio is followed; none: the loss's own, 0.2 of clip
@@ -188,12 +197,6 @@ class GRPO(LanguageAgent):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        check_name("advantage of groups", self.advantage, ADVANTAGES)
-        check_name("loss of tokens", self.loss, LOSSES)
-        check_name("aggregation", self.aggregation, AGGREGATIONS)
-        check_name("rule for groups of one reward", self.zero_variance_groups, GROUPS)
-        check_name("estimator of the divergence", self.divergence_estimator, ESTIMATORS)
-        check_name("place of the divergence", self.kl_placement, PLACEMENTS)
         self.check_estimator()
         if self.correction is not None:
             check_correction(self, self.correction, self.correction_floor, self.correction_ceiling)

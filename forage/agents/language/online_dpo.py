@@ -12,11 +12,12 @@ from jaxtyping import Array, Bool, Float, Key
 from forage.agents.language.base import AnswerRows, LanguageAgent, LanguageState
 from forage.agents.language.descent import descend
 from forage.core.ports import Metrics
-from forage.core.ranges import Range, Ranges
+from forage.core.ports.needs import Choices, Unused
+from forage.core.ranges import Range, Ranges, check_minibatches
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.advantages import all_alike
-from forage.ops.tokens.masks import check_name, sequence_sum
+from forage.ops.tokens.masks import sequence_sum
 from forage.ops.tokens.preferences import PREFERENCES, kto, kto_baseline
 
 MEANS = ("ipo", "simpo")
@@ -57,6 +58,7 @@ class OnlineDPO(LanguageAgent):
         "smoothing": Range(0, 0.5, below=True),
         "likelihood": Range(0),
     }
+    choices: ClassVar[Choices] = {"preference": PREFERENCES}
 
     group_size: int = equinox.field(static=True, default=2)  # answers to one prompt, of which the best and the worst
     # are a pair
@@ -81,12 +83,8 @@ class OnlineDPO(LanguageAgent):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        check_name("loss of preferences", self.preference, PREFERENCES)
         pairs = self.num_envs // self.group_size
-        if pairs % self.minibatches:
-            raise ForageError(
-                f"{pairs} pairs cannot be cut into {self.minibatches} equal parts; give minibatches that divide them."
-            )
+        check_minibatches(self, pairs, "pairs")
         if self.preference == "xpo" and not isinstance(self, XPO):
             raise ForageError("The preference xpo compares with answers of the first policy; use the agent xpo.")
         if self.preference == "kto" and pairs // self.minibatches < 2:
@@ -199,10 +197,6 @@ class XPO(OnlineDPO):
 
     example: ClassVar[str] = "forage train xpo text:addition --env.level 2"
     usual_behaviour: ClassVar[str] = "reference-policy"
+    unused: ClassVar[Unused] = {"preference group_size": "XPO has a preference of its own and 2 answers to a prompt"}
 
     preference: str = equinox.field(static=True, default="xpo")
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        if self.preference != "xpo" or self.group_size != 2:
-            raise ForageError("XPO has a preference of its own and 2 answers to a prompt; leave both out.")

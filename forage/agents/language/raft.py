@@ -8,9 +8,8 @@ import equinox
 from jaxtyping import Array, Float
 
 from forage.agents.language.grpo import GRPO
+from forage.core.ports.needs import Choices, Unused
 from forage.core.ranges import Ranges
-from forage.core.types import ForageError, Spec
-from forage.ops.tokens.masks import check_name
 from forage.ops.tokens.supervised import SELECTIONS, selection
 
 
@@ -31,20 +30,14 @@ class RAFT(GRPO):
     corrects_sampler: ClassVar[bool] = False
     replays: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = GRPO.ranges
+    choices: ClassVar[Choices] = {"selection": SELECTIONS}
+    unused: ClassVar[Unused] = {"advantage kl_placement": "RAFT learns alike from all answers that it chooses"}
 
     selection: str = equinox.field(static=True, default="best")  # which answers are learned from: the best of each
     # group, or all above a reward of 1/2
     advantage: str = equinox.field(static=True, default="none")
     loss: str = equinox.field(static=True, default="reinforce")
     aggregation: str = equinox.field(static=True, default="token-mean")
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        check_name("selection of answers", self.selection, SELECTIONS)
-        if self.advantage != "none" or self.kl_placement != "loss":
-            raise ForageError(
-                "RAFT learns alike from all answers that it chooses; leave out advantage and kl_placement."
-            )
 
     def answer_advantages(
         self, reward: Float[Array, "group answer"], outcome: Float[Array, "group answer"] | None = None

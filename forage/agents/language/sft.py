@@ -12,9 +12,10 @@ from jaxtyping import Array, Bool, Float, Key
 from forage.agents.language.base import AnswerRows, LanguageAgent, LanguageState
 from forage.agents.language.descent import descend
 from forage.core.ports import Metrics
-from forage.core.types import Batch, Clock, Spec
+from forage.core.ports.needs import Choices
+from forage.core.types import Batch, Clock
 from forage.nn.transformer import Transformer
-from forage.ops.tokens.masks import AGGREGATIONS, aggregate, check_name, token_mean
+from forage.ops.tokens.masks import MEANS, aggregate, token_mean
 from forage.ops.tokens.supervised import cross_entropy
 
 
@@ -32,13 +33,10 @@ class SFT(LanguageAgent):
 
     example: ClassVar[str] = "forage train sft text:addition --env.level 2"
     usual_behaviour: ClassVar[str] = "expert-text"
+    choices: ClassVar[Choices] = {"aggregation": MEANS}
 
     aggregation: str = equinox.field(static=True, default="token-mean")  # how losses of tokens become one number:
     # token-mean or sequence-mean
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        check_name("aggregation of supervised learning", self.aggregation, [x for x in AGGREGATIONS if x != "constant"])
 
     def learn(
         self, state: LanguageState, batch: Batch, clock: Clock, key: Key[Array, ""]

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox
-import gymnasium
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.ports import ActInputs, Agent, State
-from forage.core.spaces import check_bounded, observation_part, split_mask
+from forage.core.ports.needs import Needs
+from forage.core.spaces import split_mask
 from forage.core.types import Experience, Spec
 from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
-from forage.nn.networks import Linear, NetworkConfig, Torso, input_size
+from forage.nn.networks import Linear, NetworkConfig, Torso
 
 LEAST_LOG_STD, MOST_LOG_STD = -5.0, 2.0  # of the authors' code of implicit Q-learning
 
@@ -76,6 +76,7 @@ class OfflineAgent(Agent):
     offline: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
     acting: ClassVar[str] = "policy"
+    needs: ClassVar[Needs] = Needs(actions="choices or bounded", observations="any")
 
     num_envs: int = equinox.field(static=True, default=1)  # every loop has it; no effect where nothing is collected
     rollout_length: int = equinox.field(
@@ -85,13 +86,6 @@ class OfflineAgent(Agent):
     layer_norm: bool = equinox.field(static=True, default=False)
     encoder: str | type | None = equinox.field(static=True, default=None)
     optimiser: str | Callable[[Any], Any] = equinox.field(static=True, default="adam")
-
-    def check(self, spec: Spec) -> None:
-        """Raise `ForageError` for actions that are neither choices nor bounded numbers."""
-        if isinstance(spec.action_space, gymnasium.spaces.Box):
-            check_bounded(type(self).__name__, spec, self.offline)
-        Actions.from_space(spec.action_space)
-        input_size(observation_part(spec.observation_space))
 
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         found = state.policy(inputs.observation)

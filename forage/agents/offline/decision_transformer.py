@@ -36,6 +36,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.agents.offline.base import OfflineAgent, best_return
 from forage.core.ports import ActInputs, Metrics
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import example, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
@@ -139,6 +140,7 @@ class DecisionTransformer(OfflineAgent):
     stochastic: ClassVar[bool] = False
     acting: ClassVar[str] = "network"
     return_conditioned: ClassVar[bool] = True
+    unused: ClassVar[Unused] = {"layer_norm": "A decision transformer normalises each block already"}
 
     target_return: float | None = None  # sum of rewards that it is asked for in each episode; none: the highest of a
     # whole episode of the data
@@ -164,8 +166,6 @@ class DecisionTransformer(OfflineAgent):
     def check(self, spec: Spec) -> None:
         super().check(spec)
         self.shape.check()
-        if self.layer_norm:
-            raise ForageError("A decision transformer normalises each block already; leave layer_norm out.")
 
     @property
     def shape(self) -> Shape:

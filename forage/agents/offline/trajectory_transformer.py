@@ -35,6 +35,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from forage.agents.offline.base import OfflineAgent
 from forage.agents.offline.beam import BestPlan, Layout, Search, search_beam
 from forage.core.ports import ActInputs, Metrics
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
@@ -149,6 +150,7 @@ class TrajectoryTransformer(OfflineAgent):
     stochastic: ClassVar[bool] = False
     acting: ClassVar[str] = "network"
     return_conditioned: ClassVar[bool] = True
+    unused: ClassVar[Unused] = {"layer_norm encoder": "A trajectory transformer reads tokens"}
 
     learning_rate: float = 6e-4  # step size of AdamW, as in the authors' code
     warmup: int = equinox.field(static=True, default=1000)  # updates in which the learning rate rises to its full size;
@@ -184,8 +186,6 @@ class TrajectoryTransformer(OfflineAgent):
     def check(self, spec: Spec) -> None:
         super().check(spec)
         self.shape.check()
-        if self.layer_norm or self.encoder is not None:
-            raise ForageError("A trajectory transformer reads tokens; leave layer_norm and encoder out.")
         if not isinstance(spec.observation_space, gymnasium.spaces.Box) or len(spec.observation_space.shape) != 1:
             raise ForageError(
                 f"A trajectory transformer makes a token of each number of a vector, and {spec.name} shows something "

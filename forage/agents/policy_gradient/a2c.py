@@ -17,10 +17,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox
-from jaxtyping import Array
 
 from forage.agents.policy_gradient.ppo import PPO
-from forage.core.types import ForageError, Spec
+from forage.core.ports.needs import Unused
 from forage.ops.optimiser import Optimiser, rmsprop
 
 WITHOUT_EFFECT = ("epochs", "minibatches", "clip", "clip_value", "target_kl")
@@ -30,6 +29,9 @@ class A2C(PPO):
     """Advantage actor-critic (Mnih et al., 2016, arXiv 1602.01783), synchronous, with the defaults of SB3's A2C."""
 
     example: ClassVar[str] = "forage train a2c CartPole-v1"
+    unused: ClassVar[Unused] = {
+        "epochs minibatches clip clip_value target_kl": ("A2C makes one update of each rollout", "take ppo")
+    }
 
     learning_rate: float = 7e-4
     gae_lambda: float = 1.0  # decay of the weights of longer returns in advantages; 1 is the paper's
@@ -47,16 +49,6 @@ class A2C(PPO):
     normalise_advantage: bool = equinox.field(static=True, default=False)
     rms_decay: float = 0.99  # share of RMSProp's mean of squared gradients that stays at each step; the paper's
     rms_epsilon: float = 1e-5  # added to that mean below the root; SB3's
-
-    def check(self, spec: Spec) -> None:
-        for name in WITHOUT_EFFECT:
-            value, own = getattr(self, name), type(self).__dataclass_fields__[name].default
-            if not isinstance(value, Array) and value != own:
-                raise ForageError(
-                    f"A2C makes one update of each rollout, where {name} {value} has no effect; leave it out, or take "
-                    f"ppo."
-                )
-        super().check(spec)
 
     def descent(self, learning_rate: Any) -> Optimiser:
         if self.optimiser == "rmsprop":

@@ -26,11 +26,13 @@ import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from forage.agents.policy_gradient.impala import PolicyInfo, check_clips, estimate
+from forage.agents.policy_gradient.impala import PolicyInfo, estimate
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.rollouts import Reading, cut_short
 from forage.core.ports import Metrics
-from forage.core.types import AGENT, Batch, Clock, Experience, ForageError, Spec
+from forage.core.ports.needs import Unused
+from forage.core.ranges import check_order
+from forage.core.types import AGENT, Batch, Clock, Experience, Spec
 from forage.nn.actor_critic import ActorCritic
 from forage.nn.distributions import Distribution
 from forage.nn.normalise import Norms
@@ -49,6 +51,10 @@ class APPO(PPO):
     example: ClassVar[str] = "forage train appo CartPole-v1 --memory queue --memory.lag 4"
 
     corrects: ClassVar[bool] = True
+    unused: ClassVar[Unused] = {
+        "bonus_head": ("APPO corrects the value of one stream of rewards", "use ppo"),
+        "normalise_advantage": "APPO weighs advantages by how much they count, which subtracting their mean would undo",
+    }
 
     normalise_advantage: bool = equinox.field(static=True, default=False)  # false; see above
     clip_rho: float = 1.0  # most that a ratio counts in V-trace's errors and in the advantages; rho-bar
@@ -56,14 +62,7 @@ class APPO(PPO):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        if self.bonus_head:
-            raise ForageError("APPO corrects the value of one stream of rewards; leave bonus_head out, or use ppo.")
-        if self.normalise_advantage:
-            raise ForageError(
-                "APPO weighs advantages by how much they count, which subtracting their mean would undo; leave "
-                "normalise_advantage at false."
-            )
-        check_clips(self.clip_rho, self.clip_c)
+        check_order(self, "clip_c", "clip_rho", equal=True)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> APPOState:  # type: ignore[override]
         return APPOState(*super().init(key, spec), jnp.int32(0))

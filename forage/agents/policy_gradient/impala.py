@@ -28,11 +28,13 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from forage.agents.policy_gradient.rollouts import cut_short, over_rollout, scan_gru
 from forage.core import prng
 from forage.core.ports import ActInputs, Agent, Metrics, ValueEstimates
-from forage.core.spaces import observation_part, split_mask
+from forage.core.ports.needs import Needs
+from forage.core.ranges import check_order
+from forage.core.spaces import split_mask
 from forage.core.types import AGENT, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
-from forage.nn.networks import GRUState, input_size
+from forage.nn.networks import GRUState
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, rmsprop
@@ -71,6 +73,7 @@ class IMPALA(Agent):
     on_policy: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
     corrects: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(actions="any", observations="any")
 
     learning_rate: float = 6e-4  # step size of RMSProp; the paper's in Atari, as all numbers without another source
     discount: float = 0.99  # worth of a reward one step later
@@ -94,9 +97,7 @@ class IMPALA(Agent):
     # PPO's
 
     def check(self, spec: Spec) -> None:
-        check_clips(self.clip_rho, self.clip_c)
-        Actions.from_space(spec.action_space)
-        input_size(observation_part(spec.observation_space))
+        check_order(self, "clip_c", "clip_rho", equal=True)
         norms_for(spec, self.normalise_observation)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ImpalaState:
@@ -240,15 +241,6 @@ def replay_hidden(
     inputs = over_rollout(lambda o, a: gru.hear(network.torso(0)(o), a))(observation, hidden.action)
     first = jnp.concatenate([jnp.zeros_like(experience.ended[:1]), experience.ended[:-1]])
     return scan_gru(gru, hidden.features[0], first, inputs)
-
-
-def check_clips(rho: float, c: float) -> None:
-    """Raise `ForageError` if V-trace would cut its traces less than its errors."""
-    if not isinstance(c, Array) and c > rho:
-        raise ForageError(
-            f"V-trace cuts its traces (clip_c, {c:g}) at least as low as its errors (clip_rho, {rho:g}); take a "
-            f"smaller clip_c."
-        )
 
 
 estimate = jax.vmap(vtrace, in_axes=(1, 1, 1, 1, 1, 1, None, None, None, None, None), out_axes=1)

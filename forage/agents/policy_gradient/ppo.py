@@ -33,12 +33,13 @@ from forage.agents.policy_gradient import rollouts
 from forage.agents.policy_gradient.rollouts import Reading, Sequence, cut_short, score_actions
 from forage.core import mesh, prng
 from forage.core.ports import ActInputs, Agent, Metrics, ValueEstimates
-from forage.core.ranges import Range, Ranges
-from forage.core.spaces import central, check_bounded, observation_part, split_mask
+from forage.core.ports.needs import Needs
+from forage.core.ranges import Range, Ranges, check_minibatches
+from forage.core.spaces import central, describe_space, is_bounded_box, split_mask
 from forage.core.types import AGENT, BONUS, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
-from forage.nn.networks import GRUState, NetworkConfig, input_size
+from forage.nn.networks import GRUState, NetworkConfig
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
 from forage.ops.minibatches import shuffle, standardise, weighted_mean
 from forage.ops.optimiser import Optimiser, make_named_optimiser
@@ -74,6 +75,7 @@ class PPO(Agent):
     on_policy: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
     proximal: ClassVar[bool] = False  # the loss compares the policy's distribution with the one that acted
+    needs: ClassVar[Needs] = Needs(actions="any", observations="any")
 
     learning_rate: float = 2.5e-4
     discount: float = 0.99
@@ -114,29 +116,30 @@ class PPO(Agent):
         return (BONUS,) if self.bonus_head else ()
 
     def check(self, spec: Spec) -> None:
-        if Actions.from_space(spec.action_space).discrete and self.state_dependent_noise:
+        if self.state_dependent_noise and Actions.from_space(spec.action_space).discrete:
             raise ForageError(
                 f"Only continuous actions have noise that depends on the state, and {spec.name} has none."
             )
-        if self.bang_bang:
-            check_bounded("PPO with bang_bang", spec)
-            if self.state_dependent_noise or self.initial_log_std is not None:
-                raise ForageError(
-                    "PPO with bang_bang chooses between the ends of its actions' ranges and adds no noise to them; "
-                    "leave out state_dependent_noise and initial_log_std."
-                )
-        units = self.num_envs if self.gru_size else self.num_envs * self.rollout_length
-        if units % self.minibatches:
-            what = "environments (whole segments, as the agent has memory)" if self.gru_size else "transitions"
-            raise ForageError(f"PPO cannot cut {units} {what} into {self.minibatches} equal minibatches.")
-        if self.normalise_advantage and self.num_envs * self.rollout_length * spec.num_agents == self.minibatches:
+        if self.bang_bang and not is_bounded_box(spec.action_space):
+            raise ForageError(
+                f"PPO with bang_bang chooses between the ends of its actions' ranges, and {spec.name} has "
+                f"{describe_space(spec.action_space)}; leave bang_bang out."
+            )
+        if self.bang_bang and (self.state_dependent_noise or self.initial_log_std is not None):
+            raise ForageError(
+                "PPO with bang_bang chooses between the ends of its actions' ranges and adds no noise to them; leave "
+                "out state_dependent_noise and initial_log_std."
+            )
+        whole = "environments (whole segments, as the agent has memory)"
+        transitions = self.num_envs * self.rollout_length
+        check_minibatches(self, *((self.num_envs, whole) if self.gru_size else (transitions, "transitions")))
+        if self.normalise_advantage and transitions * spec.num_agents == self.minibatches:
             raise ForageError(
                 f"PPO measures each advantage against the others of its minibatch, and {self.minibatches} minibatches "
                 f"have one transition each; take fewer, or normalise_advantage=false."
             )
         if self.value_sizes and self.gru_size and not self.central_critic:
             raise ForageError("With memory PPO's value reads what the GRU remembers, so leave value_sizes out.")
-        input_size(observation_part(spec.observation_space))
         norms_for(spec, self.normalise_observation)
         if self.central_critic and central(spec.observation_space) is None:
             raise ForageError(

@@ -34,11 +34,11 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 from forage.agents.policy_gradient.rollouts import over_rollout
 from forage.core import prng
 from forage.core.ports import ActInputs, Agent, Metrics
-from forage.core.spaces import observation_part, split_mask
+from forage.core.ports.needs import Choices, Needs
+from forage.core.spaces import split_mask
 from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
-from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
-from forage.nn.networks import input_size
+from forage.nn.distributions import Categorical, Distribution, Gaussian
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
 from forage.ops.episodes import finished, group_relative, groups, leave_one_out, spread_ends, whole_returns
 from forage.ops.minibatches import weighted_mean
@@ -62,6 +62,8 @@ class Reinforce(Agent):
     stochastic: ClassVar[bool] = True
     whole_episodes: ClassVar[bool] = True
     marks: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(actions="any", observations="any", whole_episodes=1)
+    choices: ClassVar[Choices] = {"baseline": BASELINES}
 
     learning_rate: float = 3e-3  # step size of Adam; 1e-2 learns CartPole-v1 sooner and language:Reverse-4 not to the
     # end
@@ -83,19 +85,10 @@ class Reinforce(Agent):
     # none: 0, as PPO's
 
     def check(self, spec: Spec) -> None:
-        if self.baseline not in BASELINES:
-            raise ForageError(f"The baseline of reinforce is one of {', '.join(BASELINES)}, not {self.baseline!r}.")
         if self.standardise and self.baseline == "none":
             raise ForageError(
                 "Returns are standardised among those they are compared with; take baseline mean or group."
             )
-        if spec.horizon is not None and self.rollout_length < spec.horizon:
-            raise ForageError(
-                f"REINFORCE learns from whole episodes, and those of {spec.name} last up to {spec.horizon} steps; give "
-                f"it a rollout_length of {spec.horizon} or more, not {self.rollout_length}."
-            )
-        Actions.from_space(spec.action_space)
-        input_size(observation_part(spec.observation_space))
         norms_for(spec, self.normalise_observation)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ReinforceState:

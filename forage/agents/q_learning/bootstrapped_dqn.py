@@ -25,11 +25,12 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import ActInputs, Agent, Metrics
-from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_discrete, observation_part, split_mask
-from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.core.ports.needs import Needs
+from forage.core.ranges import Range, Ranges, check_segments
+from forage.core.spaces import split_mask
+from forage.core.types import Batch, Clock, Spec
 from forage.nn.distributions import Actions
-from forage.nn.networks import MLP, Torso, input_size
+from forage.nn.networks import MLP, Torso
 from forage.ops import returns
 from forage.ops.action_values import best_action, take_values, update_target
 from forage.ops.optimiser import Optimiser, adam
@@ -97,9 +98,10 @@ class BootstrappedDQN(Agent):
     """
 
     example: ClassVar[str] = "forage train bootstrapped-dqn DeepSea-20 --steps 40k"
-    ranges: ClassVar[Ranges] = {"mask_probability": Range(0, 1, above=True), "prior_scale": Range(0)}
+    ranges: ClassVar[Ranges] = {"prior_scale": Range(0), "mask_probability": Range(0, 1, above=True)}
 
     on_policy: ClassVar[bool] = False
+    needs: ClassVar[Needs] = Needs(actions="numbered", observations="any")
 
     learning_rate: float = 1e-3
     discount: float = 0.99
@@ -129,22 +131,7 @@ class BootstrappedDQN(Agent):
         return self.n_step
 
     def check(self, spec: Spec) -> None:
-        check_discrete("Bootstrapped DQN", spec)
-        Actions.from_space(spec.action_space)
-        input_size(observation_part(spec.observation_space))
-        if self.heads < 1:
-            raise ForageError(f"Bootstrapped DQN's heads are at least 1, not {self.heads}.")
-        if isinstance(self.mask_probability, int | float) and not 0 < self.mask_probability <= 1:
-            raise ForageError(
-                f"Bootstrapped DQN's mask_probability is {self.mask_probability}; it is above 0 and at most 1, "
-                f"or no head would learn."
-            )
-        if self.learning_starts < self.segment * self.num_envs:
-            raise ForageError(
-                f"Bootstrapped DQN replays segments of {self.segment} steps from {self.num_envs} environments, so it "
-                f"can start to learn after {self.segment * self.num_envs} steps, not {self.learning_starts}; raise "
-                f"learning_starts."
-            )
+        check_segments(self)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> BootstrappedDQNState:
         network_key, prior_key = jax.random.split(key)

@@ -23,11 +23,12 @@ import jax.numpy as jnp
 from jax.scipy.special import xlogy
 from jaxtyping import Array, Float, Key
 
-from forage.agents.q_learning.distributional import ReturnNetwork, check_distributional, values_and_targets
+from forage.agents.q_learning.distributional import ReturnNetwork, values_and_targets
 from forage.agents.q_learning.dqn import DQN
 from forage.core.ports import Metrics
-from forage.core.ranges import Range, Ranges
-from forage.core.types import Batch, ForageError, Spec
+from forage.core.ports.needs import Unused
+from forage.core.ranges import Range, Ranges, check_order
+from forage.core.types import Batch, Spec
 
 
 class CategoricalNetwork(ReturnNetwork):
@@ -58,18 +59,14 @@ class C51(DQN):
 
     example: ClassVar[str] = "forage train c51 CartPole-v1"
     ranges: ClassVar[Ranges] = {"atoms": Range(2), "low": Range(), "high": Range()}
+    unused: ClassVar[Unused] = {"gru_size": ("C51 has no memory yet", "take dqn")}
 
     atoms: int = equinox.field(static=True, default=101)  # returns that are told apart, evenly from low to high
     low: float = equinox.field(static=True, default=-100.0)  # the lowest return; what is below counts as this
     high: float = equinox.field(static=True, default=100.0)  # the highest return; what is above counts as this
 
     def check(self, spec: Spec) -> None:
-        check_distributional(self)
-        if self.low >= self.high:
-            raise ForageError(
-                f"C51's returns go from low to high, and low {self.low:g} is not below high {self.high:g}; take a "
-                f"lower low."
-            )
+        check_order(self, "low", "high")
         super().check(spec)
 
     def network(self, key: Key[Array, ""], spec: Spec) -> CategoricalNetwork:

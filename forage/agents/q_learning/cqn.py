@@ -39,12 +39,12 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.q_learning.c51 import project_atoms
 from forage.core.ports import ActInputs, Agent, Metrics
-from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_bounded, observation_part
-from forage.core.types import DATASET, Batch, Clock, Experience, ForageError, Spec
+from forage.core.ports.needs import Needs
+from forage.core.ranges import Range, Ranges, check_order, check_segments
+from forage.core.types import DATASET, Batch, Clock, Experience, Spec
 from forage.nn.distributions import Actions
 from forage.nn.layers import MLP
-from forage.nn.networks import NetworkConfig, Torso, input_size
+from forage.nn.networks import NetworkConfig, Torso
 from forage.ops import returns
 from forage.ops.optimiser import Optimiser, blend
 
@@ -197,6 +197,7 @@ class CQN(Agent):
 
     on_policy: ClassVar[bool] = False
     acting: ClassVar[str] = "target"
+    needs: ClassVar[Needs] = Needs(actions="bounded", observations="any")
 
     learning_rate: float = 1e-4
     weight_decay: float = 0.1  # share of the weights that Adam's steps take off them, times the learning rate
@@ -227,21 +228,8 @@ class CQN(Agent):
         return self.n_step
 
     def check(self, spec: Spec) -> None:
-        name = type(self).__name__
-        check_bounded(name, spec)
-        Actions.from_space(spec.action_space)
-        input_size(observation_part(spec.observation_space))
-        if self.low >= self.high:
-            raise ForageError(
-                f"{name}'s returns go from low to high, and low {self.low:g} is not below high {self.high:g}; take a "
-                f"lower low."
-            )
-        least = self.segment * self.num_envs
-        if self.learning_starts < least:
-            raise ForageError(
-                f"{name} replays segments of {self.segment} steps from {self.num_envs} environments, so it can start "
-                f"to learn after {least} steps, not {self.learning_starts}; raise learning_starts."
-            )
+        check_order(self, "low", "high")
+        check_segments(self)
 
     def network(self, key: Key[Array, ""], spec: Spec) -> CoarseToFine:
         """Make the network of values."""

@@ -28,9 +28,10 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.agents.q_learning.dqn import DQN, DQNState, QNetwork
 from forage.core.ports import ActInputs, Metrics, State
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
-from forage.core.types import Batch, Experience, ForageError, Spec
+from forage.core.types import Batch, Experience, Spec
 from forage.nn.distributions import Actions
 from forage.nn.networks import MLP, NetworkConfig, Torso
 from forage.ops.action_values import best_action, take_values
@@ -71,18 +72,16 @@ class DiscreteBCQ(DQN):
     ranges: ClassVar[Ranges] = {"threshold": Range(0, 1, below=True)}
 
     offline: ClassVar[bool] = True
-    unrecycled: ClassVar[str] = "it has one network for values and one for what the data does"
+    unused: ClassVar[Unused] = {
+        "gru_size": "DiscreteBCQ has no memory, as a data set does not tell its state",
+        "recycle_interval count_dormant": "DiscreteBCQ has two networks and does not look for dormant units",
+    }
 
     threshold: float = 0.3  # how likely an action is to be, relative to the likeliest one, to be considered; 0
     # considers all, near 1 imitates; the authors'
     final_learning_rate: float = 1.0  # reached linearly at the end of the run, as a share of learning_rate
     n_step: int = equinox.field(static=True, default=1)  # steps of the returns; more are of the recorded policy
     dueling: bool = equinox.field(static=True, default=False)
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        if self.gru_size:
-            raise ForageError("DiscreteBCQ has no memory, as a data set does not tell its state; gru_size=0 works.")
 
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         network = BCQNetwork(key, spec, self)

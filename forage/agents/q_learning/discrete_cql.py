@@ -21,9 +21,10 @@ from jaxtyping import Array, Float
 
 from forage.agents.q_learning.dqn import DQN, QNetwork
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
-from forage.core.types import Batch, ForageError, Spec
+from forage.core.types import Batch
 from forage.ops.action_values import take_values
 
 
@@ -34,17 +35,13 @@ class DiscreteCQL(DQN):
     ranges: ClassVar[Ranges] = {"conservatism": Range(0)}
 
     offline: ClassVar[bool] = True
+    unused: ClassVar[Unused] = {"gru_size": "DiscreteCQL has no memory, as a data set does not tell its state"}
 
     conservatism: float = 1.0  # weight of the gap between all actions' values and the data's; larger lowers values
     # more; the authors' for the larger data
     final_learning_rate: float = 1.0  # reached linearly at the end of the run, as a share of learning_rate
     n_step: int = equinox.field(static=True, default=1)  # steps of the returns; more are of the recorded policy
     dueling: bool = equinox.field(static=True, default=False)
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        if self.gru_size:
-            raise ForageError("DiscreteCQL has no memory, as a data set does not tell its state; gru_size=0 works.")
 
     def loss(
         self, network: QNetwork, target: QNetwork, batch: Batch

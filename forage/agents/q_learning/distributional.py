@@ -12,14 +12,8 @@ from jaxtyping import Array, Float, Int
 
 from forage.agents.q_learning.dqn import DQN, ReturnNetwork
 from forage.core.spaces import split_mask
-from forage.core.types import Experience, ForageError
+from forage.core.types import Experience
 from forage.ops.action_values import best_action
-
-
-def check_distributional(agent: DQN) -> None:
-    """Raise `ForageError` for options that agents with distributional values do not support."""
-    if agent.gru_size:
-        raise ForageError(f"{type(agent).__name__} has no memory yet; leave gru_size out, or take dqn.")
 
 
 def of_action(

@@ -30,13 +30,14 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import ActInputs, Agent, Metrics, State
-from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_discrete, observation_part, split_mask
+from forage.core.ports.needs import Needs
+from forage.core.ranges import Range, Ranges, check_order, check_segments
+from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import Bins
 from forage.nn.distributions import Actions
-from forage.nn.dormant import NextLayer, Units, check_recycling, recycle_units, share_dormant, units_of
-from forage.nn.networks import GRU, MLP, GRUState, NetworkConfig, Torso, input_size
+from forage.nn.dormant import NextLayer, Units, recycle_units, share_dormant, units_of
+from forage.nn.networks import GRU, MLP, GRUState, NetworkConfig, Torso
 from forage.ops import returns
 from forage.ops.action_values import best_action, take_values, update_target
 from forage.ops.every import run_every
@@ -188,8 +189,8 @@ class DQN(Agent):
     on_policy: ClassVar[bool] = False
     usual_behaviour: ClassVar[str] = "epsilon-greedy"
 
-    unrecycled: ClassVar[str] = ""
     """Reason not to recycle dormant units of this agent's network; empty if they may be recycled."""
+    needs: ClassVar[Needs] = Needs(actions="numbered", observations="any")
 
     # A `State` below is a `DQNState`, or that of an agent built on this one, which may have another optimiser.
 
@@ -226,12 +227,8 @@ class DQN(Agent):
     count_dormant: bool = equinox.field(static=True, default=False)  # report the share of dormant units as `dormant`
 
     def __check_init__(self):
-        check_recycling(self)
-        if self.bins and self.lowest_value >= self.highest_value:
-            raise ForageError(
-                f"Histograms of values from {self.lowest_value:g} to {self.highest_value:g} are empty; "
-                f"lowest_value must be below highest_value."
-            )
+        if self.bins:
+            check_order(self, "lowest_value", "highest_value")
         if self.bins and self.gru_size:
             raise ForageError("An agent with memory has no histograms of values yet; leave bins or gru_size out.")
         if self.bins and not (type(self).loss is DQN.loss and type(self).values is DQN.values):
@@ -247,21 +244,12 @@ class DQN(Agent):
         return sum(self.window) + self.n_step - 1
 
     def check(self, spec: Spec) -> None:
-        name = type(self).__name__
-        check_discrete(name, spec, self.offline)
-        Actions.from_space(spec.action_space)
-        input_size(observation_part(spec.observation_space))
         if (self.recycle_interval or self.count_dormant) and (self.gru_size or self.joint):
             raise ForageError(
-                f"Dormant units are looked for in {name} without memory and with one agent alone; leave out "
-                f"recycle_interval and count_dormant{', or gru_size' if self.gru_size else ', or take dqn'}."
+                f"Dormant units are looked for in {type(self).__name__} without memory and with one agent alone; leave "
+                f"out recycle_interval and count_dormant{', or gru_size' if self.gru_size else ', or take dqn'}."
             )
-        least = self.segment * self.num_envs
-        if self.learning_starts < least:
-            raise ForageError(
-                f"{name} replays segments of {self.segment} steps from {self.num_envs} environments, so it can start "
-                f"to learn after {least} steps, not {self.learning_starts}; raise learning_starts."
-            )
+        check_segments(self)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         network = self.network(key, spec)

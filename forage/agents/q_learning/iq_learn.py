@@ -25,13 +25,14 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from forage.agents.q_learning.dqn import DQN, DQNState, QNetwork
 from forage.core.ports import ActInputs, Metrics
+from forage.core.ports.needs import Choices, Needs, Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
-from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.core.types import Batch, Clock, Experience
 from forage.data.demonstrations import Demonstrations, as_demonstrations, join_experience
 from forage.nn.distributions import Categorical
 from forage.ops.action_values import take_values, update_target
-from forage.ops.inverse_q import check_objective, inverse_q
+from forage.ops.inverse_q import OBJECTIVES, inverse_q
 
 
 class IQLearn(DQN):
@@ -55,6 +56,11 @@ class IQLearn(DQN):
 
     usual_behaviour: ClassVar[str] = "policy"
     stochastic: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(given="demonstrations")
+    choices: ClassVar[Choices] = {"objective": OBJECTIVES}
+    unused: ClassVar[Unused] = {
+        "n_step double gru_size bins": "IQ-Learn learns soft values of all actions from single transitions"
+    }
 
     demonstrations: str | Demonstrations | None = equinox.field(
         default=None, converter=as_demonstrations
@@ -84,20 +90,6 @@ class IQLearn(DQN):
     double: bool = equinox.field(static=True, default=False)
     dueling: bool = equinox.field(static=True, default=False)
     n_step: int = equinox.field(static=True, default=1)
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        check_objective(self.objective)
-        if self.demonstrations is None:
-            raise ForageError(
-                "IQ-Learn imitates demonstrations; name a file of them with --demonstrations FILE (forage data record "
-                "writes one)."
-            )
-        if self.n_step != 1 or self.double or self.gru_size or self.bins:
-            raise ForageError(
-                "IQ-Learn learns numbers from single transitions and takes a soft value of all actions, so leave "
-                "n_step, double, gru_size and bins out."
-            )
 
     def act(self, state: DQNState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         policy = self.policy(state, inputs.observation)

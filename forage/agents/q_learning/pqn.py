@@ -23,11 +23,10 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from forage.agents.q_learning.dqn import QNetwork
 from forage.core.ports import ActInputs, Agent, Metrics
-from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_discrete, observation_part, split_mask
-from forage.core.types import Batch, Clock, Experience, ForageError, Spec
-from forage.nn.distributions import Actions
-from forage.nn.networks import input_size
+from forage.core.ports.needs import Needs
+from forage.core.ranges import Range, Ranges, check_minibatches
+from forage.core.spaces import split_mask
+from forage.core.types import Batch, Clock, Experience, Spec
 from forage.ops.action_values import best_action, take_values
 from forage.ops.minibatches import fit, weighted_mean
 from forage.ops.optimiser import Optimiser, make_named_optimiser
@@ -55,6 +54,7 @@ class PQN(Agent):
     on_policy: ClassVar[bool] = True
     usual_behaviour: ClassVar[str] = "epsilon-greedy"
     gru_size: ClassVar[int] = 0
+    needs: ClassVar[Needs] = Needs(actions="numbered", observations="any")
 
     learning_rate: float = 2.5e-4
     discount: float = 0.99
@@ -73,14 +73,7 @@ class PQN(Agent):
     dueling: bool = equinox.field(static=True, default=False)
 
     def check(self, spec: Spec) -> None:
-        check_discrete("PQN", spec)
-        Actions.from_space(spec.action_space)
-        input_size(observation_part(spec.observation_space))
-        if (self.num_envs * self.rollout_length * spec.num_agents) % self.minibatches:
-            raise ForageError(
-                f"PQN cannot cut {self.num_envs * self.rollout_length * spec.num_agents} transitions into "
-                f"{self.minibatches} equal minibatches."
-            )
+        check_minibatches(self, self.num_envs * self.rollout_length * spec.num_agents, "transitions")
 
     def init(self, key: Key[Array, ""], spec: Spec) -> PQNState:
         network = QNetwork(key, spec, self)

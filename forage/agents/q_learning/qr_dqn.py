@@ -18,9 +18,10 @@ import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from forage.agents.q_learning.distributional import ReturnNetwork, check_distributional, values_and_targets
+from forage.agents.q_learning.distributional import ReturnNetwork, values_and_targets
 from forage.agents.q_learning.dqn import DQN
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Spec
 from forage.ops.quantiles import quantile_error
@@ -45,13 +46,10 @@ class QRDQN(DQN):
 
     example: ClassVar[str] = "forage train qr-dqn CartPole-v1"
     ranges: ClassVar[Ranges] = {"quantiles": Range(1)}
+    unused: ClassVar[Unused] = {"gru_size": ("QR-DQN has no memory yet", "take dqn")}
 
     quantiles: int = equinox.field(static=True, default=32)  # numbers for each action's return; more describe it more
     # finely, at more computing; 200 is the paper's
-
-    def check(self, spec: Spec) -> None:
-        check_distributional(self)
-        super().check(spec)
 
     def network(self, key: Key[Array, ""], spec: Spec) -> QuantileNetwork:
         return QuantileNetwork(key, spec, self)

@@ -26,10 +26,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import ActInputs, Agent, Metrics
-from forage.core.spaces import check_discrete, observation_part, split_mask
-from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.core.ports.needs import Needs
+from forage.core.spaces import split_mask
+from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.distributions import Actions
-from forage.nn.networks import MLP, Torso, input_size
+from forage.nn.networks import MLP, Torso
 from forage.ops.action_values import best_action, take_values
 from forage.ops.optimiser import adam
 
@@ -77,6 +78,7 @@ class SQIRL(Agent):
 
     on_policy: ClassVar[bool] = True
     acting: ClassVar[str] = "decided"
+    needs: ClassVar[Needs] = Needs(actions="numbered", observations="any", horizon=True, whole_episodes=2)
 
     learning_rate: float = 3e-3
     discount: float = 1.0
@@ -90,23 +92,6 @@ class SQIRL(Agent):
     minibatch_size: int = equinox.field(static=True, default=128)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64,))
     activation: str = equinox.field(static=True, default="relu")
-
-    def check(self, spec: Spec) -> None:
-        check_discrete("SQIRL", spec)
-        Actions.from_space(spec.action_space)
-        input_size(observation_part(spec.observation_space))
-        if spec.horizon is None:
-            raise ForageError(
-                f"SQIRL decides time step by time step, and the episodes of {spec.name} have no known end; give it "
-                f"one with --wrap time-limit:200, or try ppo."
-            )
-        if self.rollout_length < 2 * spec.horizon:
-            raise ForageError(
-                f"SQIRL needs a rollout_length of at least {2 * spec.horizon}, so that each rollout holds a whole "
-                f"episode of {spec.name}, which has up to {spec.horizon} steps; got {self.rollout_length}."
-            )
-        if min(self.planning_depth, self.regression_steps, self.minibatch_size) < 1:
-            raise ForageError("SQIRL's planning_depth, regression_steps and minibatch_size are at least 1.")
 
     def init(self, key: Key[Array, ""], spec: Spec) -> SQIRLState:
         assert spec.horizon is not None

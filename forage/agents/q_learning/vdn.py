@@ -28,6 +28,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from forage.agents.q_learning.dqn import DQN, QNetwork
 from forage.core import spaces, team
 from forage.core.ports import ActInputs, State
+from forage.core.ports.needs import Needs
 from forage.core.types import Experience, ForageError, Spec
 
 
@@ -50,18 +51,11 @@ class VDN(DQN):
     example: ClassVar[str] = "forage train vdn teams:TwoStep --steps 20k --behaviour epsilon-greedy --behaviour.end 1"
 
     joint: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(agents="team", instead="use dqn there, or a team such as teams:TwoStep")
 
     identity: bool = equinox.field(static=True, default=True)  # the network is told which member it speaks for
     dueling: bool = equinox.field(static=True, default=False)
     n_step: int = equinox.field(static=True, default=1)
-
-    def check(self, spec: Spec) -> None:
-        if spec.num_agents == 1:
-            raise ForageError(
-                f"VDN adds up the values of a team's members, and {spec.name} has one agent; use dqn there, or a team "
-                f"such as teams:TwoStep."
-            )
-        super().check(spec)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         if self.identity:

@@ -32,17 +32,16 @@ import importlib.util
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
-import gymnasium
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import ActInputs, Agent, Metrics, World
-from forage.core.spaces import describe_space, observation_part, split_mask
+from forage.core.ports.needs import Needs
+from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
 from forage.nn.distributions import Categorical
-from forage.nn.networks import input_size
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
 from forage.ops.minibatches import fit
 from forage.ops.optimiser import Optimiser, adam
@@ -80,6 +79,7 @@ class GumbelSearch(Agent):
 
     on_policy: ClassVar[bool] = True
     looks_ahead: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(actions="numbered", observations="any", instead="sac and ppo learn there")
 
     learning_rate: float = 3e-3  # step size of Adam; in CartPole-v1 it does better than 1e-3
     discount: float = 0.99  # worth of a reward one step later, in the search and in what is learned; PPO's
@@ -101,15 +101,8 @@ class GumbelSearch(Agent):
     normalise_observation: bool = equinox.field(static=True, default=False)  # by running means and deviations; PPO's
 
     def check(self, spec: Spec) -> None:
-        if not isinstance(spec.action_space, gymnasium.spaces.Discrete):
-            raise ForageError(
-                f"gumbel-search tries numbered actions one by one, and {spec.name} has "
-                f"{describe_space(spec.action_space)}; "
-                f"sac and ppo learn there."
-            )
         if importlib.util.find_spec("mctx") is None:
             raise ForageError("gumbel-search needs the library mctx: pip install 'forage-rl[search]'.")
-        input_size(observation_part(spec.observation_space))
         norms_for(spec, self.normalise_observation)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> SearchState:

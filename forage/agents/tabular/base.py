@@ -10,9 +10,15 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, Int, PyTree
 
-from forage.core.spaces import MASK, OneHot, check_discrete, describe_space, observation_part, split_mask
-from forage.core.types import Experience, ForageError, Spec
+from forage.core.ports.needs import Needs
+from forage.core.spaces import observation_part, split_mask
+from forage.core.types import Experience, Spec
 from forage.ops.action_values import best_action
+
+NUMBERED = Needs(actions="numbered", observations="numbered")
+"""The needs of agents with a table of states and actions."""
+PLANNING = Needs(actions="numbered", observations="numbered", unmasked=True, horizon=True)
+"""The needs of agents that plan over whole episodes: a forbidden action is never tried, and would stay the best."""
 
 Plan = Float[Array, "time state action"]
 """Action values at each step of an episode."""
@@ -53,29 +59,6 @@ class Counts(NamedTuple):
         """Compute the shares of next states and mean rewards; zero for untried pairs."""
         number = jnp.maximum(self.taken, 1.0)
         return self.next / number[..., None], self.reward / number
-
-
-def check_numbered(who: str, spec: Spec) -> None:
-    """Raise `ForageError` if states or actions are not numbered."""
-    space = observation_part(spec.observation_space)
-    if not isinstance(space, spaces.Discrete | OneHot):
-        raise ForageError(
-            f"{who} needs numbered states, as numbers or one-hot; {spec.name} gives {describe_space(space)}. "
-            f"Try tabular:RiverSwim-6."
-        )
-    check_discrete(who, spec)
-
-
-def check(who: str, spec: Spec) -> None:
-    """Raise `ForageError` if states are not numbered, actions are forbidden, or episodes have no end."""
-    check_numbered(who, spec)
-    # A forbidden action is never tried, so that a plan would go on expecting the best of it.
-    if isinstance(spec.observation_space, spaces.Dict) and MASK in spec.observation_space.spaces:
-        raise ForageError(
-            f"{who} plans over all actions, and what {spec.name} shows forbids some by a mask. Try dqn or ppo."
-        )
-    if spec.horizon is None:
-        raise ForageError(f"{who} plans over whole episodes, and those of {spec.name} have no limit; give it one.")
 
 
 def pairs(spec: Spec) -> tuple[int, int]:

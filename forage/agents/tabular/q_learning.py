@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.tabular import base as tabular
 from forage.core.ports import ActInputs, Agent, Metrics
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, Spec
@@ -42,6 +43,7 @@ class QLearning(Agent):
     usual_behaviour: ClassVar[str] = "epsilon-greedy"
 
     ranges: ClassVar[Ranges] = {"initial_value": Range()}
+    needs: ClassVar[Needs] = tabular.NUMBERED
 
     learning_rate: float = 0.1  # share of the way to what a transition says; 1 forgets what was learned before
     discount: float = 0.95
@@ -51,9 +53,6 @@ class QLearning(Agent):
     updates_per_rollout: int = equinox.field(static=True, default=1)
     batch_size: int = equinox.field(static=True, default=1)  # transitions in each batch, learned one after the other
     learning_starts: int = equinox.field(static=True, default=1)
-
-    def check(self, spec: Spec) -> None:
-        tabular.check_numbered("Q-learning", spec)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> QLearningState:
         return QLearningState(jnp.full(tabular.pairs(spec), self.initial_value, jnp.float32))

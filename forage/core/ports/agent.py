@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core.ports.abilities import Estimating, Grouping, Lagging, Offline, Recurrent
 from forage.core.ports.environment import World
+from forage.core.ports.needs import Needs
 from forage.core.ports.part import Metrics, State
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 
@@ -60,9 +61,8 @@ class Agent(Recurrent, Offline, Grouping, Estimating, Lagging):
     learning_starts: ClassVar[int] = 0
     """Environment steps before the first update; 2^31 - 1, the longest run, turns learning off."""
 
-    @abc.abstractmethod
     def check(self, spec: Spec) -> None:
-        """Raise `ForageError` if the agent cannot work there, and name a working alternative."""
+        """Raise `ForageError` for options that do not go together or with this environment, beyond `needs`."""
 
     @abc.abstractmethod
     def init(self, key: Key[Array, ""], spec: Spec) -> State: ...
@@ -164,6 +164,7 @@ class Evolver(Agent):
 
     on_policy: ClassVar[bool] = True
     whole_episodes: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(agents="one", whole_episodes=1)
 
     episodes: equinox.AbstractVar[int]  # that each member plays
 

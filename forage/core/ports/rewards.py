@@ -33,7 +33,12 @@ class Rewards(Part):
         return ()
 
     def check(self, spec: Spec) -> None:
-        """Raise `ForageError` if this part cannot make one number of the environment's reward."""
+        """Raise `ForageError` if this part cannot make one number of the environment's reward, beyond `needs`.
+
+        By default it can if the part within it, `inner`, can.
+        """
+        if isinstance(inner := getattr(self, "inner", None), Rewards):
+            inner.check(spec)
 
     @abc.abstractmethod
     def relabel(self, state: State, experience: Experience) -> Experience:

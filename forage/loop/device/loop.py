@@ -30,15 +30,15 @@ from forage.core.ports import (
     Starts,
     Tasks,
 )
-from forage.core.schedule import at_fraction, is_scheduled, moments
+from forage.core.schedule import at_fraction, is_scheduled
 from forage.core.types import Clock, Experience, ForageError
 from forage.loop import visits
-from forage.loop.compatible import check_names, check_signatures
 from forage.loop.device.collect import collect, new_start
 from forage.loop.device.episodes import last_infos
 from forage.loop.device.evaluate import play_episodes
 from forage.loop.device.state import Actors, DeviceState, Pool, RolloutResults
 from forage.loop.learner import ChunkStats, Learner, LearnerState, finite
+from forage.loop.needs import check_starts
 from forage.loop.runner import EvaluationEpisodes
 from forage.loop.visits import Visits
 
@@ -69,13 +69,7 @@ class DeviceLoop(Part):
                 f"{type(self.learner.behaviour).__name__} intervenes on the host, and this loop runs on the device; "
                 f"forage.train runs it on the host, and so does HostLoop."
             )
-        for tasks, starts in moments((self.tasks, self.starts)):
-            tasks.check(self.environment)
-            starts.check(self.environment, tasks)
-        for part in (self.tasks, self.starts):
-            check_names(part)
-            check_signatures(part, report="state, rollout, review")
-            self.learner.check_judge(part)
+        check_starts(self.agent, self.learner.spec, self.environment, self.tasks, self.starts)
         memory = self.learner.memory
         if memory.recomputes_rewards and self.tasks.varies:
             raise ForageError(

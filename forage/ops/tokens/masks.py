@@ -11,6 +11,8 @@ from forage.core.types import ForageError
 
 AGGREGATIONS = ("sequence-mean", "token-mean", "constant", "sequence-sum")
 """The rules of `aggregate`."""
+MEANS = tuple(rule for rule in AGGREGATIONS if rule != "constant")
+"""The rules that do not divide by a constant."""
 
 
 def check_name(what: str, name: str, names: Iterable[str]) -> None:

@@ -36,6 +36,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core import spaces
 from forage.core.ports import Metrics, Rewards
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Clock, Experience, Spec
 from forage.data.demonstrations import Demonstrations, as_demonstrations
@@ -115,6 +116,7 @@ class Discriminating(Rewards):
         "discount": Range(0, 1, below=True),
         "transitions_per_update": Range(1),
     }
+    needs: ClassVar[Needs] = Needs(actions="any", observations="array")
 
     demonstrations: str | Demonstrations = equinox.field(converter=as_demonstrations)  # file of the transitions to
     # imitate, as forage data record writes it
@@ -151,11 +153,9 @@ class Discriminating(Rewards):
     def check(self, spec: Spec) -> None:
         """Raise `ForageError` for spaces that a discriminator cannot read."""
         check_recordable(spec)
-        row_shape(type(self).__name__, spec)
-        Actions.from_space(spec.action_space)
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> DiscriminatorState:
-        shape = row_shape(type(self).__name__, spec)
+        shape = row_shape(spec)
         network = self.build(key, shape, spec.action_space)
         norm = RunningNorm.from_shape(shape)
         if isinstance(self.demonstrations, Demonstrations) and self.demonstrations.data is not None:

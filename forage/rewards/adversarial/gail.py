@@ -9,7 +9,7 @@ import jax
 from gymnasium import spaces
 from jaxtyping import Array, Float, Key
 
-from forage.core.types import ForageError
+from forage.core.ports.needs import Choices
 from forage.nn.distributions import Actions
 from forage.rewards.adversarial.base import Discriminating, DiscriminatorInputs, Sight
 
@@ -53,12 +53,9 @@ class GAIL(Discriminating):
     """
 
     example: ClassVar[str] = "forage train ppo CartPole-v1 --rewards gail --rewards.demonstrations expert.npz"
+    choices: ClassVar[Choices] = {"paid": PAID}
 
     paid: str = equinox.field(static=True, default="positive")  # what is paid: positive, negative or logit
-
-    def __check_init__(self):
-        if self.paid not in PAID:
-            raise ForageError(f"GAIL pays nothing called {self.paid!r}; there are {', '.join(PAID)}.")
 
     def build(self, key: Key[Array, ""], shape: tuple[int, ...], space: spaces.Space) -> Discriminator:
         actions = Actions.from_space(space)

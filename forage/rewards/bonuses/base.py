@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox
 import jax
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.ports import Metrics, Rewards
+from forage.core.ports.needs import Choices
 from forage.core.types import BONUS, Clock, Experience, ForageError, Spec
 from forage.nn.normalise import RunningNorm
 from forage.rewards.environment import EnvironmentReward
@@ -45,6 +46,8 @@ class Bonus(Rewards):
     what is made of the reward, such as clipping in Atari games, that stands within.
     """
 
+    choices: ClassVar[Choices] = {"schedule": SCHEDULES}
+
     weight: float = 1.0
     final_weight: float = 0.01  # weight at the end of the run as a share of `weight`, where the schedule lets it fall
     schedule: str = equinox.field(static=True, default="fixed")  # how the weight goes over the run: fixed, linear,
@@ -55,8 +58,6 @@ class Bonus(Rewards):
     inner: Rewards = equinox.field(default_factory=EnvironmentReward)
 
     def __check_init__(self):
-        if self.schedule not in SCHEDULES:
-            raise ForageError(f"A bonus has no schedule {self.schedule!r}; there are {', '.join(SCHEDULES)}.")
         if self.schedule == "exponential" and isinstance(self.final_weight, int | float) and self.final_weight == 0:
             raise ForageError(
                 "No weight falls to 0 exponentially: all bonus after the first rollout would be 0; take a small "
@@ -86,9 +87,6 @@ class Bonus(Rewards):
     def remark(self, spec: Spec) -> PyTree[Array]:
         """Return an example of the method's note of one transition."""
         return ()
-
-    def check(self, spec: Spec) -> None:
-        self.inner.check(spec)
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> BonusState:
         inner_key, own_key = jax.random.split(key)

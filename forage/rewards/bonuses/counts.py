@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core import prng
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Choices
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens, describe_space, observation_part, spaces_by_path, split_mask, unknown_space
 from forage.core.types import Clock, Experience, ForageError, Spec
@@ -162,6 +163,7 @@ class Counts(Bonus):
         "episode_size": Range(0),
         "pseudocount": Range(0),
     }
+    choices: ClassVar[Choices] = {"of": ("state", "state-action")}
 
     weight: float = 0.01
     normalise: bool = equinox.field(static=True, default=False)  # novelty is divided by the spread of its discounted
@@ -177,15 +179,8 @@ class Counts(Bonus):
     # states, and the paper has 6
 
     def __check_init__(self):
-        if self.of not in ("state", "state-action"):
-            raise ForageError(f"Counts are of state or of state-action, not of {self.of!r}.")
-        if self.episode_size < 0 or (self.episode_size and self.of != "state"):
-            raise ForageError("An episode_size is 0 or more, and goes with counts of state.")
-        if not 1 <= self.bits <= 512 or not 2 <= self.buckets <= 2**20 or self.tables < 1:
-            raise ForageError(
-                f"Counts need 1 to 512 bits, 2 to {2**20} buckets and 1 or more tables; "
-                f"got bits={self.bits}, buckets={self.buckets}, tables={self.tables}."
-            )
+        if self.episode_size and self.of != "state":
+            raise ForageError("An episode_size goes with counts of state; leave it out.")
 
     def check(self, spec: Spec) -> None:
         super().check(spec)

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Clock, Experience, ForageError, Spec
-from forage.nn.distributions import Actions
+from forage.core.types import Clock, Experience, Spec
 from forage.nn.inverse import InverseModel
 from forage.nn.networks import MLP
 from forage.nn.normalise import RunningNorm
@@ -74,6 +74,7 @@ class ICM(Bonus):
 
     example: ClassVar[str] = "forage train ppo grid:MultiRoom-N2-S4 --rewards icm"
     ranges: ClassVar[Ranges] = {"beta": Range(0, 1, below=True)}
+    needs: ClassVar[Needs] = Needs(actions="any", observations="array")
 
     weight: float = 0.5
     learning_rate: float = 1e-3
@@ -85,22 +86,8 @@ class ICM(Bonus):
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # units of each hidden layer, where
     # observations are no images
 
-    def __check_init__(self):
-        if self.epochs < 1 or self.minibatch_size < 1 or self.embedding_size < 1 or self.head_size < 1:
-            raise ForageError(
-                f"ICM needs epochs, minibatch_size, embedding_size and head_size of 1 or more; got {self.epochs}, "
-                f"{self.minibatch_size}, {self.embedding_size} and {self.head_size}."
-            )
-        if isinstance(self.beta, int | float) and not 0 <= self.beta < 1:
-            raise ForageError(f"ICM's beta is {self.beta}; it lies from 0 up to, but not at, 1.")
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        row_shape("ICM", spec)
-        Actions.from_space(spec.action_space)
-
     def begin(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> ICMState:
-        shape = row_shape("ICM", spec)
+        shape = row_shape(spec)
         model = Curiosity(key, shape, spec, self)
         # A buffer of its own, so that both can be donated.
         return ICMState(

@@ -11,6 +11,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import channels_first, describe_space, observation_part, split_mask
 from forage.core.types import Clock, Experience, ForageError, Spec
@@ -56,6 +57,7 @@ class RND(Bonus):
 
     example: ClassVar[str] = "forage train ppo DeepSea-10 --rewards rnd"
     ranges: ClassVar[Ranges] = {"proportion": Range(0, 1, above=True), "channels": Range(1)}
+    needs: ClassVar[Needs] = Needs(observations="array")
 
     weight: float = 0.5
     learning_rate: float = 1e-4
@@ -69,29 +71,20 @@ class RND(Bonus):
     channels: int | None = equinox.field(static=True, default=None)  # last entries of the observation's last axis that
     # are seen; none: all
 
-    def __check_init__(self):
-        if not (self.proportion is None or 0 < self.proportion <= 1) or self.epochs < 1 or self.minibatch_size < 1:
-            raise ForageError(
-                f"RND needs a proportion above 0 and at most 1, and epochs and minibatch_size of 1 or more; got "
-                f"proportion={self.proportion}, epochs={self.epochs}, minibatch_size={self.minibatch_size}."
-            )
-
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        shape = row_shape("RND", spec)
+        space = observation_part(spec.observation_space)
         if self.channels is not None and not (
-            isinstance(observation_part(spec.observation_space), spaces.Box)
-            and shape
-            and 1 <= self.channels <= shape[-1]
+            isinstance(space, spaces.Box) and space.shape and 1 <= self.channels <= space.shape[-1]
         ):
             raise ForageError(
                 f"RND's channels count from the end of an observation's last axis; got channels={self.channels}, and "
-                f"{spec.name} gives {describe_space(observation_part(spec.observation_space))}."
+                f"{spec.name} gives {describe_space(space)}."
             )
 
     def begin(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> RNDState:
         target_key, predictor_key = jax.random.split(key)
-        shape = row_shape("RND", spec)
+        shape = row_shape(spec)
         if self.channels is not None:
             shape = (
                 (self.channels, *shape[1:])

@@ -9,26 +9,16 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Float, PyTree
 
-from forage.core.spaces import describe_space, observation_part, split_mask
-from forage.core.types import GONE, NOBODY, Experience, ForageError, Spec
+from forage.core.spaces import observation_part, split_mask
+from forage.core.types import GONE, NOBODY, Experience, Spec
 from forage.nn.embedding import LIMIT
 from forage.nn.normalise import RunningNorm
 
 
-def row_shape(who: str, spec: Spec) -> tuple[int, ...]:
-    """Return the shape of an observation as a row of floats. Raise `ForageError` unless it is a box, image or
-    number.
-    """
+def row_shape(spec: Spec) -> tuple[int, ...]:
+    """Return the shape of an observation, a box or a number, as a row of floats."""
     space = observation_part(spec.observation_space)
-    if isinstance(space, spaces.Discrete):
-        if space.start != 0:
-            raise ForageError(f"{who} sees numbers that count from 0; those of {spec.name} begin at {space.start}.")
-        return (int(space.n),)
-    if not isinstance(space, spaces.Box):
-        raise ForageError(
-            f"{who} sees boxes, images and numbers; {spec.name} gives {describe_space(space)}; flatten it."
-        )
-    return space.shape
+    return (int(space.n),) if isinstance(space, spaces.Discrete) else tuple(space.shape or ())
 
 
 def as_rows(shape: tuple[int, ...], observation: PyTree[Array]) -> Float[Array, "row ..."]:

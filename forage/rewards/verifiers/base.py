@@ -6,32 +6,25 @@ context of which nothing is left says that an episode waits for the others, so i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox
 import jax.numpy as jnp
-from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import Metrics, Rewards
+from forage.core.ports.needs import Needs
 from forage.core.spaces import Tokens
-from forage.core.types import BONUS, Clock, Experience, ForageError, Spec
+from forage.core.types import BONUS, Clock, Experience, Spec
 from forage.rewards.environment import EnvironmentReward
 
 
 class TextRewards(Rewards):
     """Rewards of episodes in text, made of those that `inner` gives."""
 
-    inner: Rewards = equinox.field(default_factory=EnvironmentReward, kw_only=True)
+    needs: ClassVar[Needs] = Needs(observations="text")
 
-    def check(self, spec: Spec) -> None:
-        self.inner.check(spec)
-        reads = spec.observation_space
-        if not (isinstance(reads, spaces.Dict) and "context" in reads.spaces and isinstance(spec.action_space, Tokens)):
-            raise ForageError(
-                f"{type(self).__name__} is of answers in text, and {spec.name} takes something else; use "
-                f"text:addition or the like."
-            )
+    inner: Rewards = equinox.field(default_factory=EnvironmentReward, kw_only=True)
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:
         return self.inner.init(key, spec, num_envs)

@@ -8,8 +8,9 @@ import jax
 from jaxtyping import Array, Key, PyTree
 
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Clock, Experience, ForageError, Spec
+from forage.core.types import Clock, Experience
 from forage.rewards.verifiers.base import TextRewards, at_the_end, last_info
 
 
@@ -27,16 +28,13 @@ class Format(TextRewards):
 
     example: ClassVar[str] = "forage train grpo text:countdown --rewards format"
     ranges: ClassVar[Ranges] = {"weight": Range(0)}
+    needs: ClassVar[Needs] = Needs(
+        info=("format", "truth"),
+        reason="Format pays for answers that a verifier can read",
+        instead="use a problem such as text:addition",
+    )
 
     weight: float = 0.1  # what an answer that can be read is paid beside the reward; more teaches the form first
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        if not {"format", "truth"} <= set(spec.info_names):
-            raise ForageError(
-                f"Format pays for answers that a verifier can read, and {spec.name} has no verifier; use a problem "
-                f"such as text:addition."
-            )
 
     def relabel(self, state: Any, experience: Experience) -> Experience:
         given = self.inner.relabel(state, experience)

@@ -19,6 +19,7 @@ from forage.config.resolve import resolve
 from forage.config.run_config import RunConfig
 from forage.core.errors import RunInterrupted
 from forage.core.plain import dumps
+from forage.core.ports.checking import check_agent
 from forage.core.schedule import with_plain_numbers
 from forage.core.types import ForageError
 from forage.evaluation.statistics import score
@@ -86,7 +87,7 @@ def tune(
         raise ForageError("All trials of a search are played one way: --evaluation-actions greedy or sampled.")
     options["evaluation_actions"] = evaluation_actions
     setup = resolve(agent, environment, steps=steps, seeds=population, **options)
-    with_plain_numbers(setup.agent).check(setup.spec)
+    check_agent(with_plain_numbers(setup.agent), setup.spec)
     if not setup.native:
         setup.check_host()
     episodes = episodes or (32 if setup.native else 10)

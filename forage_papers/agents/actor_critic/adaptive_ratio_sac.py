@@ -22,8 +22,8 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.agents.actor_critic.sac import SAC, SACState
 from forage.core.ports import Metrics
-from forage.core.ranges import Range, Ranges
-from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.core.ranges import Range, Ranges, check_order
+from forage.core.types import Batch, Clock, Spec
 from forage.nn.critics import ActionValue
 
 
@@ -66,16 +66,8 @@ class AdaptiveRatioSAC(SAC):
     gap: float = 0.001  # change of mean activity between two checks up to which it has settled; larger settles sooner
 
     def __check_init__(self):
-        if self.low_updates > self.updates_per_rollout:
-            raise ForageError(
-                f"At first there are fewer updates after a rollout, and low_updates is {self.low_updates} where "
-                f"updates_per_rollout is {self.updates_per_rollout}; take fewer, or more."
-            )
-        if self.window > self.check_interval:
-            raise ForageError(
-                f"A window of {self.window} updates is longer than the {self.check_interval} between two checks; take "
-                f"a shorter one, or a longer check_interval."
-            )
+        check_order(self, "low_updates", "updates_per_rollout", equal=True)
+        check_order(self, "window", "check_interval", equal=True)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> AdaptiveRatioState:
         activity = Activity(jnp.float32(0), jnp.float32(0), jnp.bool_(False))

@@ -93,8 +93,6 @@ class MaxInfoSAC(SAC):
                 f"or try "
                 f"sac with --rewards rnd."
             )
-        if self.members < 2:
-            raise ForageError(f"An ensemble of {self.members} cannot disagree; MaxInfoSAC needs 2 members or more.")
 
     def init(self, key: Key[Array, ""], spec: Spec) -> MaxInfoSACState:
         sac_key, world_key = jax.random.split(key)

@@ -29,8 +29,8 @@ from jaxtyping import Array, Float, Key
 from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.td3 import TD3
 from forage.core.ports import Metrics, State
+from forage.core.ports.needs import Choices, Unused
 from forage.core.ranges import Range, Ranges
-from forage.core.types import ForageError
 from forage.nn.critics import ActionValue, CriticReport, each_value, squared_error
 
 HOPES = ("policy", "contrast", "actions")
@@ -46,16 +46,12 @@ class MEX(TD3):
 
     example: ClassVar[str] = "forage train mex MountainCarContinuous-v0"
     ranges: ClassVar[Ranges] = {"optimism": Range(0)}
+    choices: ClassVar[Choices] = {"hope": HOPES}
+    unused: ClassVar[Unused] = {"bins quantiles diversity": "MEX has a loss of its own for its critics"}
 
     optimism: float = 1e-3  # weight of the value that critics maximise; larger explores more, 0 is TD3
     hope: str = equinox.field(static=True, default="contrast")  # whose value critics maximise: contrast, policy or
     # actions
-
-    def __check_init__(self):
-        if self.hope not in HOPES:
-            raise ForageError(f"MEX has no hope {self.hope!r}; there are {', '.join(HOPES)}.")
-        if self.bins or self.quantiles or self.diversity:
-            raise ForageError("MEX has a loss of its own for its critics; leave bins, quantiles and diversity out.")
 
     def critic_gradient(
         self, state: State, inputs: UpdateInputs, key: Key[Array, ""]

@@ -26,6 +26,7 @@ from jaxtyping import Array, Float, Int, Key
 from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.td3 import TD3, TD3State
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport
@@ -47,7 +48,9 @@ class RRS(TD3):
 
     example: ClassVar[str] = "forage train rrs Pendulum-v1"
     ranges: ClassVar[Ranges] = {"shifts": Range()}
-    unrecycled: ClassVar[str] = "it has a set of critics for each shift"
+    unused: ClassVar[Unused] = {
+        "recycle_interval count_dormant": "RRS does not look for dormant units, as it has critics for each shift"
+    }
 
     shifts: tuple[float, ...] = equinox.field(static=True, default=(-0.5, 0.0, 0.5))  # constants c_k added to rewards,
     # one for each pair of critics; negative ones explore, only 0 is TD3

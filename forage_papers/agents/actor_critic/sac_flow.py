@@ -46,6 +46,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.sac import SAC, ActorReport
 from forage.core.ports import ActInputs, Metrics, State
+from forage.core.ports.needs import Choices, Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.distributions import Actions, squash_to
@@ -233,13 +234,20 @@ class SACFlow(SAC):
     """
 
     example: ClassVar[str] = "forage train sac-flow Pendulum-v1 --steps 20k"
-    unrecycled: ClassVar[str] = "a flow has networks of its own"
     ranges: ClassVar[Ranges] = {
         "flow_steps": Range(1),
         "noise_sizes": Range(1),
         "decoder_width": Range(4),
         "decoder_layers": Range(1),
         "cloning": Range(0),
+    }
+    choices: ClassVar[Choices] = {"flow": FLOWS}
+    unused: ClassVar[Unused] = {
+        "recycle_interval count_dormant": "SACFlow does not look for dormant units",
+        "torso first_weights state_dependent_noise squash_deviation": (
+            "A flow has networks and noise of its own",
+            "take sac",
+        ),
     }
 
     flow: str = equinox.field(static=True, default="gated")  # form of the velocity: gated (Flow-G), decoder (Flow-T)
@@ -259,16 +267,6 @@ class SACFlow(SAC):
     # matching alone, and leaves the temperature as it is; for a run from data that another goes on from
     cloning: float = 0.0  # weight of the squared distance from the actions it learns from, beside SAC's loss; larger
     # stays nearer to them, and 0 is for learning from scratch
-
-    def __check_init__(self):
-        if self.flow not in FLOWS:
-            raise ForageError(f"There is no flow {self.flow!r}; there are {', '.join(FLOWS)}.")
-        own = self.torso != "mlp" or self.first_weights != "uniform"
-        if own or self.state_dependent_noise or self.squash_deviation:
-            raise ForageError(
-                "A flow has networks and noise of its own; leave torso, first_weights, state_dependent_noise and "
-                "squash_deviation out, or take sac."
-            )
 
     def make_actor(self, key: Key[Array, ""], spec: Spec) -> FlowActor:
         return FlowActor(key, spec, self, self.style())

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from forage.agents.language.grpo import GRPO, LossInputs, Scores
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Needs, Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.types import ForageError, Spec
 from forage.nn.transformer import Transformer
@@ -43,6 +44,8 @@ class AStarPO(GRPO):
         "ratio_temperature": Range(0, above=True),
         "value_answers": Range(1),
     }
+    needs: ClassVar[Needs] = Needs(single_turn=True)
+    unused: ClassVar[Unused] = {"advantage divergence entropy_share": "A*-PO has a loss of whole answers"}
 
     value_temperature: float = 0.5  # how soft the best of the first policy's answers is; smaller is nearer the maximum
     ratio_temperature: float = 1e-3  # how much reward a change of the log-probability stands for; smaller moves more
@@ -67,10 +70,6 @@ class AStarPO(GRPO):
                 f"Of {self.group_size} answers to a prompt {self.value_answers} are of the first policy, and none is "
                 f"left to learn from; give a group_size above value_answers."
             )
-        if self.rollout_length > 1:
-            raise ForageError(f"A*-PO learns from single answers, and {spec.name} has {self.rollout_length} turns.")
-        if self.advantage != "none" or self.divergence > 0 or self.entropy_share < 1:
-            raise ForageError("A*-PO has a loss of whole answers; leave out advantage, divergence and entropy_share.")
 
     def answer_advantages(
         self, reward: Float[Array, "group answer"], outcome: Float[Array, "group answer"] | None = None

@@ -12,9 +12,10 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from forage.agents.language.base import AnswerRows, LanguageState
 from forage.agents.language.grpo import GRPO, LossInputs, Scores
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
-from forage.core.types import DATASET, Batch, Clock, ForageError, Replay, Spec
+from forage.core.types import DATASET, Batch, Clock, ForageError, Replay
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.masks import token_mean
 from forage.ops.tokens.off_policy import teacher_loss
@@ -43,18 +44,14 @@ class AMPO(GRPO):
     )
     replays: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "shape": Range(0, above=True)}
+    unused: ClassVar[Unused] = {
+        "kl_placement": "A divergence of AMPO counts in the loss, as teachers' answers have none"
+    }
 
     shape: float = 0.1  # probability at which a teacher's token has half its weight; smaller favours improbable ones
     entropy_coefficient: float = 0.001
     advantage: str = equinox.field(static=True, default="dr-grpo")
     aggregation: str = equinox.field(static=True, default="constant")
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        if self.kl_placement != "loss":
-            raise ForageError(
-                "A divergence of AMPO counts in the loss, as teachers' answers have none; leave out kl_placement."
-            )
 
     def likelihood(
         self, state: LanguageState, observation: PyTree[Array], action: Int[Array, "row new"]

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from forage.agents.language.base import LanguageAgent, answers
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.transformer import Transformer
@@ -51,6 +52,7 @@ class LanguageES(LanguageAgent):
     stochastic: ClassVar[bool] = False
     usual_starts: ClassVar[str] = "groups"
     ranges: ClassVar[Ranges] = {**LanguageAgent.ranges, "population": Range(2), "sigma": Range(0, above=True)}
+    unused: ClassVar[Unused] = {"epochs minibatches": "A generation moves the weights once"}
 
     population: int = equinox.field(static=True, default=30)  # members of a generation, and answers to each prompt
     sigma: float = 1e-3  # standard deviation of the noise on each weight
@@ -69,8 +71,6 @@ class LanguageES(LanguageAgent):
         super().check(spec)
         if self.mirrored and self.population % 2:
             raise ForageError(f"Mirrored members are pairs, and a population of {self.population} is odd.")
-        if self.epochs * self.minibatches > 1:
-            raise ForageError("A generation moves the weights once; leave out epochs and minibatches.")
 
     def init(self, key: Key[Array, ""], spec: Spec) -> EvolvedState:  # type: ignore[override]
         return EvolvedState(*super().init(key, spec), jax.random.key_data(jax.random.fold_in(key, 1)))

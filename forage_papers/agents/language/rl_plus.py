@@ -11,10 +11,11 @@ from jaxtyping import Array, Float
 
 from forage.agents.language.grpo import GRPO, LossInputs, Scores
 from forage.core.ports import Metrics
-from forage.core.ranges import Range, Ranges
-from forage.core.types import Batch, ForageError, Spec
+from forage.core.ports.needs import Choices, Needs, Unused
+from forage.core.ranges import Range, Ranges, check_minibatches
+from forage.core.types import Batch, Spec
 from forage.nn.transformer import Transformer
-from forage.ops.tokens.masks import token_mean
+from forage.ops.tokens.masks import MEANS, token_mean
 from forage.ops.tokens.off_policy import external
 
 
@@ -38,6 +39,9 @@ class RLPlus(GRPO):
     corrects_sampler: ClassVar[bool] = False
     replays: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "focus": Range(0), "share": Range(0)}
+    needs: ClassVar[Needs] = Needs(single_turn=True, instead="use sft there")
+    choices: ClassVar[Choices] = {"aggregation": MEANS}
+    unused: ClassVar[Unused] = {"kl_placement": "RL-PLUS takes means of losses"}
 
     focus: float = 0.5  # how much more improbable tokens of the reference count; 0: all alike
     share: float = 1.0  # weight of the references beside own answers; 0 is GRPO
@@ -45,21 +49,7 @@ class RLPlus(GRPO):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        if self.rollout_length > 1:
-            raise ForageError(
-                f"RL-PLUS learns from the solution of a problem, and {spec.name} has {self.rollout_length} turns; use "
-                f"sft there."
-            )
-        if self.aggregation == "constant" or self.kl_placement != "loss":
-            raise ForageError(
-                "RL-PLUS takes means of losses; use the aggregation token-mean, and leave out kl_placement."
-            )
-        rows = self.num_envs // self.group_size * (self.group_size + 1)
-        if rows % self.minibatches:
-            raise ForageError(
-                f"{rows} answers and references cannot be cut into {self.minibatches} equal parts; give minibatches "
-                f"that divide them."
-            )
+        check_minibatches(self, self.num_envs // self.group_size * (self.group_size + 1), "answers and references")
 
     def collect_answers(self, batch: Batch) -> LossInputs:
         """Return the answers of a rollout, and behind them the reference of each group."""

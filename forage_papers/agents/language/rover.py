@@ -11,10 +11,10 @@ from jaxtyping import Array, Float
 from forage.agents.language.base import AnswerRows, LanguageState, warmth
 from forage.agents.language.grpo import GRPO, LossInputs, Scores
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Choices, Unused
 from forage.core.ranges import Range, Ranges
-from forage.core.types import ForageError, Spec
 from forage.nn.transformer import Transformer
-from forage.ops.tokens.masks import aggregate
+from forage.ops.tokens.masks import MEANS, aggregate
 from forage.ops.tokens.supervised import rover
 
 
@@ -37,22 +37,16 @@ class ROVER(GRPO):
     corrects_sampler: ClassVar[bool] = False
     replays: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "value_temperature": Range(0, above=True)}
+    choices: ClassVar[Choices] = {"aggregation": MEANS}
+    unused: ClassVar[Unused] = {
+        "top_k top_p min_p": "ROVER takes means over the whole vocabulary",
+        "loss clip_low clip_high ratio_cap": "ROVER has a loss of its own, without a clip",
+    }
 
     value_temperature: float = 1.0  # reward that a nat of log-probability stands for; smaller moves the policy more
     advantage: str = equinox.field(static=True, default="dr-grpo")
     aggregation: str = equinox.field(static=True, default="token-mean")
     minibatches: int = equinox.field(static=True, default=4)
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        if any(limit is not None for limit in (self.top_k, self.top_p, self.min_p)):
-            raise ForageError("ROVER takes means over the whole vocabulary; leave out top_k, top_p and min_p.")
-        if self.loss != "clip" or any(bound is not None for bound in (self.clip_low, self.clip_high, self.ratio_cap)):
-            raise ForageError(
-                "ROVER has a loss of its own, without a clip; leave out loss, clip_low, clip_high and ratio_cap."
-            )
-        if self.aggregation == "constant":
-            raise ForageError("ROVER takes means; use the aggregation token-mean or sequence-mean.")
 
     def temper_logits(self, network: Transformer, rows: AnswerRows) -> Float[Array, "row new vocabulary"]:
         """Return the logits over the temperature of each answer."""

@@ -11,11 +11,13 @@ from jaxtyping import Array, Float
 from forage.agents.language.base import AnswerRows, LanguageState, warmth
 from forage.agents.language.grpo import GRPO, LossInputs, Scores, outcomes
 from forage.core.ports import Metrics
-from forage.core.ranges import Range, Ranges
+from forage.core.ports.needs import Choices, Unused
+from forage.core.ranges import Range, Ranges, check_order
 from forage.core.types import Batch, ForageError, Spec
 from forage.nn.transformer import Transformer
 from forage.ops.sampling import log_distribution, token_value
 from forage.ops.tokens.lengths import length_discount, length_gate
+from forage.ops.tokens.masks import MEANS
 from forage.ops.tokens.off_policy import low_probability_loss, moving_bounds, proxy
 from forage_papers.ops.tokens.credit import entropy_shaped
 
@@ -34,14 +36,10 @@ class GRPOLambda(GRPO):
     example: ClassVar[str] = "forage train grpo-lambda text:countdown"
     corrects_sampler: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "share": Range(0, 1), "scale": Range(0, 1)}
+    unused: ClassVar[Unused] = {"overlong_buffer": "GRPO-lambda has a price of length of its own"}
 
     share: float = equinox.field(static=True, default=0.2)  # share of the groups whose right answers are paid by length
     scale: float = 0.2  # most that a right answer's length may cost it
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        if self.overlong_buffer:
-            raise ForageError("GRPO-lambda has a price of length of its own; leave out overlong_buffer.")
 
     def penalised_rewards(self, batch: Batch, rows: AnswerRows) -> Float[Array, " env"]:
         length = rows.wrote.sum(1).reshape(self.rollout_length, -1).sum(0)
@@ -101,6 +99,7 @@ class BAPO(GRPO):
         "last_top": Range(1),
         "step": Range(0, above=True),
     }
+    unused: ClassVar[Unused] = {"loss clip_low clip_high": "BAPO moves the bounds of the loss clip by itself"}
 
     target: float = 0.5  # what good tokens are to make of what bad ones make before bounds stop moving
     floor: float = equinox.field(static=True, default=0.8)  # lower bound of the ratio at first
@@ -116,10 +115,8 @@ class BAPO(GRPO):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        if self.loss != "clip" or self.clip_low is not None or self.clip_high is not None:
-            raise ForageError("BAPO moves the bounds of the loss clip by itself; leave out the loss, low and high.")
-        if self.floor > self.last_floor or self.top > self.last_top:
-            raise ForageError("BAPO's bounds rise: last_floor is no less than floor, and last_top no less than top.")
+        check_order(self, "floor", "last_floor", equal=True)
+        check_order(self, "top", "last_top", equal=True)
 
     def surrogate(self, network: Transformer, lesson: LossInputs, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
         floor, top, balance = moving_bounds(
@@ -152,6 +149,8 @@ class LpReg(GRPO):
     example: ClassVar[str] = "forage train lp-reg text:addition --env.level 2"
     corrects_sampler: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "least": Range(0, 1), "noise": Range(0, 1, above=True), "pull": Range(0)}
+    choices: ClassVar[Choices] = {"aggregation": MEANS}
+    unused: ClassVar[Unused] = {"loss ratio_cap": "Lp-Reg has a loss of its own with bounds of its own"}
 
     least: float = 0.01  # share of the bad tokens, those of least probability, that may be shielded
     noise: float = 0.02  # tokens with less than this share of the most probable one's probability are noise
@@ -161,11 +160,9 @@ class LpReg(GRPO):
     aggregation: str = equinox.field(static=True, default="token-mean")
 
     def check(self, spec: Spec) -> None:
-        if self.loss != "clip" or self.ratio_cap is not None or self.clip_low is None or self.clip_high is None:
-            raise ForageError("Lp-Reg has a loss of its own with the bounds low and high; leave out loss and ceiling.")
+        if self.clip_low is None or self.clip_high is None:
+            raise ForageError("Lp-Reg has a loss of its own with the bounds clip_low and clip_high; give both.")
         super().check(spec)
-        if self.aggregation == "constant":
-            raise ForageError("Lp-Reg takes means; use the aggregation token-mean or sequence-mean.")
 
     def with_log_probabilities(self, state: LanguageState, lesson: LossInputs) -> LossInputs:
         lesson = super().with_log_probabilities(state, lesson)

@@ -32,7 +32,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
-import gymnasium
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
@@ -40,8 +39,9 @@ from jaxtyping import Array, Float, Key, PyTree
 from forage.agents.offline.base import LEAST_LOG_STD, MOST_LOG_STD
 from forage.agents.offline.iql import IQL
 from forage.core.ports import ActInputs, State
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.types import ForageError, Spec
+from forage.core.types import Spec
 from forage.nn.critics import each_value
 from forage.nn.distributions import Actions, Gaussian
 from forage.nn.networks import Linear, NetworkConfig, Torso
@@ -111,6 +111,11 @@ class CFPI(IQL):
     }
 
     stochastic: ClassVar[bool] = False
+    needs: ClassVar[Needs] = Needs(
+        actions="continuous",
+        reason="CFPI follows the slope of values over actions that are numbers",
+        instead="iql learns there",
+    )
 
     expectile: float = 0.5  # which expectile of the actions' values V is: 0.5 follows the data's behaviour, as the
     # authors' critics do; larger improves on it twice
@@ -121,14 +126,6 @@ class CFPI(IQL):
     pessimism: float = 1.0  # deviations between critics that lower an action's value; larger keeps where critics agree;
     # the authors', but for critics of implicit Q-learning, of which they take the mean
     least_weight: float = 0.05  # weight of a Gaussian below which it proposes nothing; the authors'
-
-    def check(self, spec: Spec) -> None:
-        if not isinstance(spec.action_space, gymnasium.spaces.Box):
-            raise ForageError(
-                f"CFPI follows the slope of values over actions that are numbers, and {spec.name} has choices; iql "
-                f"learns there."
-            )
-        super().check(spec)
 
     def make_policy(self, key: Key[Array, ""], spec: Spec) -> MixturePolicy:
         return MixturePolicy(key, spec, self.components, self.hidden_sizes, NetworkConfig.from_agent(self))

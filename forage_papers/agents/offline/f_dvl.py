@@ -35,8 +35,8 @@ import optax
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.agents.offline.iql import IQL
+from forage.core.ports.needs import Choices
 from forage.core.ranges import Range, Ranges
-from forage.core.types import ForageError
 from forage.nn.critics import ActionValue, CriticReport, each_value
 
 DIVERGENCES = ("chi-square", "total-variation")
@@ -53,6 +53,7 @@ class FDVL(IQL):
     example: ClassVar[str] = "forage train f-dvl Pendulum-v1 --data mixed.npz"
     fine_tunes: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {"optimism": Range(0, 1), "huber": Range(0, above=True)}
+    choices: ClassVar[Choices] = {"divergence": DIVERGENCES}
 
     divergence: str = equinox.field(static=True, default="chi-square")  # whose conjugate fits V: chi-square, the
     # authors' for locomotion, or total-variation, theirs for mazes
@@ -62,10 +63,6 @@ class FDVL(IQL):
     huber: float = 20.0  # error of the critics from which on their loss is linear; smaller heeds outliers less; the
     # authors'
     batch_size: int = equinox.field(static=True, default=1024)  # transitions of an update, as in the authors' program
-
-    def __check_init__(self):
-        if self.divergence not in DIVERGENCES:
-            raise ForageError(f"f-DVL has the divergences {' and '.join(DIVERGENCES)}, and no {self.divergence!r}.")
 
     def value_error(self, difference: Float[Array, " batch"]) -> Float[Array, " batch"]:
         """Compute the value's loss above, of Q - V."""

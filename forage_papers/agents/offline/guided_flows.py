@@ -30,13 +30,13 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from gymnasium import spaces
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.agents.offline.base import OfflineAgent, best_return
 from forage.core.ports import ActInputs, Metrics
+from forage.core.ports.needs import Needs, Unused
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import describe_space, observation_part, split_mask
+from forage.core.spaces import observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.layers import MLP
@@ -97,6 +97,8 @@ class GuidedFlows(OfflineAgent):
 
     stochastic: ClassVar[bool] = False
     acting: ClassVar[str] = "planner"
+    needs: ClassVar[Needs] = Needs(observations="vector", instead="take iql or bc")
+    unused: ClassVar[Unused] = {"encoder": "GuidedFlows plans in what it sees"}
 
     target_return: float | None = None  # discounted sum of rewards that each plan is asked for; none: the highest of a
     # whole episode of the data
@@ -109,17 +111,6 @@ class GuidedFlows(OfflineAgent):
     learning_rate: float = 3e-4  # step size of Adam
     batch_size: int = equinox.field(static=True, default=128)  # plans of an update
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256))  # layers of both networks
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        space = observation_part(spec.observation_space)
-        if not isinstance(space, spaces.Box) or len(space.shape) != 1:
-            raise ForageError(
-                f"GuidedFlows plans sequences of vectors, and {spec.name} gives {describe_space(space)}; take iql or "
-                f"bc."
-            )
-        if self.encoder is not None:
-            raise ForageError("GuidedFlows plans in what it sees, so leave encoder out.")
 
     @property
     def segment(self) -> int:

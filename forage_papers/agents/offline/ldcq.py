@@ -28,13 +28,13 @@ from typing import Any, ClassVar, NamedTuple
 import equinox
 import jax
 import jax.numpy as jnp
-from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.agents.offline.base import OfflineAgent
 from forage.core.ports import ActInputs, Metrics
-from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_bounded, describe_space, observation_part, split_mask
+from forage.core.ports.needs import Needs, Unused
+from forage.core.ranges import Range, Ranges, check_order
+from forage.core.spaces import observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import each_value, stack_modules
 from forage.nn.distributions import Actions
@@ -246,6 +246,8 @@ class LDCQ(OfflineAgent):
 
     stochastic: ClassVar[bool] = False
     acting: ClassVar[str] = "skills"
+    needs: ClassVar[Needs] = Needs(actions="bounded", observations="vector", instead="take iql or bc")
+    unused: ClassVar[Unused] = {"encoder layer_norm activation optimiser": "LDCQ has networks of its own"}
 
     horizon: int = equinox.field(static=True, default=30)  # steps of a skill; more look further ahead at once
     followed: int = equinox.field(static=True, default=10)  # steps for which a skill is followed before another is
@@ -277,19 +279,10 @@ class LDCQ(OfflineAgent):
                 f"Skills and prior take {self.skill_share + self.prior_share:g} of the run, which leaves nothing for "
                 f"values; have skill_share and prior_share sum to less than 1."
             )
-        if self.followed > self.horizon:
-            raise ForageError(f"A skill of {self.horizon} steps is followed for {self.followed}; follow it for fewer.")
+        check_order(self, "followed", "horizon", equal=True)
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        check_bounded("LDCQ", spec, self.offline)
-        space = observation_part(spec.observation_space)
-        if not isinstance(space, spaces.Box) or len(space.shape) != 1:
-            raise ForageError(
-                f"LDCQ learns skills of vectors, and {spec.name} gives {describe_space(space)}; take iql or bc."
-            )
-        if self.encoder is not None or self.layer_norm or self.activation != "relu" or self.optimiser != "adam":
-            raise ForageError("LDCQ has networks of its own; leave encoder, layer_norm, activation and optimiser out.")
         if spec.horizon is not None and spec.horizon < self.horizon:
             raise ForageError(
                 f"Episodes of {spec.name} have {spec.horizon} steps at most, and a skill has {self.horizon}; take a "

@@ -35,6 +35,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.agents.offline.base import OfflineAgent
 from forage.core.ports import ActInputs, Metrics
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.layers import Conv
@@ -138,6 +139,9 @@ class ProcedureCloning(OfflineAgent):
 
     stochastic: ClassVar[bool] = False
     acting: ClassVar[str] = "network"
+    unused: ClassVar[Unused] = {
+        "layer_norm encoder activation": "Procedure cloning reads maps by convolutions with relu between them"
+    }
 
     learning_rate: float = 3e-4  # step size of Adam, as in the authors' program
     batch_size: int = equinox.field(
@@ -159,11 +163,6 @@ class ProcedureCloning(OfflineAgent):
             raise ForageError(
                 f"Procedure cloning searches the picture of a whole grid, and {spec.name} shows something else; take a "
                 f"grid world with --env.observe full."
-            )
-        if self.layer_norm or self.encoder is not None or self.activation != "relu":
-            raise ForageError(
-                "Procedure cloning reads maps by convolutions with relu between them; leave layer_norm, encoder and "
-                "activation out."
             )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ProcedureCloningState:

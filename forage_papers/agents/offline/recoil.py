@@ -34,8 +34,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.agents.offline.iql import IQL
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Experience, ForageError, Spec
+from forage.core.types import Experience
 from forage.data.demonstrations import Demonstrations, as_demonstrations
 from forage.nn.critics import ActionValue, CriticReport, each_value
 
@@ -50,6 +51,7 @@ class ReCOIL(IQL):
         "most_exponent": Range(0, above=True),
         "most_value": Range(0, above=True),
     }
+    needs: ClassVar[Needs] = Needs(given="demonstrations")
 
     demonstrations: str | Demonstrations | None = equinox.field(
         default=None, converter=as_demonstrations
@@ -65,14 +67,6 @@ class ReCOIL(IQL):
     )
     batch_size: int = equinox.field(static=True, default=1024)  # transitions of the data in an update, and as many
     # demonstrations; the authors'
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        if self.demonstrations is None:
-            raise ForageError(
-                "ReCOIL imitates demonstrations beside the data set; name a file of them with --demonstrations FILE "
-                "(forage data record writes one)."
-            )
 
     def value_error(self, difference: Float[Array, " batch"]) -> Float[Array, " batch"]:
         """Compute the value's loss above, of Q - V."""

@@ -23,8 +23,9 @@ from jaxtyping import Array, Float, Key
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.rollouts import score_actions
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Needs, Unused
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.core.types import Batch, Clock, Experience, Spec
 from forage.data.demonstrations import Demonstrations, as_demonstrations
 from forage.nn.actor_critic import ActorCritic
 from forage.nn.normalise import Norms, apply_norm
@@ -41,11 +42,9 @@ class PPOImitation(PPO):
     """PPO with additional steps of behaviour cloning (Andres et al., 2023, arXiv 2304.09825)."""
 
     example: ClassVar[str] = "forage train ppo-imitation grid:MultiRoom-N4-S5 --demonstrations demos.npz"
-    ranges: ClassVar[Ranges] = {
-        "imitation_rate": Range(0),
-        "imitation_updates": Range(1),
-        "imitation_rows": Range(1),
-    }
+    ranges: ClassVar[Ranges] = {"imitation_rate": Range(0), "imitation_updates": Range(1), "imitation_rows": Range(1)}
+    needs: ClassVar[Needs] = Needs(given="demonstrations", instead="use ppo")
+    unused: ClassVar[Unused] = {"gru_size": "This PPO imitates single transitions, which say nothing to a memory"}
 
     demonstrations: str | Demonstrations | None = equinox.field(default=None, converter=as_demonstrations)  # file of
     # the transitions to imitate, as forage data record writes it
@@ -54,18 +53,6 @@ class PPOImitation(PPO):
     # PPO has epochs; more stay nearer to the demonstrations
     imitation_rows: int = equinox.field(static=True, default=256)  # demonstrated transitions in each of these steps;
     # more make them steadier
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        if self.demonstrations is None:
-            raise ForageError(
-                "This PPO imitates demonstrations; name a file of them with --demonstrations FILE (forage data record "
-                "writes one), or use ppo."
-            )
-        if self.gru_size:
-            raise ForageError(
-                "This PPO imitates single transitions, which say nothing to a memory; leave gru_size out."
-            )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> PPOImitationState:  # type: ignore[override]
         state = super().init(key, spec)

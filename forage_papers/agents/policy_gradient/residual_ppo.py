@@ -26,9 +26,9 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.rollouts import over_rollout
 from forage.core.frozen import FrozenPolicy, make_frozen
 from forage.core.ports import ActInputs, Metrics, ValueEstimates
+from forage.core.ports.needs import Needs, Unused
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_bounded
-from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.actor_critic import ActorCritic
 from forage.nn.normalise import Norms
 from forage_papers.nn.base_policy import base_observation, beside_base
@@ -46,6 +46,10 @@ class ResidualPPO(PPO):
 
     example: ClassVar[str] = "forage train residual-ppo Pendulum-v1 --base runs/clone"
     ranges: ClassVar[Ranges] = {"residual_scale": Range(0, 1, above=True)}
+    needs: ClassVar[Needs] = Needs(actions="bounded", given="base")
+    unused: ClassVar[Unused] = {
+        "gru_size central_critic bang_bang": "ResidualPPO adds small numbers to single actions by what is seen then"
+    }
 
     base: str | FrozenPolicy | Callable[[Any], Any] | None = equinox.field(
         default=None, converter=make_frozen
@@ -61,14 +65,6 @@ class ResidualPPO(PPO):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        check_bounded("ResidualPPO", spec)
-        if self.base is None:
-            raise ForageError("ResidualPPO corrects another policy; name the run of one with --base RUN.")
-        if self.gru_size or self.central_critic or self.bang_bang:
-            raise ForageError(
-                "ResidualPPO adds small numbers to single actions by what is seen then; leave gru_size, "
-                "central_critic and bang_bang out."
-            )
         self.base_policy.check("ResidualPPO", spec)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ResidualPPOState:  # type: ignore[override]

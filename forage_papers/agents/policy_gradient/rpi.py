@@ -40,6 +40,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.policy_gradient.rollouts import Reading, cut_short
 from forage.core.frozen import FrozenPolicy, all_frozen
 from forage.core.ports import ActInputs, Metrics, ValueEstimates
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import AGENT, GUIDE, Batch, Clock, Experience, ForageError, Spec
@@ -82,6 +83,7 @@ class RPI(PPO):
         "value_segments": Range(1),
         "kept_rollouts": Range(1),
     }
+    unused: ClassVar[Unused] = {"gru_size central_critic bonus_head": "RPI values single observations, by one reward"}
 
     normalise_observation: bool = equinox.field(static=True, default=True)
     discount: float = 0.995
@@ -136,10 +138,6 @@ class RPI(PPO):
                     f"state), not a {type(one).__name__}."
                 )
             one.check("RPI", spec, "oracle")
-        if self.gru_size or self.central_critic or self.bonus_head:
-            raise ForageError(
-                "RPI values single observations, by one reward; leave gru_size, central_critic and bonus_head out."
-            )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> RPIState:  # type: ignore[override]
         value_key = jax.random.fold_in(key, 1)

@@ -29,6 +29,7 @@ from forage.agents.q_learning.bootstrapped_dqn import ActiveHead
 from forage.agents.q_learning.c51 import C51, CategoricalNetwork, project_atoms
 from forage.agents.q_learning.distributional import of_action
 from forage.core.ports import ActInputs, Metrics, State
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, ForageError, Spec
@@ -40,7 +41,9 @@ class EnsembleC51(C51):
 
     example: ClassVar[str] = "forage train ensemble-c51 CartPole-v1"
     ranges: ClassVar[Ranges] = {"members": Range(1), "mask_probability": Range(0, 1, above=True)}
-    unrecycled: ClassVar[str] = "it has several networks"
+    unused: ClassVar[Unused] = {
+        "recycle_interval count_dormant": "EnsembleC51 does not look for dormant units, as it has several networks"
+    }
 
     members: int = equinox.field(static=True, default=5)  # networks that learn together; more have a steadier target,
     # at more computing

@@ -22,9 +22,10 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.q_learning.dqn import DQN, DQNState, QNetwork
 from forage.core.ports import ActInputs, Metrics, State
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
-from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.core.types import Batch, Clock, Spec
 from forage.ops.action_values import best_action, updates_in
 
 
@@ -39,24 +40,17 @@ class IteratedDQN(DQN):
 
     example: ClassVar[str] = "forage train i-dqn CartPole-v1"
     ranges: ClassVar[Ranges] = {"chain": Range(1), "copy_interval": Range(1)}
-    unrecycled: ClassVar[str] = "its networks are a chain"
+    unused: ClassVar[Unused] = {
+        "double gru_size": ("A chain of values has no double targets and no memory", "take dqn"),
+        "target_rate": ("A chain of values moves on as a whole", "take dqn"),
+        "recycle_interval count_dormant": "A chain of networks is not searched for dormant units",
+    }
 
     chain: int = equinox.field(static=True, default=5)  # values that learn together; more look more Bellman updates
     # ahead, at more computing
     copy_interval: int = equinox.field(static=True, default=30)  # environment steps between two copies of the values
     # that the next ones in the chain learn from; the authors' in Atari
     double: bool = equinox.field(static=True, default=False)
-
-    def __check_init__(self):
-        if self.double or self.gru_size:
-            raise ForageError(
-                "A chain of values has no double targets and no memory; leave double and gru_size out, or take dqn."
-            )
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        if isinstance(self.target_rate, int | float) and self.target_rate != 1.0:
-            raise ForageError("A chain of values moves on as a whole; leave target_rate out, or take dqn.")
 
     def init(self, key: Key[Array, ""], spec: Spec) -> State:
         networks = jax.vmap(lambda key: self.network(key, spec))(jax.random.split(key, self.chain + 1))

@@ -26,8 +26,9 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, Key
 
 from forage.agents.q_learning.dqn import DQN, QNetwork
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Clock, ForageError, Spec
+from forage.core.types import Clock, Spec
 
 
 class Drift(NamedTuple):
@@ -63,6 +64,10 @@ class LangevinDQN(DQN):
     ranges: ClassVar[Ranges] = {"bias_factor": Range(0), "inverse_temperature": Range(0, above=True)}
 
     usual_behaviour: ClassVar[str] = "policy"
+    unused: ClassVar[Unused] = {
+        "optimiser": ("langevin-dqn is an optimiser itself and takes no other", "take dqn"),
+        "recycle_interval": "langevin-dqn never settles on weights to recycle",
+    }
 
     learning_rate: float = 1e-3
     final_learning_rate: float = 1.0  # reached linearly at the end of the run, as a share of learning_rate
@@ -73,18 +78,6 @@ class LangevinDQN(DQN):
     # the target network; more are steadier and slower
     dueling: bool = equinox.field(static=True, default=False)
     n_step: int = equinox.field(static=True, default=1)
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        if self.optimiser != "adam":
-            raise ForageError("langevin-dqn is an optimiser itself, and takes no other; leave it out, or take dqn.")
-        if self.recycle_interval:
-            raise ForageError("langevin-dqn never settles on weights to begin anew; leave recycle_interval out.")
-        if isinstance(self.inverse_temperature, int | float) and self.inverse_temperature <= 0:
-            raise ForageError(
-                f"The inverse temperature of langevin-dqn is {self.inverse_temperature}; it is above 0, and the "
-                f"higher it is, the less the weights wander."
-            )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> LangevinDQNState:
         dqn = super().init(key, spec)

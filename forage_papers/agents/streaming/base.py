@@ -43,12 +43,13 @@ from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core.ports import Agent, State
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import observation_part, split_mask
 from forage.core.types import Batch, Experience, ForageError, Spec
 from forage.nn.distributions import Actions
 from forage.nn.layers import CNN, Activation, Linear, activation, each_linear
-from forage.nn.networks import NetworkConfig, Torso, input_size
+from forage.nn.networks import NetworkConfig, Torso
 from forage.nn.normalise import Norms, RunningNorm, apply_norm, input_space, norms_of, update_norms
 from forage.ops.optimiser import obgd
 
@@ -158,13 +159,10 @@ class StreamTransition(NamedTuple):
 class Stream(Agent):
     """An agent that learns from each transition once, as it comes."""
 
-    ranges: ClassVar[Ranges] = {
-        "trace_lambda": Range(0, 1),
-        "kappa": Range(0),
-        "sparsity": Range(0, 1),
-    }
+    ranges: ClassVar[Ranges] = {"trace_lambda": Range(0, 1), "kappa": Range(0), "sparsity": Range(0, 1)}
 
     on_policy: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(observations="any", agents="one")
 
     learning_rate: float = 1.0  # largest step along the trace; steps are bounded, so it hardly matters
     discount: float = 0.99
@@ -186,18 +184,12 @@ class Stream(Agent):
                 f"{name} learns from one stream, step by step, so num_envs and rollout_length are 1, not "
                 f"{self.num_envs} and {self.rollout_length}; --seeds gives more streams, each with an agent of its own."
             )
-        if spec.num_agents != 1:
-            raise ForageError(
-                f"{name} learns from one stream, and {spec.name} has {spec.num_agents} agents, each with its own; take "
-                f"ppo or pqn."
-            )
         for size in self.hidden_sizes:
             if math.ceil(self.sparsity * size) >= size:
                 raise ForageError(
                     f"{name} begins with a share of {self.sparsity:g} of each unit's weights at zero, which of {size} "
                     f"units are all, so nothing behind them could be learned; take wider hidden_sizes or less sparsity."
                 )
-        input_size(observation_part(spec.observation_space))
 
     def norms(self, spec: Spec) -> Norms:
         """Return the norms of observations before the first one; `None` if observations are not normalised."""

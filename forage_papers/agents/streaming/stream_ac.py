@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.ports import ActInputs, Metrics
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
@@ -45,13 +46,10 @@ class StreamAC(Stream):
 
     stochastic: ClassVar[bool] = True
     acting: ClassVar[str] = "actor"
+    needs: ClassVar[Needs] = Needs(actions="any")
 
     policy_kappa: float = 3.0  # bound of the policy's steps, as `kappa` is of the value's
     entropy_coefficient: float = 0.01
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        Actions.from_space(spec.action_space)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> StreamACState:
         actor_key, critic_key = jax.random.split(key)

@@ -21,7 +21,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.ports import ActInputs, Metrics
-from forage.core.spaces import check_discrete, split_mask
+from forage.core.ports.needs import Needs
+from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, Spec
 from forage.nn.distributions import Actions
 from forage.nn.normalise import apply_norm
@@ -41,10 +42,7 @@ class StreamQ(Stream):
     example: ClassVar[str] = "forage train stream-q CartPole-v1 --steps 100k"
 
     usual_behaviour: ClassVar[str] = "epsilon-greedy"
-
-    def check(self, spec: Spec) -> None:
-        check_discrete("StreamQ", spec)
-        super().check(spec)
+    needs: ClassVar[Needs] = Needs(actions="numbered")
 
     def init(self, key: Key[Array, ""], spec: Spec) -> StreamQState:
         network = self.make_network(key, spec, Actions.from_space(spec.action_space).outputs)

@@ -37,9 +37,10 @@ from gymnasium import spaces
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.core.ports import ActInputs, Agent, Metrics
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import check_discrete, observation_part, split_mask
-from forage.core.types import Batch, Clock, Experience, ForageError, Spec
+from forage.core.spaces import observation_part, split_mask
+from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.encoders import Numbers, OneHot, input_size
 from forage.ops.action_values import best_action
 
@@ -118,6 +119,7 @@ class EpisodicControl(Agent):
 
     on_policy: ClassVar[bool] = True
     usual_behaviour: ClassVar[str] = "epsilon-greedy"
+    needs: ClassVar[Needs] = Needs(actions="numbered", horizon=True)
 
     discount: float = 1.0  # worth of a reward one step later; that program's for Atari
     neighbours: int = equinox.field(static=True, default=11)  # nearest entries whose mean is the value of an action in
@@ -132,12 +134,6 @@ class EpisodicControl(Agent):
     rollout_length: int = equinox.field(static=True, default=1)
 
     def check(self, spec: Spec) -> None:
-        check_discrete("EpisodicControl", spec)
-        if spec.horizon is None:
-            raise ForageError(
-                f"EpisodicControl learns from whole episodes, and those of {spec.name} have no longest length; wrap "
-                f"it in a TimeLimit, or take dqn."
-            )
         Features(spec)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> EpisodicControlState:

@@ -26,8 +26,9 @@ from jaxtyping import Array, Float, Int, Key
 from forage.agents.tabular import base as tabular
 from forage.agents.tabular.base import Counts, Plan
 from forage.core.ports import ActInputs, Agent, Metrics
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.core.types import Batch, Clock, Spec
 from forage.nn.distributions import entropy
 from forage.ops.every import run_if
 
@@ -61,6 +62,7 @@ class MaxEnt(Agent):
     ranges: ClassVar[Ranges] = {"step": Range(0, 1), "smoothing": Range(0, above=True)}
 
     on_policy: ClassVar[bool] = True
+    needs: ClassVar[Needs] = tabular.PLANNING
 
     step: float = 0.0  # weight of a new policy in the mixture; 0 stands for 1 / (rounds + 1)
     smoothing: float = 1e-3  # added to visit frequencies in the entropy; larger makes rare states count less
@@ -70,17 +72,6 @@ class MaxEnt(Agent):
     # ones, at more memory
     num_envs: int = equinox.field(static=True, default=1)
     rollout_length: int = equinox.field(static=True, default=1)
-
-    def __check_init__(self):
-        if self.episodes < 1 or self.capacity < 1:
-            raise ForageError(
-                f"MaxEnt needs episodes and capacity of 1 or more, not {self.episodes} and {self.capacity}."
-            )
-        if isinstance(self.step, int | float) and not 0 <= self.step <= 1:
-            raise ForageError(f"MaxEnt's step is from 0, for 1 / (rounds + 1), to 1, not {self.step:g}.")
-
-    def check(self, spec: Spec) -> None:
-        tabular.check("MaxEnt", spec)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> MaxEntState:
         states, actions, horizon = tabular.table_sizes(spec)

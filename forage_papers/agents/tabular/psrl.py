@@ -23,8 +23,9 @@ from jaxtyping import Array, Float, Int, Key
 from forage.agents.tabular import base as tabular
 from forage.agents.tabular.base import Counts, Plan
 from forage.core.ports import ActInputs, Agent, Metrics
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.core.types import Batch, Clock, Spec
 from forage.ops.every import run_if
 
 
@@ -49,6 +50,7 @@ class PSRL(Agent):
     }
 
     on_policy: ClassVar[bool] = True
+    needs: ClassVar[Needs] = tabular.PLANNING
 
     prior: float = 1.0  # parameter of the Dirichlet, shared by the states that may come next; a small one expects few
     # of them
@@ -59,14 +61,6 @@ class PSRL(Agent):
     # is seen
     num_envs: int = equinox.field(static=True, default=1)
     rollout_length: int = equinox.field(static=True, default=1)
-
-    def __check_init__(self):
-        given = (self.prior, self.prior_number, self.prior_shape, self.prior_rate)
-        if any(isinstance(value, int | float) and value <= 0 for value in given):
-            raise ForageError(f"PSRL's prior, prior_number, prior_shape and prior_rate are above 0, not {given}.")
-
-    def check(self, spec: Spec) -> None:
-        tabular.check("PSRL", spec)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> PSRLState:
         states, actions, horizon = tabular.table_sizes(spec)

@@ -23,11 +23,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from forage.agents.tabular import base as tabular
-from forage.core.errors import nearest
 from forage.core.ports import ActInputs, Agent, Metrics
+from forage.core.ports.needs import Choices, Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
-from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
+from forage.core.types import AGENT, Batch, Clock, Spec
 from forage.ops.returns import TRACES, trajectory_aware
 
 
@@ -47,6 +47,8 @@ class TraceControl(Agent):
     }
 
     on_policy: ClassVar[bool] = True
+    needs: ClassVar[Needs] = tabular.NUMBERED
+    choices: ClassVar[Choices] = {"trace": TRACES}
 
     learning_rate: float = 0.3  # share of the way to what a trajectory says of each step; Forage's own
     discount: float = 0.95
@@ -59,13 +61,6 @@ class TraceControl(Agent):
     initial_deviation: float = 0.01  # deviation of the first values, so that not all are equal; the authors'
     num_envs: int = equinox.field(static=True, default=1)
     rollout_length: int = equinox.field(static=True, default=50)
-
-    def __check_init__(self):
-        if self.trace not in TRACES:
-            raise ForageError(f"There is no trace {self.trace!r}{nearest(self.trace, TRACES)}")
-
-    def check(self, spec: Spec) -> None:
-        tabular.check_numbered("TraceControl", spec)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> TraceControlState:
         return TraceControlState(self.initial_deviation * jax.random.normal(key, tabular.pairs(spec)))

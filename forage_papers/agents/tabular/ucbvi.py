@@ -31,8 +31,9 @@ from jaxtyping import Array, Float, Int, Key
 from forage.agents.tabular import base as tabular
 from forage.agents.tabular.base import Counts, Plan
 from forage.core.ports import ActInputs, Agent, Metrics
+from forage.core.ports.needs import Choices, Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.core.types import Batch, Clock, Spec
 from forage.ops.every import run_if
 
 BONUSES = ("hoeffding", "bernstein")
@@ -57,6 +58,8 @@ class UCBVI(Agent):
     ranges: ClassVar[Ranges] = {"failure": Range(0, 1, above=True, below=True), "bonus_scale": Range(0)}
 
     on_policy: ClassVar[bool] = True
+    needs: ClassVar[Needs] = tabular.PLANNING
+    choices: ClassVar[Choices] = {"bonus": BONUSES}
 
     failure: float = 0.05  # how probable it may be that the bound does not hold
     bonus_scale: float = 1.0  # factor of the bonuses; larger explores more, 1 is what the proof has
@@ -64,15 +67,6 @@ class UCBVI(Agent):
     # hoeffding
     num_envs: int = equinox.field(static=True, default=1)
     rollout_length: int = equinox.field(static=True, default=1)
-
-    def __check_init__(self):
-        if self.bonus not in BONUSES:
-            raise ForageError(f"UCBVI has no bonus {self.bonus!r}; there are {' and '.join(BONUSES)}.")
-        if isinstance(self.failure, int | float) and not 0 < self.failure < 1:
-            raise ForageError(f"UCBVI's failure is a probability above 0 and below 1, not {self.failure:g}.")
-
-    def check(self, spec: Spec) -> None:
-        tabular.check("UCBVI", spec)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> UCBVIState:
         states, actions, horizon = tabular.table_sizes(spec)

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Clock, Experience, ForageError, Spec
+from forage.core.types import Clock, Experience, Spec
 from forage.nn.distributions import Actions
 from forage.nn.embedding import Embedding
 from forage.nn.normalise import RunningNorm
@@ -64,6 +65,7 @@ class Disagreement(Bonus):
 
     example: ClassVar[str] = "forage train ppo MountainCar-v0 --rewards disagreement"
     ranges: ClassVar[Ranges] = {"keep": Range(0, 1, above=True)}
+    needs: ClassVar[Needs] = Needs(actions="any", observations="array")
 
     weight: float = 0.5
     learning_rate: float = 1e-4
@@ -77,23 +79,9 @@ class Disagreement(Bonus):
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # units of each hidden layer of each
     # member
 
-    def __check_init__(self):
-        if self.members < 2 or self.epochs < 1 or self.minibatch_size < 1 or self.embedding_size < 1:
-            raise ForageError(
-                f"Disagreement needs members of 2 or more, and epochs, minibatch_size and embedding_size of 1 or more; "
-                f"got {self.members}, {self.epochs}, {self.minibatch_size} and {self.embedding_size}."
-            )
-        if isinstance(self.keep, int | float) and not 0 < self.keep <= 1:
-            raise ForageError(f"Disagreement's keep is {self.keep}; it lies above 0 and at most at 1.")
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        row_shape("Disagreement", spec)
-        Actions.from_space(spec.action_space)
-
     def begin(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> DisagreementState:
         view_key, ensemble_key = jax.random.split(key)
-        shape, actions = row_shape("Disagreement", spec), Actions.from_space(spec.action_space)
+        shape, actions = row_shape(spec), Actions.from_space(spec.action_space)
         image = Embedding(view_key, shape, (1,), self.embedding_size) if len(shape) == 3 else None
         view = View(image, actions)
         size = jax.eval_shape(view.phi, jnp.zeros((1, *shape))).shape[1]

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Clock, Experience, ForageError, Spec
-from forage.nn.distributions import Actions
+from forage.core.types import Clock, Experience, Spec
 from forage.nn.inverse import InverseModel
 from forage.nn.normalise import RunningNorm
 from forage.ops.minibatches import fit
@@ -51,6 +51,7 @@ class E3B(Bonus):
 
     example: ClassVar[str] = "forage train ppo grid:MultiRoom-N4-S5 --rewards e3b"
     ranges: ClassVar[Ranges] = {"ridge": Range(0, above=True)}
+    needs: ClassVar[Needs] = Needs(actions="any", observations="array")
 
     weight: float = 0.1  # weight of the bonus; small, or a reward that ends the episode is worth less than novelty
     ridge: float = 0.1  # multiple of the identity in C; larger pays the first visits less
@@ -62,25 +63,11 @@ class E3B(Bonus):
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))  # units of each hidden layer, where
     # observations are no images
 
-    def __check_init__(self):
-        if self.epochs < 1 or self.minibatch_size < 1 or self.embedding_size < 1 or self.head_size < 1:
-            raise ForageError(
-                f"E3B needs epochs, minibatch_size, embedding_size and head_size of 1 or more; got {self.epochs}, "
-                f"{self.minibatch_size}, {self.embedding_size} and {self.head_size}."
-            )
-        if isinstance(self.ridge, int | float) and not self.ridge > 0:
-            raise ForageError(f"E3B's ridge is {self.ridge}; it is above 0, or C could not be inverted.")
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        row_shape("E3B", spec)
-        Actions.from_space(spec.action_space)
-
     def remark(self, spec: Spec) -> Float[Array, ""]:
         return jnp.zeros(())
 
     def begin(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> E3BState:
-        shape, size = row_shape("E3B", spec), self.embedding_size
+        shape, size = row_shape(spec), self.embedding_size
         model = InverseModel(key, shape, spec.action_space, self.hidden_sizes, size, self.head_size)
         return E3BState(
             model,

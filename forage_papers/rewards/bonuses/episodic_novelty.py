@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import Metrics
-from forage.core.ranges import Range, Ranges
-from forage.core.types import Clock, Experience, ForageError, Spec
-from forage.nn.distributions import Actions
+from forage.core.ports.needs import Needs
+from forage.core.ranges import Range, Ranges, check_order
+from forage.core.types import Clock, Experience, Spec
 from forage.nn.inverse import InverseModel
 from forage.nn.normalise import RunningNorm
 from forage.ops.minibatches import fit
@@ -71,7 +71,9 @@ class EpisodicNovelty(Bonus):
         "cluster_distance": Range(0),
         "max_similarity": Range(0, above=True),
         "max_scale": Range(1),
+        "neighbours": Range(1),
     }
+    needs: ClassVar[Needs] = Needs(actions="any", observations="array")
 
     weight: float = 0.3
     neighbours: int = equinox.field(static=True, default=10)  # nearest states of the episode that similarity is summed
@@ -93,20 +95,7 @@ class EpisodicNovelty(Bonus):
     # observations are no images
 
     def __check_init__(self):
-        if not 1 <= self.neighbours <= self.gru_size:
-            raise ForageError(
-                f"Episodic novelty needs neighbours of 1 or more and a gru_size of as many or more; "
-                f"got {self.neighbours} and {self.gru_size}."
-            )
-        if min(self.minibatch_size, self.embedding_size, self.head_size, self.lifelong_size) < 1:
-            raise ForageError(
-                f"Episodic novelty needs minibatch_size, embedding_size, head_size and lifelong_size of 1 or more; got "
-                f"{self.minibatch_size}, {self.embedding_size}, {self.head_size} and {self.lifelong_size}."
-            )
-        for name in ("epsilon", "constant"):
-            value = getattr(self, name)
-            if isinstance(value, int | float) and value <= 0:
-                raise ForageError(f"Episodic novelty's {name} is {value}; it is above 0, as it stands in a quotient.")
+        check_order(self, "neighbours", "gru_size", equal=True)
 
     @property
     def rnd(self) -> RND:
@@ -120,17 +109,12 @@ class EpisodicNovelty(Bonus):
             hidden_sizes=self.hidden_sizes,
         )
 
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        row_shape("Episodic novelty", spec)
-        Actions.from_space(spec.action_space)
-
     def remark(self, spec: Spec) -> Float[Array, ""]:
         return jnp.zeros(())
 
     def begin(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> EpisodicNoveltyState:
         model_key, rnd_key = jax.random.split(key)
-        shape, size = row_shape("Episodic novelty", spec), self.embedding_size
+        shape, size = row_shape(spec), self.embedding_size
         model = InverseModel(model_key, shape, spec.action_space, self.hidden_sizes, size, self.head_size)
         recollection = Recollection(
             jnp.zeros((num_envs, self.gru_size, size)),

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.core.ports import Metrics
-from forage.core.ranges import Range, Ranges
-from forage.core.types import Clock, Experience, ForageError, Spec
+from forage.core.ports.needs import Needs
+from forage.core.ranges import Range, Ranges, check_order
+from forage.core.types import Clock, Experience, Spec
 from forage.nn.embedding import LIMIT, Embedding
 from forage.nn.normalise import RunningNorm
 from forage.rewards.bonuses.base import Bonus
@@ -44,7 +45,8 @@ class RE3(Bonus):
     """
 
     example: ClassVar[str] = "forage train ppo MountainCar-v0 --rewards re3"
-    ranges: ClassVar[Ranges] = {"gru_size": Range(2)}
+    ranges: ClassVar[Ranges] = {"gru_size": Range(2), "neighbours": Range(1)}
+    needs: ClassVar[Needs] = Needs(observations="array")
 
     weight: float = 0.5
     neighbours: int = equinox.field(static=True, default=3)  # which nearest state is compared with; larger is smoother
@@ -53,20 +55,13 @@ class RE3(Bonus):
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(64, 64))
 
     def __check_init__(self):
-        if not 1 <= self.neighbours < self.gru_size:
-            raise ForageError(
-                f"RE3 needs neighbours of 1 or more and a gru_size above it; got {self.neighbours} and {self.gru_size}."
-            )
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        row_shape("RE3", spec)
+        check_order(self, "neighbours", "gru_size")
 
     def remark(self, spec: Spec) -> Float[Array, ""]:
         return jnp.zeros(())
 
     def begin(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> RE3State:
-        shape = row_shape("RE3", spec)
+        shape = row_shape(spec)
         return RE3State(
             Embedding(key, shape, self.hidden_sizes, self.embedding_size),
             RunningNorm.from_shape(shape),

@@ -9,11 +9,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Clock, Experience, ForageError, Spec
+from forage.core.types import Clock, Experience, Spec
 from forage.rewards.verifiers.base import TextRewards, at_the_end
 
-NEEDED = {"searched", "form", "overlap"}
+NEEDED = ("searched", "form", "overlap")
 
 
 class StagesState(NamedTuple):
@@ -40,25 +41,17 @@ class SearchStages(TextRewards):
     """
 
     example: ClassVar[str] = "forage train reinforce-plus-plus-baseline text:search-qa --rewards search-stages"
-    ranges: ClassVar[Ranges] = {
-        "begins": Range(0),
-        "retrieval": Range(0),
-        "form": Range(0),
-        "penalty": Range(0),
-    }
+    ranges: ClassVar[Ranges] = {"begins": Range(0), "retrieval": Range(0), "form": Range(0), "penalty": Range(0)}
+    needs: ClassVar[Needs] = Needs(
+        info=NEEDED,
+        reason="SearchStages pays for searches and answers that the environment tells apart",
+        instead="use text:search-qa",
+    )
 
     retrieval: float = 0.5  # what a game with a search is paid in the first stage
     form: float = 0.5  # what the right form is paid in the first stage
     penalty: float = 2.0  # what a wrong form costs in the second stage; 1 for models that know instructions
     begins: int = equinox.field(static=True, default=6400)  # steps of a seed after which the second stage begins
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        if NEEDED - set(spec.info_names):
-            raise ForageError(
-                f"SearchStages pays for searches and answers that the environment tells apart, and {spec.name} does "
-                f"not; use text:search-qa."
-            )
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> StagesState:
         return StagesState(self.inner.init(key, spec, num_envs), jnp.bool_(self.begins == 0))

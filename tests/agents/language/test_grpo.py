@@ -228,7 +228,7 @@ def test_adapters_learn_alone():
         ({"loss": "klip"}, "clip"),
         ({"loss": "gspo", "ratio_cap": 2.0}, "gspo has no ratio_cap"),
         ({"num_envs": 10}, "12"),
-        ({"minibatches": 3}, "equal parts"),
+        ({"minibatches": 3}, "equal minibatches"),
         ({"advantage": "pass@k", "best_of": 9}, "2 to 4"),
         ({"model": "nowhere"}, "nowhere"),
     ],
@@ -239,7 +239,7 @@ def test_bad_settings_are_one_sentence(options, says):
 
 
 def test_other_environments_and_starts_are_refused():
-    with pytest.raises(ForageError, match="writes text"):
+    with pytest.raises(ForageError, match="needs text"):
         setup_of("gymnasium:CartPole-v1").runner()
     with pytest.raises(ForageError, match="starts groups"):
         resolve("grpo", "text:addition", agent_options={"model": model()}, starts="reset").runner()

@@ -46,7 +46,10 @@ def test_there_are_few_updates_until_then_and_many_from_then_on():
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"low_updates": 5}, "At first there are fewer updates"), ({"window": 7, "check_interval": 6}, "A window of 7")],
+    [
+        ({"low_updates": 5}, "low_updates of AdaptiveRatioSAC is at most updates_per_rollout"),
+        ({"window": 7, "check_interval": 6}, "window of AdaptiveRatioSAC is at most check_interval"),
+    ],
 )
 def test_what_cannot_be(options, words):
     with pytest.raises(ForageError, match=words):

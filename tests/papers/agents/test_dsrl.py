@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 from critic_helpers import inputs_of
 from fine_tuning_helpers import SPEC, batch, constant_critics, linear_critics
 from small import at_once, compute
@@ -106,10 +107,10 @@ def test_an_update_leaves_the_base_alone():
 
 def test_what_is_refused():
     with pytest.raises(ForageError, match="name the run of one with --base RUN"):
-        DSRL().check(SPEC)
+        check(DSRL(), SPEC)
     deaf = FrozenPolicy("deaf", agent=Mirror(numbers=None), weights={"scale": jnp.ones(())})
     for base in (deaf, lambda observation: jnp.zeros(2)):
         with pytest.raises(ForageError, match="makes them from none"):
-            DSRL(base=base).check(SPEC)
-    with pytest.raises(ForageError, match="leave bins, quantiles"):
+            check(DSRL(base=base), SPEC)
+    with pytest.raises(ForageError, match="leave bins out"):
         DSRL(bins=5)

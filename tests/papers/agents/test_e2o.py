@@ -10,6 +10,7 @@ from critic_helpers import inputs_of
 from fine_tuning_helpers import SPEC, constant_critics, linear_critics
 from small import at_once, compute
 
+from forage.config.ranges import check_ranges
 from forage.core.ports import ActInputs
 from forage.core.types import Experience, ForageError
 from forage.nn.critics import mean_least_pair
@@ -59,6 +60,7 @@ def test_exploration_sees_what_the_networks_see():
 
 
 def test_what_is_refused():
-    for options in ({"critics": 1}, {"target_subset": 2}):
-        with pytest.raises(ForageError, match="mean over pairs of critics"):
-            E2O(**options)
+    with pytest.raises(ForageError, match="mean over pairs of critics; leave target_subset out"):
+        E2O(target_subset=2)
+    with pytest.raises(ForageError, match="critics of it is 2 or more, not 1"):
+        check_ranges(E2O(critics=1), "it")

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 from gymnasium import spaces
 from small import at_once, compute
 
@@ -106,5 +107,5 @@ def test_data_sets_teach_all_members_and_what_is_refused():
     np.testing.assert_allclose(learn(unmasked), learn(now))
     with pytest.raises(ForageError, match="follows one member in each episode"):
         AGENT.probabilities(state, jnp.int32(1), True)
-    with pytest.raises(ForageError, match="leave recycle_interval and count_dormant out"):
-        dataclasses.replace(AGENT, count_dormant=True).check(SPEC)
+    with pytest.raises(ForageError, match="leave count_dormant out"):
+        check(dataclasses.replace(AGENT, count_dormant=True), SPEC)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from gymnasium import spaces
 
 from forage.core.ports import ActInputs
@@ -130,7 +131,7 @@ def test_observations_in_one_row_and_projected():
 
 
 def test_what_is_refused():
-    with pytest.raises(ForageError, match="have no longest length; wrap it in a TimeLimit"):
-        EpisodicControl().check(Spec("x", BOX, spaces.Discrete(2)))
+    with pytest.raises(ForageError, match="have no limit; give it one with --wrap time-limit"):
+        check(EpisodicControl(), Spec("x", BOX, spaces.Discrete(2)))
     with pytest.raises(ForageError, match="EpisodicControl"):
-        EpisodicControl().check(Spec("x", BOX, BOX, horizon=5))
+        check(EpisodicControl(), Spec("x", BOX, BOX, horizon=5))

@@ -95,7 +95,7 @@ def test_an_update_moves_all_four():
 
 
 def test_what_is_refused():
-    with pytest.raises(ForageError, match="edit as many or fewer"):
+    with pytest.raises(ForageError, match="edited of EXPO is at most candidates"):
         EXPO(candidates=2, edited=3)
-    with pytest.raises(ForageError, match="leave recycle_interval"):
+    with pytest.raises(ForageError, match="leave count_dormant out"):
         EXPO(count_dormant=True)

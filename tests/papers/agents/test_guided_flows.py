@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from gymnasium import spaces
 
 from forage.core.ports import ActInputs
@@ -82,9 +83,9 @@ def test_it_does_what_high_returns_came_from():
 
 
 def test_what_is_refused():
-    with pytest.raises(ForageError, match="plans sequences of vectors, and x gives"):
-        GuidedFlows().check(Spec("x", spaces.Discrete(3), UNIT))
+    with pytest.raises(ForageError, match="needs vectors of numbers, and x gives"):
+        check(GuidedFlows(), Spec("x", spaces.Discrete(3), UNIT))
     with pytest.raises(ForageError, match="leave encoder out"):
-        GuidedFlows(encoder="a.py:B").check(Spec("x", BOX, UNIT))
+        check(GuidedFlows(encoder="a.py:B"), Spec("x", BOX, UNIT))
     with pytest.raises(ForageError, match="draw plans and not actions"):
         GuidedFlows().probabilities(None, np.zeros(1), False)

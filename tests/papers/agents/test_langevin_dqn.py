@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from gymnasium import spaces
 
 from forage.core.ports import ActInputs
@@ -96,8 +97,8 @@ def test_seeds_wander_apart_and_actions_are_greedy():
     np.testing.assert_array_equal(agent.probabilities(start, jnp.int32(2), True), np.eye(2)[int(action)])
 
 
-@pytest.mark.parametrize(("options", "words"), [({"inverse_temperature": 0.0}, "above 0"), ({}, "Try ppo")])
+@pytest.mark.parametrize(("options", "words"), [({"inverse_temperature": 0.0}, "above 0"), ({}, "try ppo")])
 def test_what_it_cannot_do(options, words):
     spec = SPEC if options else Spec("Pendulum-v1", SPEC.observation_space, spaces.Box(-2, 2, (1,)))
     with pytest.raises(ForageError, match=words):
-        LangevinDQN(**options).check(spec)
+        check(LangevinDQN(**options), spec)

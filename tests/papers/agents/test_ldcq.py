@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 from fine_tuning_helpers import SPEC
 from gymnasium import spaces
 from small import at_once, compute
@@ -184,11 +185,11 @@ def test_the_best_skill_is_followed_for_some_steps():
 def test_what_is_refused():
     with pytest.raises(ForageError, match="leaves nothing for values"):
         LDCQ(skill_share=0.6, prior_share=0.4)
-    with pytest.raises(ForageError, match="A skill of 3 steps is followed for 4"):
+    with pytest.raises(ForageError, match="followed of LDCQ is at most horizon"):
         LDCQ(**SMALL | {"followed": 4})
     with pytest.raises(ForageError, match="take a shorter horizon"):
-        AGENT.check(Spec("Short", SPEC.observation_space, SPEC.action_space, horizon=2))
-    with pytest.raises(ForageError, match="learns skills of vectors"):
-        AGENT.check(Spec("Eye", spaces.Box(0, 255, (8, 8, 3), np.uint8), SPEC.action_space))
+        check(AGENT, Spec("Short", SPEC.observation_space, SPEC.action_space, horizon=2))
+    with pytest.raises(ForageError, match="LDCQ needs vectors of numbers"):
+        check(AGENT, Spec("Eye", spaces.Box(0, 255, (8, 8, 3), np.uint8), SPEC.action_space))
     with pytest.raises(ForageError, match="LDCQ"):
-        AGENT.check(Spec("Choices", SPEC.observation_space, spaces.Discrete(2)))
+        check(AGENT, Spec("Choices", SPEC.observation_space, spaces.Discrete(2)))

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from critic_helpers import inputs_of
 from gymnasium import spaces
 
@@ -136,7 +137,7 @@ def test_acts_as_td3_does():
 
 
 def test_what_it_cannot_do():
-    with pytest.raises(ForageError, match="no hope 'luck'; there are policy, contrast, actions"):
+    with pytest.raises(ForageError, match="hope of MEX is one of policy, contrast, actions"):
         MEX(hope="luck")
     with pytest.raises(ForageError, match="MEX needs a continuous, bounded action space"):
-        AGENT.check(Spec("CartPole-v1", SPEC.observation_space, spaces.Discrete(2)))
+        check(AGENT, Spec("CartPole-v1", SPEC.observation_space, spaces.Discrete(2)))

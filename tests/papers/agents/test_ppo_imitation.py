@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 from gymnasium import spaces
 from small import compute, differing, resumed
 
@@ -69,6 +70,6 @@ def test_resumed_is_as_if_never_stopped(environment, tmp_path):
 
 def test_what_is_refused():
     with pytest.raises(ForageError, match="name a file of them with --demonstrations FILE"):
-        PPOImitation(**SIZES).check(SPEC)
+        check(PPOImitation(**SIZES), SPEC)
     with pytest.raises(ForageError, match="leave gru_size out"):
-        PPOImitation(**SIZES, gru_size=4, demonstrations="demos.npz").check(SPEC)
+        check(PPOImitation(**SIZES, gru_size=4, demonstrations="demos.npz"), SPEC)

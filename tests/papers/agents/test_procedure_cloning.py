@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 
 from forage.config.defaults import default_behaviour
 from forage.core.ports import ActInputs
@@ -188,12 +189,12 @@ def test_resumed_is_as_if_never_stopped(tmp_path):
 
 def test_what_is_refused():
     with pytest.raises(ForageError, match="Cart is not; bc learns there"):
-        AGENT.check(dataclasses.replace(spec_of(MAZE, "Cart"), action_space=CartPole().action_space))
+        check(AGENT, dataclasses.replace(spec_of(MAZE, "Cart"), action_space=CartPole().action_space))
     with pytest.raises(ForageError, match=r"take a grid world with --env\.observe full"):
-        AGENT.check(dataclasses.replace(SPEC, observation_space=CartPole().observation_space))
-    with pytest.raises(ForageError, match="leave layer_norm, encoder and activation out"):
-        dataclasses.replace(AGENT, layer_norm=True).check(SPEC)
-    AGENT.check(SPEC)
+        check(AGENT, dataclasses.replace(SPEC, observation_space=CartPole().observation_space))
+    with pytest.raises(ForageError, match="leave layer_norm out"):
+        check(dataclasses.replace(AGENT, layer_norm=True), SPEC)
+    check(AGENT, SPEC)
 
 
 @pytest.mark.thorough

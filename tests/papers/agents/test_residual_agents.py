@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from critic_helpers import inputs_of
 from fine_tuning_helpers import SPEC, batch, linear_critics
 from small import at_once, compute
@@ -137,11 +138,11 @@ def test_resumed_is_as_if_never_stopped_and_evaluated_without_the_base(agent, tm
 def test_what_is_refused():
     def refused(words, given, agent=ResidualTD3):
         with pytest.raises(ForageError, match=words):
-            agent(base=given).check(SPEC)
+            check(agent(base=given), SPEC)
 
     refused("name the run of one with --base RUN", None)
     refused("The base of ResidualSAC does not return", lambda observation: observation, ResidualSAC)
     with pytest.raises(ForageError, match="holds no trained agent"):
         resolve("residual-td3", "Pendulum-v1", seeds=1, agent_options={"base": "nowhere"})
     agent = dataclasses.replace(ResidualTD3(base=base), residual_scale=0.5)
-    agent.check(SPEC)
+    check(agent, SPEC)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 from fine_tuning_helpers import SPEC
 from small import compute
 
@@ -44,6 +45,6 @@ def test_learning_finds_the_correction_that_acting_drew():
 
 def test_what_is_refused():
     with pytest.raises(ForageError, match="name the run of one with --base RUN"):
-        ResidualPPO(**SIZES).check(SPEC)
+        check(ResidualPPO(**SIZES), SPEC)
     with pytest.raises(ForageError, match="leave gru_size"):
-        ResidualPPO(**SIZES, gru_size=4, base=lambda observation: jnp.asarray(BOX)).check(SPEC)
+        check(ResidualPPO(**SIZES, gru_size=4, base=lambda observation: jnp.asarray(BOX)), SPEC)

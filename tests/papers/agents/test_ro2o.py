@@ -13,6 +13,7 @@ from small import at_once, compute
 from forage.agents.actor_critic.base import CriticKeys
 from forage.agents.settings import SACN
 from forage.config import declared
+from forage.config.ranges import check_ranges
 from forage.core.types import Clock, ForageError
 from forage.nn.distributions import SquashedGaussian
 from forage_papers.agents.actor_critic.offline_to_online.ro2o import RO2O, symmetric_kl
@@ -94,8 +95,8 @@ def test_without_its_terms_it_is_sac_n():
 
 
 def test_one_critic_differs_from_nobody():
-    with pytest.raises(ForageError, match="have two or more"):
-        RO2O(critics=1)
+    with pytest.raises(ForageError, match="critics of it is 2 or more, not 1"):
+        check_ranges(RO2O(critics=1), "it")
 
 
 def test_help_reads_the_row_that_it_builds_on():

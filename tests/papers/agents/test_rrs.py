@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from critic_helpers import inputs_of
 from gymnasium import spaces
 
@@ -154,4 +155,4 @@ def test_what_it_cannot_do():
     with pytest.raises(ForageError, match="at least one of its shifts"):
         RRS(shifts=())
     with pytest.raises(ForageError, match="RRS needs a continuous, bounded action space"):
-        AGENT.check(Spec("CartPole-v1", SPEC.observation_space, spaces.Discrete(2)))
+        check(AGENT, Spec("CartPole-v1", SPEC.observation_space, spaces.Discrete(2)))

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from gymnasium import spaces
 
 from forage.agents.actor_critic.base import UpdateInputs
@@ -110,8 +111,8 @@ def test_what_was_taught_outlives_a_reset(state):
 
 def test_it_sees_vectors():
     image = Spec("Image", spaces.Box(0, 1, (10, 10, 3)), SPEC.action_space)
-    with pytest.raises(ForageError, match="SAC-RND tells what the data lack of vectors, and Image gives"):
-        AGENT.check(image)
+    with pytest.raises(ForageError, match="SACRND needs vectors of numbers, and Image gives"):
+        check(AGENT, image)
 
 
 @pytest.mark.thorough

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 from gymnasium import spaces
 from small import at_once, compute
 
@@ -182,15 +183,15 @@ def test_deviations_are_finite():
 @pytest.mark.parametrize("agent", [Q, AC], ids=["stream-q", "stream-ac"])
 def test_a_stream_is_one_environment_with_one_agent_and_a_network_that_can_learn(agent):
     with pytest.raises(ForageError, match=r"num_envs and rollout_length are 1, not 4 and 1; --seeds"):
-        dataclasses.replace(agent, num_envs=4).check(SPEC)
+        check(dataclasses.replace(agent, num_envs=4), SPEC)
     with pytest.raises(ForageError, match=r"not 1 and 8"):
-        dataclasses.replace(agent, rollout_length=8).check(SPEC)
+        check(dataclasses.replace(agent, rollout_length=8), SPEC)
     with pytest.raises(ForageError, match="which of 8 units are all, so nothing behind them could be learned"):
-        dataclasses.replace(agent, hidden_sizes=(32, 8)).check(SPEC)
-    with pytest.raises(ForageError, match="has 2 agents, each with its own"):
-        agent.check(dataclasses.replace(SPEC, num_agents=2))
+        check(dataclasses.replace(agent, hidden_sizes=(32, 8)), SPEC)
+    with pytest.raises(ForageError, match="needs one agent, and Plane has 2"):
+        check(agent, dataclasses.replace(SPEC, num_agents=2))
 
 
 def test_stream_q_numbers_its_actions():
     with pytest.raises(ForageError, match="StreamQ"):
-        Q.check(dataclasses.replace(SPEC, action_space=spaces.Box(-1.0, 1.0, (1,))))
+        check(Q, dataclasses.replace(SPEC, action_space=spaces.Box(-1.0, 1.0, (1,))))

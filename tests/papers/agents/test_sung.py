@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from critic_helpers import inputs_of
 from fine_tuning_helpers import SPEC, batch, constant_critics, linear_critics
 from small import at_once, compute
@@ -188,5 +189,5 @@ def test_what_is_refused():
     with pytest.raises(ForageError, match="go on online from such a run with --memory mixed"):
         resolve("sung", "Pendulum-v1", seeds=1, steps=2000, agent_options={"online": True}).learner()
     picture = Spec("Eye", gymnasium.spaces.Box(0, 255, (8, 8, 3), np.uint8), SPEC.action_space)
-    with pytest.raises(ForageError, match="tells what is unlike the data of vectors"):
-        SUNG(normalise_observation=False).check(picture)
+    with pytest.raises(ForageError, match="needs vectors of numbers"):
+        check(SUNG(normalise_observation=False), picture)

@@ -7,12 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from gymnasium import spaces
 from tiers import first
 
 from forage.agents.q_learning.dqn import DQN
 from forage.agents.tabular import base as tabular
 from forage.agents.tabular.base import Counts
+from forage.config.ranges import check_ranges
 from forage.core.ports import ActInputs
 from forage.core.types import GONE, Batch, Clock, Experience, ForageError, Spec
 from forage.environments.tabular.makers import river_swim, seeded_garnet
@@ -299,25 +301,25 @@ def test_the_mixture_plays_one_policy_for_a_whole_episode():
 @pytest.mark.parametrize("agent", [UCBVI(), PSRL(), MaxEnt()])
 def test_what_they_cannot_do(agent):
     with pytest.raises(ForageError, match="needs numbered states"):
-        agent.check(Spec("Vector", spaces.Box(-1, 1, (3,)), spaces.Discrete(2), horizon=5))
+        check(agent, Spec("Vector", spaces.Box(-1, 1, (3,)), spaces.Discrete(2), horizon=5))
     with pytest.raises(ForageError, match="needs a Discrete action space"):
-        agent.check(Spec("Push", spaces.Discrete(3), spaces.Box(-1, 1, (1,)), horizon=5))
+        check(agent, Spec("Push", spaces.Discrete(3), spaces.Box(-1, 1, (1,)), horizon=5))
     with pytest.raises(ForageError, match="have no limit"):
-        agent.check(dataclasses.replace(SPEC, horizon=None))
+        check(agent, dataclasses.replace(SPEC, horizon=None))
     masked = spaces.Dict({"observation": spaces.Discrete(3), "action_mask": spaces.MultiBinary(2)})
-    with pytest.raises(ForageError, match=r"what Table shows forbids some by a mask\. Try dqn or ppo"):
-        agent.check(dataclasses.replace(SPEC, observation_space=masked))
+    with pytest.raises(ForageError, match=r"Table forbids some by a mask; try dqn or ppo"):
+        check(agent, dataclasses.replace(SPEC, observation_space=masked))
 
 
 def test_regret_wants_episodes_of_one_length():
     with pytest.raises(ForageError, match="episodes of the same length"):
         regret(PSRL(), river_swim(max_steps=None), 10, [0])
-    with pytest.raises(ForageError, match="no bonus 'large'"):
+    with pytest.raises(ForageError, match="bonus of UCBVI is one of hoeffding, bernstein"):
         UCBVI(bonus="large")
-    with pytest.raises(ForageError, match="1 or more, not 0"):
-        MaxEnt(episodes=0)
+    with pytest.raises(ForageError, match="episodes of it is 1 or more, not 0"):
+        check_ranges(MaxEnt(episodes=0), "it")
     with pytest.raises(ForageError, match="above 0"):
-        PSRL(prior=0.0)
+        check_ranges(PSRL(prior=0.0), "it")
 
 
 @pytest.mark.parametrize("agent", [DQN(), LangevinDQN()], ids=["dqn", "langevin-dqn"])
@@ -331,8 +333,8 @@ def test_a_vector_that_is_no_number_is_refused():
     halves = spec(river_swim(max_steps=5))
     halves = dataclasses.replace(halves, observation_space=spaces.Box(0.0, 1.0, (6,), np.float32))
     for agent in (UCBVI(), PSRL(), MaxEnt()):
-        with pytest.raises(ForageError, match=r"needs numbered states, as numbers or one-hot; .* gives Box\(6,\)"):
-            agent.check(halves)
+        with pytest.raises(ForageError, match=r"needs numbered states, as numbers from 0 up or one-hot, .* Box\(6,\)"):
+            check(agent, halves)
 
 
 @pytest.mark.parametrize("wrapper", [ObservationNoise, Missing, NoisyTV])
@@ -342,8 +344,8 @@ def test_states_that_are_blurred_are_no_longer_numbered(wrapper):
     assert blurred.observation_space == blurred.environment.observation_space  # trained agents can be played there
     for environment in (blurred, TimeLimit(blurred, 3)):
         with pytest.raises(ForageError, match=r"needs numbered states, .* gives Box\(6,\)"):
-            PSRL().check(spec(environment))
-    PSRL().check(spec(RewardNoise(TimeLimit(river_swim(max_steps=5), 3))))
+            check(PSRL(), spec(environment))
+    check(PSRL(), spec(RewardNoise(TimeLimit(river_swim(max_steps=5), 3))))
 
 
 def test_one_hot_states_are_numbered():

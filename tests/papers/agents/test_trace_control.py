@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 from gymnasium import spaces
 from small import compute
 
@@ -104,7 +105,7 @@ def test_it_comes_to_the_values_of_the_best_policy(trace):
 
 
 def test_what_it_cannot_do():
-    with pytest.raises(ForageError, match="no trace 'rtrace'"):
+    with pytest.raises(ForageError, match="trace of TraceControl is one of retrace"):
         TraceControl(trace="rtrace")
     with pytest.raises(ForageError, match="TraceControl needs numbered states"):
-        TraceControl().check(Spec("Box", spaces.Box(-1.0, 1.0, (2,)), SPEC.action_space))
+        check(TraceControl(), Spec("Box", spaces.Box(-1.0, 1.0, (2,)), SPEC.action_space))

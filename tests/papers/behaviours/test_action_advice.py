@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from gymnasium import spaces
 
 from forage.agents.policy_gradient.ppo import PPO
@@ -218,10 +219,10 @@ def test_in_the_loop_it_learns_remembers_and_keeps_to_itself():
     ("agent", "spec", "words"),
     [
         (AGENT, Spec("Pendulum-v1", SPEC.observation_space, spaces.Box(-2, 2, (1,))), r"Pendulum-v1 has Box\(1,\)"),
-        (PPO(), SPEC, "PPO learns only from actions it chose itself"),
+        (PPO(), SPEC, "PPO learns only from actions that it chose itself"),
         (AGENT, Spec("Two", SPEC.observation_space, SPEC.action_space, ("gold", "time")), "several rewards"),
     ],
 )
 def test_what_it_cannot_do(agent, spec, words):
     with pytest.raises(ForageError, match=words):
-        LESSON.check(agent, spec)
+        check(LESSON, agent, spec)

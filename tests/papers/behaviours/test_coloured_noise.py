@@ -7,10 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from behaviour_helpers import FOUR, PENDULUM, Noisy, at, begin, noise_of
+from check_helpers import check
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.ornstein_uhlenbeck import OrnsteinUhlenbeck
+from forage.config.ranges import check_ranges
 from forage.core.ports import ActContext, ActInputs
 from forage.core.types import ForageError
 from forage_papers.behaviours.pink import Pink
@@ -70,18 +72,18 @@ def test_ornstein_uhlenbeck_noise_is_stationary_and_decays():
 
 
 def test_what_they_cannot_do():
-    Pink().check(PPO(), TEN)
-    Pink(length=100).check(Noisy(), PENDULUM)
+    check(Pink(), PPO(), TEN)
+    check(Pink(length=100), Noisy(), PENDULUM)
     for behaviour in (Pink(), OrnsteinUhlenbeck()):
         for agent in (DQN(), PPO()):
             with pytest.raises(ForageError, match=f"{type(agent).__name__} makes none from it in Four; sac, td3 and"):
-                behaviour.check(agent, FOUR)
+                check(behaviour, agent, FOUR)
     with pytest.raises(ForageError, match=r"no limit of steps.*behaviour\.length=1000 works"):
-        Pink().check(PPO(), PENDULUM)
+        check(Pink(), PPO(), PENDULUM)
     with pytest.raises(ForageError, match="2 steps or more, or 0"):
         Pink(length=1)
-    with pytest.raises(ForageError, match="above 0 and at most 1 at each step, not 0"):
-        OrnsteinUhlenbeck(reversion=0)
+    with pytest.raises(ForageError, match="reversion of it is above 0 and at most 1, not 0"):
+        check_ranges(OrnsteinUhlenbeck(reversion=0), "it")
 
 
 def test_what_acts_is_the_agents_policy_with_this_noise():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import small
+from check_helpers import check
 from gymnasium import spaces
 
 from forage.agents.actor_critic.td3 import TD3
@@ -68,8 +69,8 @@ def test_it_is_fitted_to_what_demonstrations_do_beyond_the_policy_and_fades():
 
 def test_what_is_refused():
     part = DataGuided(shown(np.zeros((4, 2))))
-    with pytest.raises(ForageError, match="PPO learns only from actions it chose itself"):
-        part.check(PPO(), SPEC)
+    with pytest.raises(ForageError, match="PPO learns only from actions that it chose itself"):
+        check(part, PPO(), SPEC)
     discrete = Spec("Choice", SPEC.observation_space, spaces.Discrete(2))
     with pytest.raises(ForageError):
-        part.check(AGENT, discrete)
+        check(part, AGENT, discrete)

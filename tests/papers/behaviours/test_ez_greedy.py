@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import small
 from behaviour_helpers import BOX, FOUR, PENDULUM, Always, OnPolicy, at, begin, decide
+from check_helpers import check
 from gymnasium import spaces
 
+from forage.config.ranges import check_ranges
 from forage.core.ports import ActContext
 from forage.core.types import ForageError, Spec
 from forage_papers.behaviours.ez_greedy import EZGreedy
@@ -124,14 +126,14 @@ def test_multi_discrete_actions_are_repeated_as_a_whole():
 
 
 def test_what_it_cannot_do():
-    EZGreedy().check(Always(), FOUR)
+    check(EZGreedy(), Always(), FOUR)
     with pytest.raises(ForageError, match=r"Pendulum-v1 has Box\(1,\)"):
-        EZGreedy().check(Always(), PENDULUM)
-    with pytest.raises(ForageError, match="so EZ-greedy would mislead it"):
-        EZGreedy().check(OnPolicy(), FOUR)
-    with pytest.raises(ForageError, match="not 0 times; longest=1 works"):
-        EZGreedy(longest=0)
-    with pytest.raises(ForageError, match="no durations 'poisson'; there are zeta and geometric"):
+        check(EZGreedy(), Always(), PENDULUM)
+    with pytest.raises(ForageError, match="and EZGreedy chooses others"):
+        check(EZGreedy(), OnPolicy(), FOUR)
+    with pytest.raises(ForageError, match="longest of it is 1 or more, not 0"):
+        check_ranges(EZGreedy(longest=0), "it")
+    with pytest.raises(ForageError, match="durations of EZGreedy is one of zeta, geometric, not 'poisson'"):
         EZGreedy(durations="poisson")
-    with pytest.raises(ForageError, match=r"not 0\.5 times in the mean"):
-        EZGreedy(durations="geometric", mean=0.5)
+    with pytest.raises(ForageError, match=r"mean of it is 1 or more, not 0\.5"):
+        check_ranges(EZGreedy(durations="geometric", mean=0.5), "it")

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from behaviour_helpers import PENDULUM, begin, decide
+from check_helpers import check
 from small import compute
 
 from forage.agents.policy_gradient.ppo import PPO
@@ -68,6 +69,6 @@ def test_episodes_are_the_learners_or_handed_over_once_for_good(pretraining):
 
 def test_what_is_refused():
     with pytest.raises(ForageError, match="PPO has no oracles that could take over; rpi has"):
-        RAPS().check(PPO(), PENDULUM)
+        check(RAPS(), PPO(), PENDULUM)
     with pytest.raises(ForageError, match=r"says of no end; give --behaviour\.latest"):
-        RAPS().check(TAUGHT, PENDULUM)
+        check(RAPS(), TAUGHT, PENDULUM)

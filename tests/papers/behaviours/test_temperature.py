@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 
 from forage.agents.language.grpo import GRPO
 from forage.config.resolve import resolve
@@ -88,11 +89,11 @@ def test_the_learner_scores_each_token_at_its_temperature():
 def test_what_is_no_text_or_falls_upwards_is_refused():
     box = Spec("Here", gymnasium.spaces.Box(-1, 1, (2,)), gymnasium.spaces.Discrete(2))
     for behaviour in (AnnealedDecoding(), AdaptiveTemperature()):
-        with pytest.raises(ForageError, match="at which text is written"):
-            behaviour.check(GRPO(), box)
-    with pytest.raises(ForageError, match="falls from highest"):
+        with pytest.raises(ForageError, match="is for text, and GRPO in Here writes none"):
+            check(behaviour, GRPO(), box)
+    with pytest.raises(ForageError, match="lowest of AnnealedDecoding is at most highest"):
         AnnealedDecoding(highest=0.1, lowest=0.5)
-    with pytest.raises(ForageError, match=r"between lowest and highest; 0.1 is below 0.5"):
+    with pytest.raises(ForageError, match=r"lowest of AdaptiveTemperature is at most highest"):
         AdaptiveTemperature(highest=0.1, lowest=0.5)
     with pytest.raises(ForageError, match="above 0"):
-        AdaptiveTemperature().check(GRPO(temperature=0.0), Spec("text:here", Tokens(3, 9), Tokens(3, 9)))
+        check(AdaptiveTemperature(), GRPO(temperature=0.0), Spec("text:here", Tokens(3, 9), Tokens(3, 9)))

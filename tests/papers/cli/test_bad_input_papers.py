@@ -10,10 +10,10 @@ from forage.core.types import ForageError
 
 COMMANDS = [
     ("train maxinfo-sac Pendulum-v1 --initial-information 0", "initial-information of maxinfo-sac is above 0, not 0"),
-    ("train ucbvi tabular:Chain-5 --failure 0", "failure is a probability above 0 and below 1, not 0"),
-    ("train ucbvi tabular:Chain-5 --failure 1", "failure is a probability above 0 and below 1, not 1"),
-    ("train maxent tabular:Chain-5 --step 5", r"step is from 0, for 1 / \(rounds \+ 1\), to 1, not 5"),
-    ("train psrl tabular:Chain-5 --sweep prior=1,-1", "prior_shape and prior_rate are above 0"),
+    ("train ucbvi tabular:Chain-5 --failure 0", "failure of ucbvi is above 0 and below 1, not 0"),
+    ("train ucbvi tabular:Chain-5 --failure 1", "failure of ucbvi is above 0 and below 1, not 1"),
+    ("train maxent tabular:Chain-5 --step 5", r"step of maxent is from 0 to 1, not 5"),
+    ("train psrl tabular:Chain-5 --sweep prior=1,-1", "prior of psrl is above 0, not -1"),
     ("claim gae", "Unknown claim 'gae'. Did you mean 'gae-lambda'"),
     ("claim gae-lambda --scale large", "not 'large'"),
     ("claim gae-lambda --skale smoke", "no option '--skale'. Did you mean '--scale'"),

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import pytest
 import small
+from check_helpers import check
 
 from forage.core.types import Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
@@ -48,10 +49,10 @@ def test_what_is_refused(clip, tmp_path):
         record_clip(CartPole(), lambda observation: jnp.int32(1), tmp_path / "over.npz", 40, seed=0)
     for environment in (Pendulum(), TimeLimit(Motion(Pendulum(), clip, (0,)), 5)):
         with pytest.raises(ForageError, match="wrap the environment in one, last of all wrappers"):
-            Reference().check(environment, Same())
+            check(Reference(), environment, Same())
     space = Pendulum().observation_space
-    with pytest.raises(ForageError, match="Pend has none to follow"):
-        Tracking().check(Spec("Pend", space, Pendulum().action_space))
+    with pytest.raises(ForageError, match="Pend does not return tracking"):
+        check(Tracking(), Spec("Pend", space, Pendulum().action_space))
 
 
 @pytest.mark.thorough

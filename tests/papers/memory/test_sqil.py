@@ -86,6 +86,6 @@ def test_what_is_refused(tmp_path):
 
     refused("name a file of them with --memory.demonstrations", "dqn", "CartPole-v1", SQIL())
     refused("PPO learns only from the rollout", "ppo", "CartPole-v1", SQIL(demonstrations=data))
-    refused("demonstrations have no such notes", "dqn", "CartPole-v1", SQIL(demonstrations=data), gru_size=4)
+    refused("SQIL needs an agent without memory", "dqn", "CartPole-v1", SQIL(demonstrations=data), gru_size=4)
     refused("holds transitions of CartPole-v1", "sac", "Pendulum-v1", SQIL(demonstrations=data))
     refused("share of sqil is from 0 to 1", "dqn", "CartPole-v1", SQIL(demonstrations=data, share=1.5))

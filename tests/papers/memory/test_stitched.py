@@ -92,7 +92,7 @@ def test_rewards_are_those_of_the_new_goal_and_a_segment_has_one(setup, tmp_path
 
 
 def test_what_is_refused(setup, tmp_path):
-    with pytest.raises(ForageError, match="near by observation or achieved_goal, not by 'luck'"):
+    with pytest.raises(ForageError, match="one of observation, achieved_goal, not 'luck'"):
         StitchedGoals("a.npz", near="luck")
     file = crossing(tmp_path, setup)
     resolve("bc", "maze:UMaze-Goal", memory=Stitched(file)).learner()

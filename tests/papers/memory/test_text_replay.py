@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.core.ports import ActContext
@@ -111,4 +112,4 @@ def test_episodes_that_are_old_or_no_longer_better_are_left_out():
 @pytest.mark.parametrize("memory", [Successes(group_size=2), SelfImitation(group_size=2)])
 def test_agents_that_take_every_episode_for_new_are_refused(memory):
     with pytest.raises(ForageError, match="such as grpo"):
-        memory.check(PPO(), SPEC, None)
+        check(memory, PPO(), SPEC, None)

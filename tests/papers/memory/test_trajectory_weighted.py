@@ -46,7 +46,7 @@ def test_episodes_are_drawn_in_proportion_to_length_and_weight(tmp_path):
 
 
 def test_what_is_refused(tmp_path):
-    with pytest.raises(ForageError, match="by advantage or return, not by 'luck'"):
+    with pytest.raises(ForageError, match="one of advantage, return, not 'luck'"):
         TrajectoryWeighted("a.npz", by="luck")
     with pytest.raises(ForageError, match="temperature of trajectory-weighted is above 0"):
         files.write_data(

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from reward_helpers import KEY, experience_of, learn, relabel
 from tiers import gated
 
@@ -83,10 +84,10 @@ def test_models_agree_where_they_have_been_also_where_there_is_noise():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Disagreement(members=1), "members of 2 or more"),
-        (lambda: Disagreement(keep=0.0), "keep is 0.0"),
+        (lambda: Disagreement(members=1), "members of Disagreement is 2 or more, not 1"),
+        (lambda: Disagreement(keep=0.0), "keep of Disagreement is above 0 and at most 1, not 0"),
     ],
 )
 def test_what_it_cannot_do(make, words):
     with pytest.raises(ForageError, match=words):
-        make().check(spec_of())
+        check(make(), spec_of())

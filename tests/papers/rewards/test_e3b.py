@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from reward_helpers import KEY, experience_of, learn, relabel
 
 from forage.core.types import ForageError, Spec
@@ -113,8 +114,12 @@ def test_the_embedding_learns_which_action_was_taken():
 
 
 @pytest.mark.parametrize(
-    ("make", "words"), [(lambda: E3B(ridge=0.0), "ridge is 0.0"), (lambda: E3B(epochs=0), "of 1 or more; got 0")]
+    ("make", "words"),
+    [
+        (lambda: E3B(ridge=0.0), "ridge of E3B is above 0, not 0"),
+        (lambda: E3B(epochs=0), "epochs of E3B is 1 or more, not 0"),
+    ],
 )
 def test_what_it_cannot_do(make, words):
     with pytest.raises(ForageError, match=words):
-        make().check(SPEC)
+        check(make(), SPEC)

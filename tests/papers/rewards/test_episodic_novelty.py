@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import small
+from check_helpers import check
 from reward_helpers import KEY, experience_of, learn, relabel
 
 from forage.core.types import ForageError, Spec
@@ -109,12 +110,12 @@ def test_the_bonus_is_noted_and_scaled_by_how_new_it_is_to_the_run():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: EpisodicNovelty(neighbours=0), "neighbours of 1 or more"),
-        (lambda: EpisodicNovelty(gru_size=4), "got 10 and 4"),
-        (lambda: EpisodicNovelty(epsilon=0.0), "epsilon is 0.0"),
-        (lambda: EpisodicNovelty(embedding_size=0), "of 1 or more"),
+        (lambda: EpisodicNovelty(neighbours=0), "neighbours of EpisodicNovelty is 1 or more"),
+        (lambda: EpisodicNovelty(gru_size=4), "neighbours of EpisodicNovelty is at most gru_size"),
+        (lambda: EpisodicNovelty(epsilon=0.0), "epsilon of EpisodicNovelty is above 0"),
+        (lambda: EpisodicNovelty(embedding_size=0), "embedding-size of EpisodicNovelty is 1 or more"),
     ],
 )
 def test_what_it_cannot_do(make, words):
     with pytest.raises(ForageError, match=words):
-        make().check(SPEC)
+        check(make(), SPEC)

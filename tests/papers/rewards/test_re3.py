@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 from reward_helpers import KEY, experience_of, learn, relabel, spec_of
 
 from forage.core.types import ForageError
@@ -15,10 +16,10 @@ SMALL = {"embedding_size": 4, "hidden_sizes": (8,)}
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(ForageError, match="neighbours of 1 or more and a gru_size above it; got 3 and 3"):
+    with pytest.raises(ForageError, match="neighbours of RE3 is below gru_size, and 3 is not below 3"):
         RE3(gru_size=3)
-    with pytest.raises(ForageError, match="RE3 sees boxes, images and numbers"):
-        RE3().check(spec_of(gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2)])))
+    with pytest.raises(ForageError, match="RE3 needs boxes, images or numbers"):
+        check(RE3(), spec_of(gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2)])))
 
 
 def rollouts(number):

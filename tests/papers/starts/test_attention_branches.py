@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 
 from forage.core.types import ForageError
 from forage.environments.text.environment import TextEnvironment
@@ -97,7 +98,7 @@ def test_what_cannot_be_is_refused():
     environment = TextEnvironment("addition", 1)
     world = HostedEnvironment(environment.spec, None, True, environment.max_answer_tokens)
     with pytest.raises(ForageError, match="branches true"):
-        AttentionBranches().check(world, Same())
+        check(AttentionBranches(), world, Same())
     with pytest.raises(ForageError, match="num_envs=30 or more"):
         AttentionBranches().init(jax.random.key(0), world, environment.spec, 29)
     environment.close()

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 
 from forage.agents.language.base import Aux
 from forage.core.types import ForageError
@@ -73,5 +74,5 @@ def test_what_cannot_be_is_refused():
         Branches(prefixes=4, times=3)
     environment = TextEnvironment("addition", 1)
     with pytest.raises(ForageError, match="branches true"):
-        Branches().check(HostedEnvironment(environment.spec, None, True, environment.max_answer_tokens), Same())
+        check(Branches(), HostedEnvironment(environment.spec, None, True, environment.max_answer_tokens), Same())
     environment.close()

@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 
 from forage.agents.policy_gradient.ppo import PPO
 from forage.behaviours.policy import AgentPolicy
+from forage.config.ranges import check_ranges
 from forage.core.ports import Environment, RolloutReport, RolloutStates
 from forage.core.types import Clock, Experience, ForageError, Spec
 from forage.environments.classic.cartpole import CartPole
@@ -183,10 +185,10 @@ def test_starts_are_where_few_have_been():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: LatentGoExplore(model="vae"), "no latent model 'vae'"),
-        (lambda: LatentGoExplore(capacity=10), "above its neighbours"),
-        (lambda: LatentGoExplore(p=1.0), "p is 1.0"),
-        (lambda: LatentGoExplore().check(CartPole(), Phases("length", (0.5, 1.0), (10,))), "--tasks same"),
+        (lambda: LatentGoExplore(model="vae"), "model of LatentGoExplore is one of inverse, forward, autoencoder"),
+        (lambda: LatentGoExplore(capacity=10), "neighbours of LatentGoExplore is below capacity"),
+        (lambda: check_ranges(LatentGoExplore(p=1.0), "it"), "p of it is 0 or more|p of it is"),
+        (lambda: check(LatentGoExplore(), CartPole(), Phases("length", (0.5, 1.0), (10,))), "--tasks same"),
     ],
 )
 def test_mistakes_are_named(make, words):

@@ -212,7 +212,7 @@ def test_levels_are_the_different_difficulties():
 def test_other_places_are_refused():
     with pytest.raises(ForageError, match="use --starts reset or groups"):
         resolve("ppo", lambda n: Exam(n), steps=100, seeds=1, tasks=DARS(), starts=Archive(4)).runner()
-    with pytest.raises(ForageError, match="CartPole has none"):
+    with pytest.raises(ForageError, match="CartPole-v1 does not provide them"):
         resolve("ppo", "CartPole-v1", steps=100, seeds=1, tasks=DARS()).runner()
 
 
@@ -225,8 +225,8 @@ def test_state_is_there_for_tasks_alone():
 test_what_cannot_be_is_one_sentence = repeat(
     core.test_what_cannot_be_is_one_sentence,
     [
-        ({"tasks": "greso", "options": {"problems": 0}}, "has none; use text:addition or the like.*problems 1000"),
-        ({"tasks": "greso", "environment": "gymnasium:CartPole-v1", "options": {}}, "writes text|CartPole.*has none"),
+        ({"tasks": "greso", "options": {"problems": 0}}, "not provide them; use text:addition.*problems 1000"),
+        ({"tasks": "greso", "environment": "gymnasium:CartPole-v1", "options": {}}, "GRPO needs text|not provide them"),
         ({"tasks": "rising", "options": {"problems": 20}}, "of one level"),
         ({"tasks": "adaptive-difficulty", "options": {"problems": 20}}, "equally difficult"),
         ({"tasks": "hints"}, "up to 0.75 of a solution, and text:addition at most 0;.*--env.hints 0.75"),

@@ -27,8 +27,9 @@ from jaxtyping import Array, Float, Key
 from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.offline.td3_bc import TD3BC
 from forage.core.ports import Metrics, State
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
-from forage.core.types import GONE, Batch, Clock, ForageError
+from forage.core.types import GONE, Batch, Clock
 from forage.nn.critics import each_value, min_of_subset
 
 
@@ -44,6 +45,7 @@ class ReBRAC(TD3BC):
     ranges: ClassVar[Ranges] = {"actor_cloning": Range(0), "critic_cloning": Range(0)}
 
     segment: ClassVar[int] = 2  # the second transition has the next action
+    unused: ClassVar[Unused] = {"quantiles": "ReBRAC's targets are one value for each transition"}
 
     alpha: float = 1.0  # weight of the critics in the policy's loss; fixed in the paper, which weighs the two below
     actor_cloning: float = 1.0  # weight of the policy's squared distance from the data; larger imitates more; the
@@ -57,10 +59,6 @@ class ReBRAC(TD3BC):
     policy_q: str = equinox.field(static=True, default="min")
     normalise_observation: bool = equinox.field(static=True, default=False)  # observations are standardised by the data
     # set's mean and deviation; the authors' program can, and does not
-
-    def __check_init__(self):
-        if self.quantiles:
-            raise ForageError("ReBRAC's targets are one value for each transition; leave quantiles out.")
 
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]

@@ -32,8 +32,9 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.agents.actor_critic.base import ActorCritic
 from forage.core.ports import ActInputs, State
-from forage.core.ranges import Range, Ranges
-from forage.core.types import GONE, Batch, Experience, ForageError, Spec
+from forage.core.ports.needs import Unused
+from forage.core.ranges import Range, Ranges, check_segments
+from forage.core.types import GONE, Batch, Experience, Spec
 from forage.nn.critics import ActionValue, Bins, Quantiles
 from forage.nn.distributions import Actions
 from forage.nn.lstm import Summary
@@ -111,8 +112,10 @@ class Recurrent(ActorCritic):
     ranges: ClassVar[Ranges] = {"lstm_size": Range(1), "lstm_layers": Range(1)}
 
     usual_memory: ClassVar[str] = "episodes"
-    normalises: ClassVar[bool] = False
-    unrecycled: ClassVar[str] = "its networks remember"
+    unused: ClassVar[Unused] = {
+        "normalise_observation": ("Agents that remember read observations as they are", "take sac"),
+        "recycle_interval count_dormant": "Agents that remember do not look for dormant units",
+    }
 
     batch_size: int = equinox.field(static=True, default=10)
     learning_starts: int = equinox.field(static=True, default=10_000)
@@ -127,12 +130,7 @@ class Recurrent(ActorCritic):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        name, least = type(self).__name__, self.unroll * self.num_envs
-        if self.learning_starts < least:
-            raise ForageError(
-                f"{name} replays histories of {self.unroll} steps from {self.num_envs} environments, so it can start "
-                f"to learn after {least} steps, not {self.learning_starts}; raise learning_starts, or lower unroll."
-            )
+        check_segments(self)
 
     def init_hidden(self, spec: Spec) -> Float[Array, "layers 2 size"]:
         return jnp.zeros((self.lstm_layers, 2, self.lstm_size))

@@ -21,19 +21,15 @@ from forage.agents.actor_critic.base import UpdateInputs
 from forage.agents.actor_critic.recurrent.base import Recurrent, each_mean
 from forage.agents.actor_critic.sac import SAC
 from forage.core.ports import Metrics, State
-from forage.core.types import Batch, Clock, ForageError
+from forage.core.ports.needs import Unused
+from forage.core.types import Batch, Clock
 
 
 class RecurrentSAC(Recurrent, SAC):
     """SAC with recurrent actor and critics (Yang and Nguyen, 2021, arXiv 2110.12628)."""
 
     example: ClassVar[str] = "forage train recurrent-sac Pendulum-v1 --learning-starts 1000 --steps 5000"
-
-    def __check_init__(self):
-        if self.state_dependent_noise:
-            raise ForageError(
-                "Noise that depends on the state is not made with memory; leave state_dependent_noise out."
-            )
+    unused: ClassVar[Unused] = {"state_dependent_noise": "Noise that depends on the state is not made with memory"}
 
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]

@@ -31,6 +31,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from forage.agents.actor_critic.base import ActorCritic, ActorCriticState, CriticKeys, UpdateInputs, run_every
 from forage.core.ports import ActInputs, Metrics
+from forage.core.ports.needs import Choices, Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import ActionValue, each_value
@@ -76,9 +77,13 @@ class FQLState(ActorCriticState):
 class FQL(ActorCritic):
     """Flow Q-learning (Park et al., 2025, arXiv 2502.02538), from a data set or a replay memory."""
 
-    normalises: ClassVar[bool] = False
     example: ClassVar[str] = "forage train fql Pendulum-v1 --data mixed.npz"
     ranges: ClassVar[Ranges] = {"alpha": Range(0), "flow_steps": Range(1)}
+    choices: ClassVar[Choices] = {"target_value": TARGETS}
+    unused: ClassVar[Unused] = {
+        "normalise_observation": ("FQL reads observations as they are", "take sac"),
+        "quantiles": "Targets of flow Q-learning are the mean of all critics",
+    }
 
     alpha: float = (
         10.0  # how strongly the policy stays near the flow, beside the critics' values; larger imitates more;
@@ -98,13 +103,8 @@ class FQL(ActorCritic):
     critic_norm: str = equinox.field(static=True, default="layer")
 
     def __check_init__(self):
-        if self.target_value not in TARGETS:
-            raise ForageError(f"There is no target_value {self.target_value!r}; there are {', '.join(TARGETS)}.")
-        if self.quantiles or (self.target_value == "mean" and self.target_subset):
-            raise ForageError(
-                "Targets of flow Q-learning are the mean of all critics; leave quantiles out, and take "
-                "target_value=least for a target_subset."
-            )
+        if self.target_value == "mean" and self.target_subset:
+            raise ForageError("The mean of all critics has no target_subset; leave it out, or take target_value=least.")
 
     def init(self, key: Key[Array, ""], spec: Spec) -> FQLState:
         actor_key, flow_key, critic_key = jax.random.split(key, 3)

@@ -31,7 +31,6 @@ import math
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
-import gymnasium
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree, UInt32
@@ -40,9 +39,10 @@ from forage.agents.actor_critic.base import CriticKeys, UpdateInputs
 from forage.agents.actor_critic.sac import SAC, ActorReport, GaussianActor, SACState
 from forage.core import prng
 from forage.core.ports import Metrics
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import describe_space, observation_part, split_mask
-from forage.core.types import Experience, ForageError, Spec
+from forage.core.spaces import observation_part, split_mask
+from forage.core.types import Experience, Spec
 from forage.nn.layers import MLP, Linear
 from forage.nn.normalise import RunningNorm
 from forage.ops.minibatches import weighted_mean
@@ -135,6 +135,7 @@ class SACRND(SAC):
 
     offline: ClassVar[bool] = True
     reset_keeps: ClassVar[tuple[str, ...]] = (*SAC.reset_keeps, "novelty", "draws")
+    needs: ClassVar[Needs] = Needs(observations="vector", instead="edac or cql learns there")
 
     penalty: float = 1.0  # price of what the data lack; larger keeps nearer the data; the default of the authors'
     # program, which sweeps it
@@ -147,16 +148,6 @@ class SACRND(SAC):
     batch_size: int = equinox.field(static=True, default=1024)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256, 256))
     critic_norm: str = equinox.field(static=True, default="layer")
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        space = observation_part(spec.observation_space)
-        if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
-            raise ForageError(
-                f"SAC-RND tells what the data lack of vectors, and {spec.name} gives {describe_space(space)}; edac "
-                f"or cql "
-                f"learns there."
-            )
 
     def init(self, key: Key[Array, ""], spec: Spec) -> SACRNDState:
         random_key, taught_key, draws = jax.random.split(jax.random.fold_in(key, 1), 3)

@@ -38,6 +38,7 @@ from forage.agents.actor_critic.base import CriticKeys, UpdateInputs, run_every
 from forage.agents.actor_critic.sac import SAC, ActorReport, GaussianActor, SACState
 from forage.core.frozen import FrozenPolicy, make_frozen
 from forage.core.ports import ActInputs, Metrics, State
+from forage.core.ports.needs import Needs, Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, each_value, squared_error
@@ -63,12 +64,16 @@ class DSRL(SAC):
     """SAC over the noise of a frozen policy (Wagenmaker et al., 2025, arXiv 2506.15799), DSRL-NA."""
 
     begins_at_random: ClassVar[bool] = False
-    normalises: ClassVar[bool] = False
-    unrecycled: ClassVar[str] = "its critics of noise are told values of critics of actions"
     example: ClassVar[str] = "forage train dsrl Pendulum-v1 --base runs/sac --steps 20k"
     ranges: ClassVar[Ranges] = {"magnitude": Range(0, above=True), "distil_interval": Range(1)}
 
     stochastic: ClassVar[bool] = False
+    needs: ClassVar[Needs] = Needs(given="base")
+    unused: ClassVar[Unused] = {
+        "normalise_observation": ("DSRL reads observations as they are", "take sac"),
+        "recycle_interval count_dormant": "DSRL does not look for dormant units",
+        "bins quantiles state_dependent_noise": "DSRL's critics of noise are told values of critics of actions",
+    }
 
     base: str | FrozenPolicy | Callable[[Any], Any] | None = equinox.field(
         default=None, converter=make_frozen
@@ -85,13 +90,6 @@ class DSRL(SAC):
     updates_per_rollout: int = equinox.field(static=True, default=20)
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256, 256))
 
-    def __check_init__(self):
-        if self.bins or self.quantiles or self.state_dependent_noise:
-            raise ForageError(
-                "DSRL's critics of noise are told values of critics of actions; leave bins, quantiles and "
-                "state_dependent_noise out."
-            )
-
     @property
     def base_policy(self) -> FrozenPolicy:
         """Return the base."""
@@ -100,8 +98,6 @@ class DSRL(SAC):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        if self.base is None:
-            raise ForageError("DSRL steers another policy by its noise; name the run of one with --base RUN.")
         self.base_policy.check("DSRL", spec)
         if self.base_policy.function is not None or (
             self.base_policy.agent is not None and self.noise_spec(spec) is None

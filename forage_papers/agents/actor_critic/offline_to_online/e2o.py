@@ -27,8 +27,9 @@ from jaxtyping import Array, Float, PyTree
 from forage.agents.actor_critic.base import CriticKeys
 from forage.agents.actor_critic.sac import SAC
 from forage.core.ports import ActInputs, State
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
-from forage.core.types import ForageError, Spec
+from forage.core.types import Spec
 from forage.nn.critics import ActionValue, each_value, mean_least_pair
 from forage.nn.normalise import apply_norm
 
@@ -42,9 +43,10 @@ class E2O(SAC):
 
     begins_at_random: ClassVar[bool] = False
     example: ClassVar[str] = "forage train e2o --from runs/offline --steps 20k"
-    ranges: ClassVar[Ranges] = {"candidates": Range(1), "optimism": Range(0)}
+    ranges: ClassVar[Ranges] = {"candidates": Range(1), "optimism": Range(0), "critics": Range(2)}
 
     stochastic: ClassVar[bool] = False
+    unused: ClassVar[Unused] = {"target_subset quantiles": "E2O's target is a mean over pairs of critics"}
 
     critics: int = equinox.field(static=True, default=10)
     policy_q: str = equinox.field(static=True, default="mean")
@@ -52,13 +54,6 @@ class E2O(SAC):
     candidates: int = equinox.field(static=True, default=10)  # actions drawn from the policy, of which the most
     # promising is taken; more explore further
     optimism: float = 1.0  # weight of the critics' standard deviation where actions are chosen; larger explores more
-
-    def __check_init__(self):
-        if self.critics < 2 or self.target_subset or self.quantiles:
-            raise ForageError(
-                "E2O's target is a mean over pairs of critics; have two critics or more, and leave target_subset and "
-                "quantiles out."
-            )
 
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         if not inputs.explore:

@@ -34,8 +34,9 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 from forage.agents.actor_critic.base import UpdateInputs, run_every
 from forage.agents.actor_critic.sac import SAC, SACState
 from forage.core.ports import ActInputs, Metrics, State
-from forage.core.ranges import Range, Ranges
-from forage.core.types import Experience, ForageError, Spec
+from forage.core.ports.needs import Unused
+from forage.core.ranges import Range, Ranges, check_order
+from forage.core.types import Experience, Spec
 from forage.nn.critics import ActionValue, each_value, min_of_subset
 from forage.nn.layers import MLP
 from forage.nn.networks import NetworkConfig, Torso
@@ -94,8 +95,6 @@ class EXPO(SAC):
     published. Beforehand it can learn from data alone with `--data FILE`, and go on with `--from RUN`.
     """
 
-    normalises: ClassVar[bool] = False
-    unrecycled: ClassVar[str] = "its edits see an action beside the observation"
     example: ClassVar[str] = "forage train expo Pendulum-v1 --memory mixed --memory.data mixed.npz"
     ranges: ClassVar[Ranges] = {
         "candidates": Range(1),
@@ -106,6 +105,12 @@ class EXPO(SAC):
     }
 
     stochastic: ClassVar[bool] = False
+    unused: ClassVar[Unused] = {
+        "normalise_observation": ("EXPO reads observations as they are", "take sac"),
+        "recycle_interval count_dormant": "EXPO does not look for dormant units",
+        "state_dependent_noise": "EXPO's edits see an action beside the observation",
+        "quantiles": "EXPO's targets choose by single values",
+    }
 
     critics: int = equinox.field(static=True, default=10)
     target_subset: int = equinox.field(static=True, default=2)
@@ -127,13 +132,7 @@ class EXPO(SAC):
     base_polyak: float = 0.001  # how far each update moves the base that acts towards the one that learns; the authors'
 
     def __check_init__(self):
-        if self.edited > self.candidates:
-            raise ForageError(f"EXPO edits {self.edited} of {self.candidates} candidates; edit as many or fewer.")
-        if self.state_dependent_noise or self.quantiles:
-            raise ForageError(
-                "EXPO's edits see an action beside the observation, and its targets choose by single values; leave "
-                "state_dependent_noise and quantiles out."
-            )
+        check_order(self, "edited", "candidates", equal=True)
 
     def init(self, key: Key[Array, ""], spec: Spec) -> EXPOState:
         actor_key, critic_key, base_key = jax.random.split(key, 3)

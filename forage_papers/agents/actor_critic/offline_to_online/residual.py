@@ -43,8 +43,9 @@ from forage.agents.actor_critic.sac import SAC, SACState
 from forage.agents.actor_critic.td3 import TD3, TD3State
 from forage.core.frozen import FrozenPolicy, make_frozen
 from forage.core.ports import ActInputs, Metrics, State
+from forage.core.ports.needs import Needs, Unused
 from forage.core.ranges import Range, Ranges
-from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.core.types import Batch, Clock, Spec
 from forage.nn.critics import ActionValue
 from forage_papers.nn.base_policy import base_observation, beside_base
 
@@ -64,8 +65,11 @@ class Residual(ActorCritic):
     """
 
     begins_at_random: ClassVar[bool] = False
-    normalises: ClassVar[bool] = False
     ranges: ClassVar[Ranges] = {"residual_scale": Range(0, 1, above=True), "critic_warmup": Range(0)}
+    needs: ClassVar[Needs] = Needs(given="base")
+    unused: ClassVar[Unused] = {
+        "normalise_observation": ("The residual agent reads observations as they are", "take sac")
+    }
 
     base: str | FrozenPolicy | Callable[[Any], Any] | None = equinox.field(
         default=None, converter=make_frozen
@@ -82,8 +86,6 @@ class Residual(ActorCritic):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        if self.base is None:
-            raise ForageError(f"{type(self).__name__} corrects another policy; name the run of one with --base RUN.")
         self.base_policy.check(type(self).__name__, spec)
 
     def look(self, state: State, observation: PyTree[Array]) -> dict[str, Any]:

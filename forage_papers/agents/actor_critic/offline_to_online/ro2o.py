@@ -56,6 +56,7 @@ class RO2O(SACN, SAC):
         "value_radius": Range(0),
         "policy_radius": Range(0),
         "caution_radius": Range(0),
+        "critics": Range(2),
     }
 
     hidden_sizes: tuple[int, ...] = equinox.field(static=True, default=(256, 256, 256))
@@ -72,10 +73,6 @@ class RO2O(SACN, SAC):
     # authors'
     policy_radius: float = 0.01  # how far they lie where the policy is smoothed, in deviations; the authors'
     caution_radius: float = 0.01  # how far they lie where values are penalised, in deviations; the authors'
-
-    def __check_init__(self):
-        if self.critics < 2:
-            raise ForageError("RO2O is cautious by how critics differ; have two or more.")
 
     def check(self, spec: Spec) -> None:
         super().check(spec)

@@ -27,7 +27,6 @@ import math
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
-import gymnasium
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree, UInt32
@@ -38,8 +37,9 @@ from forage.agents.actor_critic.offline.cql import CQL, CQLState, SampledActions
 from forage.agents.actor_critic.offline.td3_bc import LEAST_DEVIATION, TD3BC
 from forage.core import prng
 from forage.core.ports import ActInputs, Metrics, State
+from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import describe_space, observation_part, split_mask
+from forage.core.spaces import observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport
 from forage.nn.normalise import RunningNorm, apply_norm
@@ -94,6 +94,7 @@ class GuidedExploration(ActorCritic):
         "density_learning_rate": Range(0, above=True),
         "density_hidden": Range(1),
     }
+    needs: ClassVar[Needs] = Needs(observations="vector", instead="cql and rlpd learn there")
 
     online: bool = equinox.field(static=True, default=False)  # it goes on online, from what it has learned with
     # --data, by uncertainty; else it is the offline agent, beside which the autoencoder learns
@@ -110,15 +111,6 @@ class GuidedExploration(ActorCritic):
         if some.kept > self.candidates:
             raise ForageError(
                 f"{type(self).__name__} keeps {some.kept} of {self.candidates} candidates; keep fewer, or have more."
-            )
-
-    def check(self, spec: Spec) -> None:
-        super().check(spec)
-        space = observation_part(spec.observation_space)
-        if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
-            raise ForageError(
-                f"{type(self).__name__} tells what is unlike the data of vectors, and {spec.name} gives "
-                f"{describe_space(space)}; cql and rlpd learn there."
             )
 
     def init_guidance(self, key: Key[Array, ""], spec: Spec, dimensions: int) -> dict[str, Any]:

@@ -23,7 +23,6 @@ given. The paper's pages could be looked up in excerpts alone; numbers are those
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
@@ -34,9 +33,10 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from forage.agents.language.base import AnswerRows, LanguageState
 from forage.agents.language.grpo import GRPO, LossInputs
 from forage.core.ports import ActInputs, Branching, Metrics
+from forage.core.ports.needs import Needs, Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
-from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
+from forage.core.types import AGENT, Batch, Clock, Spec
 from forage.nn.transformer import Transformer
 from forage_papers.ops.tokens.influence import forward_influence, mixed, steps_between
 
@@ -77,13 +77,6 @@ class AttnRL(GRPO):
     replays: ClassVar[bool] = False
     whole_episodes: ClassVar[bool] = False  # all that a rollout holds is one answer of each environment
     marks: ClassVar[bool] = True
-    inert: ClassVar[tuple[str, ...]] = (
-        "advantage",
-        "overlong_buffer",
-        "best_of",
-        "kl_placement",
-        "zero_variance_groups",
-    )
     ranges: ClassVar[Ranges] = {
         **GRPO.ranges,
         "rollout_length": Range(1, 1),
@@ -91,6 +84,10 @@ class AttnRL(GRPO):
         "times": Range(1),
         "distance": Range(1),
         "breaks": Range(0),
+    }
+    needs: ClassVar[Needs] = Needs(single_turn=True)
+    unused: ClassVar[Unused] = {
+        "advantage overlong_buffer best_of kl_placement zero_variance_groups": "AttnRL has its own advantages"
     }
 
     clip_low: float | None = 0.2  # how far below 1 a ratio is followed, as published
@@ -113,15 +110,6 @@ class AttnRL(GRPO):
     @property
     def starts_options(self) -> dict[str, Any]:
         return {"places": self.places, "times": self.times}
-
-    def check(self, spec: Spec) -> None:
-        if spec.horizon != 1:
-            raise ForageError(f"AttnRL branches answers in one turn, and {spec.name} has {spec.horizon}; use grpo.")
-        super().check(spec)
-        usual = {field.name: field.default for field in dataclasses.fields(self)}
-        for option in self.inert:
-            if getattr(self, option) != usual[option]:
-                raise ForageError(f"{option} has no effect on AttnRL, whose advantages are its own; leave it out.")
 
     def init(self, key: Key[Array, ""], spec: Spec) -> AttnState:  # type: ignore[override]
         state = super().init(key, spec)

@@ -19,8 +19,9 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from forage.agents.language.base import LanguageState
 from forage.agents.language.grpo import GRPO, LossInputs, outcomes
 from forage.core.ports import Branching, Metrics
-from forage.core.ranges import Range, Ranges
-from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
+from forage.core.ports.needs import Needs
+from forage.core.ranges import Range, Ranges, check_minibatches
+from forage.core.types import AGENT, Batch, Clock, Spec
 from forage.ops.tokens.advantages import all_alike
 
 
@@ -41,13 +42,8 @@ class TreeAgent(GRPO):
     whole_episodes: ClassVar[bool] = False  # a rollout has several answers of each environment
     marks: ClassVar[bool] = True
     each: ClassVar[bool] = False  # every answer is branched from, rather than the first of each group
-    inert: ClassVar[tuple[str, ...]] = (
-        "advantage",
-        "overlong_buffer",
-        "best_of",
-        "kl_placement",
-    )  # options without effect
     ranges: ClassVar[Ranges] = {**GRPO.ranges, "rollout_length": Range(2)}
+    needs: ClassVar[Needs] = Needs(single_turn=True)
 
     rollout_length: int = equinox.field(static=True, default=5)  # answers of each environment in a rollout: one begins
     # with the prompt, the others with prefixes
@@ -61,19 +57,8 @@ class TreeAgent(GRPO):
         return {"prefixes": self.rollout_length - 1, "each": self.each}
 
     def check(self, spec: Spec) -> None:
-        name = type(self).__name__
-        if spec.horizon != 1:
-            raise ForageError(f"{name} branches answers in one turn, and {spec.name} has {spec.horizon}; use grpo.")
         super().check(dataclasses.replace(spec, horizon=None))
-        usual = {field.name: field.default for field in dataclasses.fields(self)}
-        for option in self.inert:
-            if getattr(self, option) != usual[option]:
-                raise ForageError(f"{option} has no effect on {name}, whose advantages are its own; leave it out.")
-        if self.learning_rows % self.minibatches:
-            raise ForageError(
-                f"{name} learns from {self.learning_rows} answers of a rollout, which cannot be cut into "
-                f"{self.minibatches} equal parts; give minibatches that divide them."
-            )
+        check_minibatches(self, self.learning_rows, "answers of a rollout")
 
     @property
     def learning_rows(self) -> int:

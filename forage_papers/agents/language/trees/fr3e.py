@@ -25,6 +25,7 @@ import equinox
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage_papers.agents.language.trees.base import Tree, TreeAgent
 
@@ -33,8 +34,8 @@ class FR3E(TreeAgent):
     """Groups of answers that branch at uncertain tokens (Zheng et al., 2025, arXiv 2507.07017)."""
 
     example: ClassVar[str] = "forage train fr3e text:countdown --env.branches true"
-    inert: ClassVar[tuple[str, ...]] = ("overlong_buffer", "kl_placement")
     ranges: ClassVar[Ranges] = {**TreeAgent.ranges, "modulation": Range(0)}
+    unused: ClassVar[Unused] = {"overlong_buffer kl_placement": "FR3E has its own advantages"}
 
     clip_low: float | None = 0.22  # how far below 1 a ratio is followed
     clip_high: float | None = 0.28  # how far above 1 a ratio is followed

@@ -26,6 +26,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from forage.core.ports.needs import Unused
 from forage_papers.agents.language.trees.base import Tree, TreeAgent, steps_of
 
 
@@ -34,7 +35,9 @@ class TreeRL(TreeAgent):
 
     example: ClassVar[str] = "forage train tree-rl text:countdown --env.branches true"
     each: ClassVar[bool] = True
-    inert: ClassVar[tuple[str, ...]] = (*TreeAgent.inert, "zero_variance_groups")
+    unused: ClassVar[Unused] = {
+        "advantage overlong_buffer best_of kl_placement zero_variance_groups": "TreeRL has its own advantages"
+    }
 
     aggregation: str = equinox.field(static=True, default="token-mean")  # how losses of tokens become one number
 

@@ -25,6 +25,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from forage.agents.language.grpo import LossInputs
+from forage.core.ports.needs import Unused
 from forage_papers.agents.language.trees.base import Tree, TreeAgent, steps_of
 from forage_papers.ops.tokens.credit import branch_advantage, of_tokens
 
@@ -33,7 +34,9 @@ class VinePPO(TreeAgent):
     """PPO of a language model with values from sampled continuations (Kazemnejad et al., 2024, arXiv 2410.01679)."""
 
     example: ClassVar[str] = "forage train vine-ppo text:countdown --env.branches true"
-    inert: ClassVar[tuple[str, ...]] = (*TreeAgent.inert, "zero_variance_groups")
+    unused: ClassVar[Unused] = {
+        "advantage overlong_buffer best_of kl_placement zero_variance_groups": "VinePPO has its own advantages"
+    }
 
     aggregation: str = equinox.field(static=True, default="token-mean")  # how losses of tokens become one number
     epochs: int = equinox.field(static=True, default=2)  # passes over each rollout, as in their program

@@ -31,9 +31,10 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from forage.agents.language.base import AnswerRows, LanguageAgent, LanguageState, answers
 from forage.core.ports import ActInputs, Metrics
+from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
-from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.core.types import Batch, Clock, Spec
 from forage.nn.language.generate import last_hidden
 from forage.nn.layers import MLP
 from forage.nn.transformer import Transformer
@@ -94,6 +95,7 @@ class ArCHer(LanguageAgent):
         "batch_size": Range(1),
         "updates_per_rollout": Range(1),
     }
+    unused: ClassVar[Unused] = {"epochs minibatches rank": "ArCHer replays batches of turns"}
 
     critic_learning_rate: float = 1e-3  # step size of the critics, as in their program
     discount: float = 0.9  # worth of a reward one turn later, as in their program
@@ -108,10 +110,8 @@ class ArCHer(LanguageAgent):
 
     def check(self, spec: Spec) -> None:
         # Turns are replayed one by one, so a rollout may have any number of them
+        # Turns are replayed one by one, so a rollout may have any number of them
         super().check(dataclasses.replace(spec, horizon=None))
-        for name, usual in (("epochs", 1), ("minibatches", 1), ("rank", 0)):
-            if getattr(self, name) != usual:
-                raise ForageError(f"{name} has no effect on ArCHer, which replays batches of turns; leave it out.")
 
     def init(self, key: Key[Array, ""], spec: Spec) -> ArCHerState:  # type: ignore[override]
         state = super().init(key, spec)

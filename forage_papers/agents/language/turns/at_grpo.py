@@ -20,7 +20,6 @@ alone.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
@@ -32,6 +31,8 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from forage.agents.language.base import AnswerRows, LanguageState
 from forage.agents.language.grpo import GRPO, LossInputs
 from forage.core.ports import ActInputs, Metrics
+from forage.core.ports.needs import Choices, Unused
+from forage.core.ranges import check_minibatches
 from forage.core.spaces import Tokens
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.language.generate import ALONE, SharedPrefix
@@ -60,7 +61,8 @@ class ATGRPO(GRPO):
 
     example: ClassVar[str] = "forage train at-grpo text:addition --env.level 5 --env.tools calculator --env.roles true"
     replays: ClassVar[bool] = False
-    inert: ClassVar[tuple[str, ...]] = ("overlong_buffer", "kl_placement")
+    choices: ClassVar[Choices] = {"policies": POLICIES}
+    unused: ClassVar[Unused] = {"overlong_buffer kl_placement": "AT-GRPO compares single turns"}
 
     aggregation: str = equinox.field(static=True, default="token-mean")  # how losses of tokens become one number
     policies: str = equinox.field(static=True, default="shared")  # shared, one for all roles, or own, one of each role:
@@ -72,12 +74,6 @@ class ATGRPO(GRPO):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        usual = {field.name: field.default for field in dataclasses.fields(self)}
-        for option in self.inert:
-            if getattr(self, option) != usual[option]:
-                raise ForageError(f"{option} has no effect on AT-GRPO, which compares single turns; leave it out.")
-        if self.policies not in POLICIES:
-            raise ForageError(f"There are no policies {self.policies!r}; take one of {', '.join(POLICIES)}.")
         if self.policies == "shared":
             return
         roles = self.roles(spec)
@@ -86,12 +82,7 @@ class ATGRPO(GRPO):
                 f"Observations of {spec.name} do not say whose turn it is, so no role has a policy of its own; use "
                 f"policies=shared, or text:addition --env.tools calculator --env.roles true."
             )
-        rows = self.num_envs * self.rollout_length // roles
-        if rows % self.minibatches:
-            raise ForageError(
-                f"The {rows} texts of a role cannot be cut into {self.minibatches} equal parts; give minibatches that "
-                f"divide them."
-            )
+        check_minibatches(self, self.num_envs * self.rollout_length // roles, "texts of a role")
 
     def roles(self, spec: Spec) -> int:
         """Return the number of roles that take turns; 0 if observations have no role."""

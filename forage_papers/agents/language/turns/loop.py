@@ -26,7 +26,9 @@ from jaxtyping import Array, Bool, Float, Key
 from forage.agents.language.base import AnswerRows, LanguageState
 from forage.agents.language.grpo import GRPO, LossInputs
 from forage.core.ports import Metrics
-from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
+from forage.core.ports.needs import Unused
+from forage.core.ranges import check_minibatches
+from forage.core.types import AGENT, Batch, Clock, Spec
 from forage.nn.language.generate import SharedPrefix
 from forage.nn.transformer import Transformer
 from forage.ops.tokens.advantages import all_alike
@@ -41,6 +43,12 @@ class LOOP(GRPO):
 
     example: ClassVar[str] = "forage train loop text:guess"
     corrects_sampler: ClassVar[bool] = False
+    unused: ClassVar[Unused] = {
+        "advantage aggregation zero_variance_groups divergence kl_placement overlong_buffer best_of": (
+            "LOOP has a loss and advantages of its own",
+            "use grpo --advantage rloo",
+        )
+    }
 
     advantage: str = equinox.field(static=True, default="rloo")  # reward less the mean of the others: LOOP's own
     aggregation: str = equinox.field(static=True, default="sequence-mean")  # a trajectory's mean over its tokens, and
@@ -50,14 +58,7 @@ class LOOP(GRPO):
 
     def check(self, spec: Spec) -> None:
         super().check(spec)
-        for name in FIXED:
-            if getattr(self, name) != type(self).__dataclass_fields__[name].default:
-                raise ForageError(f"LOOP has its own {name}; leave it out, or use grpo --advantage rloo.")
-        if self.num_envs % self.minibatches:
-            raise ForageError(
-                f"{self.num_envs} conversations cannot be cut into {self.minibatches} equal parts; give minibatches "
-                f"that divide them."
-            )
+        check_minibatches(self, self.num_envs, "conversations")
 
     def learn(
         self, state: LanguageState, batch: Batch, clock: Clock, key: Key[Array, ""]

@@ -115,7 +115,7 @@ def test_the_policy_whose_turn_it_is_writes():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"overlong_buffer": 0.2}, "overlong_buffer has no effect"),
+        ({"overlong_buffer": 0.2}, "leave overlong_buffer out"),
         ({"policies": "two"}, "shared, own"),
         ({"policies": "own", "environment": "text:guess", "env": {}}, "whose turn it is"),
         ({"policies": "own", "minibatches": 8}, "4 texts of a role"),

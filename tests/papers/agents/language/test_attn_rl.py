@@ -90,7 +90,7 @@ def test_first_answers_are_learned_from_one_rollout_later_against_the_policy_tha
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"advantage": "rloo"}, "advantage has no effect"),
+        ({"advantage": "rloo"}, "leave advantage out"),
         ({"environment": "text:guess"}, "use grpo"),
         ({"starts": "groups"}, "--starts attention-branches"),
     ],

@@ -27,8 +27,8 @@ test_bad_settings_are_one_sentence = repeat(
     core.test_bad_settings_are_one_sentence,
     [
         ("entropy-shaped", {"loss": "gmpo"}, "gmpo"),
-        ("bapo", {"floor": 0.99}, "no less than floor"),
-        ("lp-reg", {"loss": "cispo"}, "leave out loss"),
+        ("bapo", {"floor": 0.99}, "floor of BAPO is at most last_floor"),
+        ("lp-reg", {"loss": "cispo"}, "leave loss out"),
         ("a-star-po", {"value_answers": 4}, "group_size"),
         ("rover", {"top_p": 0.5}, "top_p"),
         ("rl-plus", {"minibatches": 4}, "references"),

@@ -85,7 +85,7 @@ def test_tree_rl_by_hand():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"advantage": "rloo"}, "advantage has no effect"),
+        ({"advantage": "rloo"}, "leave advantage out"),
         ({"minibatches": 4}, "2 answers"),
         ({"starts": Branches(4, 3)}, "starts.prefixes 2"),
         ({"env": {}}, "branches true"),

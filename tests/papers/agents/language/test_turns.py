@@ -56,7 +56,7 @@ def test_loop_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("options", "says"), [({"advantage": "grpo"}, "own advantage"), ({"minibatches": 16}, "8 conversations")]
+    ("options", "says"), [({"advantage": "grpo"}, "advantages of its own"), ({"minibatches": 16}, "8 conversations")]
 )
 def test_what_cannot_be_is_one_sentence(options, says):
     given = {"model": model(), "num_envs": 8, "group_size": 4, "rollout_length": 4} | options

@@ -1,4 +1,4 @@
-"""Rewards of answers in text, of episodes made by hand: two groups of two, of two turns, all numbers worked out."""
+"""Rewards Shorter needs text, of episodes made by hand: two groups of two, of two turns, all numbers worked out."""
 
 from typing import NamedTuple
 
@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from check_helpers import check
 
 from forage.core.spaces import Tokens
 from forage.core.types import Clock, Experience, ForageError, Spec
@@ -173,17 +174,17 @@ def test_contributions_come_to_sum_to_the_completion():
 
 
 def test_what_is_no_text_and_has_no_verifier_is_refused():
-    with pytest.raises(ForageError, match="of answers in text"):
-        Shorter().check(Spec("Here", gymnasium.spaces.Box(-1, 1, (2,)), gymnasium.spaces.Discrete(2)))
-    with pytest.raises(ForageError, match="no verifier"):
-        Format().check(Spec("text:game", SPACE, Tokens(4, 30, end=29)))
+    with pytest.raises(ForageError, match="Shorter needs text"):
+        check(Shorter(), Spec("Here", gymnasium.spaces.Box(-1, 1, (2,)), gymnasium.spaces.Discrete(2)))
+    with pytest.raises(ForageError, match="text:game does not return format and truth"):
+        check(Format(), Spec("text:game", SPACE, Tokens(4, 30, end=29)))
     with pytest.raises(ForageError, match="text:guess"):
-        Progress(reader()).check(SPEC)
+        check(Progress(reader()), SPEC)
     with pytest.raises(ForageError, match="equal parts"):
         Progress(reader(), minibatches=3).init(jax.random.key(0), SPEC, 4)
     with pytest.raises(ForageError, match="text:search-qa"):
-        SearchStages().check(SPEC)
+        check(SearchStages(), SPEC)
     with pytest.raises(ForageError, match="reads 4"):
-        Representation(model=Transformer(jax.random.key(0), Architecture(30, 8, 1, 2, 8, 4))).check(SPEC)
+        check(Representation(model=Transformer(jax.random.key(0), Architecture(30, 8, 1, 2, 8, 4))), SPEC)
     with pytest.raises(ForageError, match="grpo does"):
         paid(TextCuriosity(), rollout_of()._replace(aux=()))
