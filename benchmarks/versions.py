@@ -47,7 +47,6 @@ COMMANDS = {
     "claim": "claim recurrence --scale smoke --directory claim",
     "tune": f"tune ppo CartPole-v1 --over learning_rate=1e-4:1e-2:log --trials 2 --batch 2 --tuning-seeds 0,1 "
     f"--seeds 5,6 --steps 2k {PPO} --directory tune",
-    "ledger": f"ledger --file {ROOT}/benchmarks/ledger.json",
 }
 QUICK = ("train", "resume", "evaluate")
 

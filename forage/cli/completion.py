@@ -136,7 +136,6 @@ def places(command: str, positional: list[str]) -> dict[str, str]:
     """Return the completions of a command's positional argument."""
     from forage.cli.list import KINDS
     from forage.studies import claims
-    from forage.studies.ledger.rows import ROWS
 
     number = len(positional)
     if command == "chat" and number:
@@ -151,10 +150,8 @@ def places(command: str, positional: list[str]) -> dict[str, str]:
     if command == "show":
         tables = (*registry.tables().values(), registry.WRAPPERS)
         return {name: meaning for table in tables for name, meaning in summaries(table).items()} | environments()
-    if command == "ledger" and number:
-        return dict.fromkeys(ROWS, "")
     fixed: dict[str, Iterable[str]] = {"list": KINDS, "claim": claims.names(), "completion": SHELLS}
-    fixed |= {"ledger": ("measure", "check"), "data": ("record", "convert")}
+    fixed |= {"data": ("record", "convert")}
     return dict.fromkeys(fixed.get(command, ()), "") if number == 0 else {}
 
 

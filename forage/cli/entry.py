@@ -46,7 +46,6 @@ forage: reinforcement learning with one loop, seven ports and honest numbers
   forage push RUN USER/NAME          share a run on the Hugging Face Hub, with a model card
   forage pull USER/NAME              fetch a shared run from the Hub
   forage claim [NAME]                run a paper's claim: does it hold here?
-  forage ledger check ROW            measure a row of the ledger again: did anything get worse?
   forage list [KIND]                 agents, environments and the parts of every port
   forage show NAME | RUN             explain a part or an environment: formula, paper, options, example, claim; or a
                                      run: its score, its settings and its history
@@ -80,7 +79,6 @@ COMMANDS = (
     "push",
     "pull",
     "claim",
-    "ledger",
     "list",
     "show",
     "completion",
@@ -183,6 +181,8 @@ def run(arguments: list[str]) -> int:
 
         print(version("forage-rl"))
         return 0
+    if command == "ledger":
+        raise ForageError("forage ledger is python benchmarks/ledger of Forage's repository now.")
     if command not in COMMANDS:
         hint = nearest(command, COMMANDS)
         raise ForageError(f"Unknown command {command!r}{'; forage --help lists them.' if hint == '.' else hint}")

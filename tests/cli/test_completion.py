@@ -30,7 +30,6 @@ LINES = [
     ("forage tune ppo CartPole-v1 --ov", {"--over"}),
     ("forage show rn", {"rnd"}),
     ("forage list re", {"rewards"}),
-    ("forage ledger check ppo-c", {"ppo-cartpole"}),
     ("forage completion ", set(SHELLS)),
 ]
 

@@ -25,8 +25,8 @@ from forage.evaluation.comparison import bootstrap_difference
 from forage.evaluation.statistics import interquartile_mean
 from forage.evaluation.thresholds import logrank, median_time
 from forage.runs.run import read_json, write_json
-from forage.studies.ledger.rows import FIRST_SEED, ROWS, Row
-from forage.studies.ledger.showing import Figures, score_text, table, times_of
+from ledger.rows import FIRST_SEED, ROWS, Row
+from ledger.showing import Figures, score_text, table, times_of
 
 DEFAULT = Path("benchmarks") / "ledger.json"
 SCORE = 0.1  # of the stored score
@@ -54,7 +54,7 @@ def ledger_path(given: str | None, new: bool = False) -> Path:
     if path.exists() or (new and given is not None):
         return path
     if given is not None:
-        raise ForageError(f"There is no ledger {path}; forage ledger measure ROW --file {path} begins one.")
+        raise ForageError(f"There is no ledger {path}; python benchmarks/ledger measure ROW --file {path} begins one.")
     raise ForageError(f"There is no {path} here; run this in Forage's repository, or name a ledger with --file.")
 
 
@@ -68,13 +68,14 @@ def stored_figures(name: str, path: Path) -> Figures:
     """Return a row's stored figures. Raise `ForageError` if there are none, or of other settings."""
     row, ledger = row_of(name), read_json(path)
     if name not in ledger:
-        raise ForageError(f"{path} has no figures of {name} yet; forage ledger measure {name} writes them.")
+        raise ForageError(f"{path} has no figures of {name} yet; python benchmarks/ledger measure {name} writes them.")
     stored = ledger[name]
     changed = [key for key, value in row.settings().items() if stored["settings"].get(key) != value]
     if changed:
         raise ForageError(
             f"The {changed[0]} of {name} changed from {stored['settings'].get(changed[0])} to "
-            f"{row.settings()[changed[0]]} since it was measured; forage ledger measure {name} measures it anew."
+            f"{row.settings()[changed[0]]} since it was measured; python benchmarks/ledger measure {name} "
+            "measures it again."
         )
     return stored
 
@@ -96,8 +97,9 @@ def measure(name: str) -> Figures:
     """Return a row's figures, measured now in a process of its own."""
     settings = row_of(name).settings()
     row = dumps(settings | {"first_seed": FIRST_SEED})
-    command = [sys.executable, "-m", "forage.studies.ledger.measuring", row]
-    environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
+    command = [sys.executable, "-m", "ledger.measuring", row]
+    paths = filter(None, (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")))
+    environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false", "PYTHONPATH": os.pathsep.join(paths)}
     process = subprocess.run(command, capture_output=True, text=True, env=environment)
     lines = (process.stdout if process.returncode == 0 else process.stderr).strip().splitlines()
     if process.returncode or not lines:

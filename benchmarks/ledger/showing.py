@@ -9,7 +9,7 @@ import numpy as np
 
 from forage.evaluation.statistics import Score
 from forage.evaluation.thresholds import Times, median_time
-from forage.studies.ledger.rows import ROWS
+from ledger.rows import ROWS
 
 Figures = dict[str, Any]
 """The figures of one row from `measuring.measure`, with the settings of the measurement."""
@@ -39,12 +39,13 @@ def lines(ledger: dict[str, Figures], names: Iterable[str] = ROWS) -> list[str]:
 HEAD = """\
 # Ledger
 
-Made by `forage ledger measure`; do not edit. `forage ledger check ROW` measures a row again and says whether it
-drifted; a star: `forage ledger check --sample` does. Score: interquartile mean over seeds of evaluation episodes, with
-its 95 % interval. Steps to a return: the median over seeds of when the mean return of training's episodes is first
-that high, with its interval. Steps/s: of all seeds together, once compiled. Yardstick: a 2048 float32 matrix product in
-the same process, beside which other processes may have been at work; fraction: of its rate, what products of matrices
-in acting and learning make. Compiling starts from nothing, and memory is the most the process held at once.
+Made by `python benchmarks/ledger measure`; do not edit. `python benchmarks/ledger check ROW` measures a row again and
+says whether it drifted; a star: `python benchmarks/ledger check --sample` does. Score: interquartile mean over seeds
+of evaluation episodes, with its 95 % interval. Steps to a return: the median over seeds of when the mean return of
+training's episodes is first that high, with its interval. Steps/s: of all seeds together, once compiled. Yardstick: a
+2048 float32 matrix product in the same process, beside which other processes may have been at work; fraction: of its
+rate, what products of matrices in acting and learning make. Compiling starts from nothing, and memory is the most the
+process held at once.
 
 | row | agent, environment, steps | score | steps to a return | steps/s | fraction | yardstick, GFLOP/s | compiling, s \
 | memory, MiB | measured |

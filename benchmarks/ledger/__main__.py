@@ -1,15 +1,21 @@
-"""`forage ledger`: measure rows of the ledger again, and compare them with the recorded figures."""
+"""Measure rows of the ledger again, and compare them with the recorded figures: `python benchmarks/ledger`."""
 
 from __future__ import annotations
 
-from forage.cli.arguments import display, nothing_left, say
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from forage.cli.arguments import FLAGS, display, say
+from forage.cli.entry import as_command
 from forage.config import options
 from forage.core.errors import ForageError
 
 HELP = """\
-forage ledger [OPTIONS]               list every row with its figures
-forage ledger measure ROW ...         measure rows, and write their figures into the ledger
-forage ledger check ROW ...           measure rows again; the exit code is 1 if a figure got worse
+python benchmarks/ledger [OPTIONS]               list every row with its figures
+python benchmarks/ledger measure ROW ...         measure rows, and write their figures into the ledger
+python benchmarks/ledger check ROW ...           measure rows again; the exit code is 1 if a figure got worse
 
   --sample               also the cheap rows (marked with a star)
   --file PATH            the ledger; default benchmarks/ledger.json
@@ -18,26 +24,35 @@ forage ledger check ROW ...           measure rows again; the exit code is 1 if 
 Scores are always judged; speed, compile time and memory only if JAX and the hardware are those of the ledger.
 
 Examples
-  forage ledger
-  forage ledger check ppo-cartpole
+  python benchmarks/ledger
+  python benchmarks/ledger check ppo-cartpole
 """
 
+OPTIONS = "--sample, --file, --quiet and --json"
 
-def run(positional: list[str], words: options.Words) -> int:
-    """Run `forage ledger`."""
-    from forage.studies.ledger.rows import ROWS
+
+def run(arguments: list[str]) -> int:
+    """Run the action that the arguments name. Return the exit code."""
+    positional, words = options.split(arguments, FLAGS, set())
+    if words.pop("help", False):
+        print(HELP, end="")
+        return 0
+    from ledger.rows import ROWS
 
     action, names = (positional[0], positional[1:]) if positional else ("list", [])
     if action not in ("list", "measure", "check"):
-        raise ForageError(f"forage ledger can measure ROW or check ROW; {action!r} is neither.")
+        raise ForageError(f"python benchmarks/ledger can measure ROW or check ROW; {action!r} is neither.")
     kind, file = display(words), words.pop("file", None)
     if words.pop("sample", False):
         names = [*names, *(name for name, row in ROWS.items() if row.sample and name not in names)]
-    nothing_left(words, "ledger", ["file", "sample", "quiet", "json"])
+    if words:
+        raise ForageError(
+            f"python benchmarks/ledger has no option --{next(iter(words)).replace('_', '-')}; it has {OPTIONS}."
+        )
     if action != "list" and not names:
-        raise ForageError(f"forage ledger {action} takes a row or more: forage ledger {action} {next(iter(ROWS))}.")
-    from forage.studies.ledger import checking
-    from forage.studies.ledger.showing import lines
+        raise ForageError(f"{action} takes a row or more: python benchmarks/ledger {action} {next(iter(ROWS))}.")
+    from ledger import checking
+    from ledger.showing import lines
 
     path = checking.ledger_path(None if file is None else str(file), new=action == "measure")
     if action == "list":
@@ -63,3 +78,7 @@ def run(positional: list[str], words: options.Words) -> int:
         elif kind != "quiet":
             print(*said, sep="\n", flush=True)
     return int(failed)
+
+
+if __name__ == "__main__":
+    as_command(lambda: run(sys.argv[1:]))

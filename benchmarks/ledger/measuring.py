@@ -1,4 +1,4 @@
-"""Measures one row, in a process of its own: `python -m forage.studies.ledger.measuring '{a row}'`.
+"""Measures one row, in a process of its own: `python -m ledger.measuring '{a row}'`.
 
 `checking.measure` starts it. So compilation starts from nothing,
 the peak of memory is this row's alone, and JAX settles on this row's devices.
@@ -34,7 +34,7 @@ from forage.loop.runner import Runner
 from forage.runs.curve import Totals
 from forage.runs.provenance import versions
 from forage.runs.scoring import evaluate_agents
-from forage.studies.ledger.flops import flops_per_step
+from ledger.flops import flops_per_step
 
 POINTS = 50  # on the curve
 BLOCKS = 5  # of training, each timed between two looks at the yardstick
