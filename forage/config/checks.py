@@ -216,10 +216,10 @@ def check_learning(learner: Learner, steps: int) -> None:
     """Raise `ForageError` for a run that is over before the agent begins to learn."""
     agent, memory = learner.agent, learner.memory
     each = agent.num_envs * agent.rollout_length
-    if -(-steps // each) <= memory.held_back:
+    if -(-steps // each) <= memory.waiting_rollouts:
         raise ForageError(
-            f"{registry.short_name(memory)} holds back {memory.held_back:,} rollouts of {each:,} steps each, and a run "
-            f"of {steps:,} steps is over before it hands out the first; take more steps, or hold back fewer."
+            f"{registry.short_name(memory)} holds back {memory.waiting_rollouts:,} rollouts of {each:,} steps each, "
+            f"and a run of {steps:,} steps is over before it hands out the first; take more steps, or hold back fewer."
         )
     if -(-steps // each) * each < agent.learning_starts < MOST:
         raise ForageError(

@@ -130,6 +130,7 @@ TARGETS: dict[str, str] = {
 CALLED: dict[str, str] = {
     "Ended": "CutAsTerminated",
     "judged": "interval_verdict",
+    "make_setup": "resolve",
     "read": "read_data",
     "record": "record_clip",
     "search": "breadth_first",

@@ -114,7 +114,7 @@ class Learner(Part):
     @property
     def learning_starts(self) -> int:
         """Return the environment steps before the first update: the agent's, and those that the memory holds back."""
-        each, held = self.agent.num_envs * self.agent.rollout_length, self.memory.held_back
+        each, held = self.agent.num_envs * self.agent.rollout_length, self.memory.waiting_rollouts
         return max(self.agent.learning_starts, (held + 1) * each if held else 0)
 
     def act(

@@ -27,6 +27,7 @@ RENAMES = {
     "heed": "on_step",
     "heeds": "follows_steps",
     "hears_rewards": "return_conditioned",
+    "held_back": "waiting_rollouts",
     "looks_at_data": "needs_whole_dataset",
     "primed": "init_from_dataset",
     "renew": "reset_networks",

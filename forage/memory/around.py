@@ -33,7 +33,7 @@ class MemoryWrapper(Memory):
 
     @property
     def waiting_rollouts(self) -> int:
-        return self.inner.held_back
+        return self.inner.waiting_rollouts
 
     def wrap(self, inner: Memory) -> Self:
         """Return the same around another memory."""

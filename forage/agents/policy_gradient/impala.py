@@ -128,7 +128,7 @@ class IMPALA(Agent):
             action = policy.from_noise(inputs.noise)
         else:
             action = policy.sample(inputs.key) if inputs.explore else policy.mode()
-        noted = Noted(inputs.hidden, policy.log_probability(action))  # type: ignore[arg-type]
+        noted = PolicyInfo(inputs.hidden, policy.log_probability(action))  # type: ignore[arg-type]
         return action if network.actions.discrete else network.actions.to_box(action), hidden, noted
 
     def noise(self, spec: Spec) -> tuple[int, ...] | None:

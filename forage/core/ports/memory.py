@@ -59,7 +59,7 @@ class Memory(Part):
     In the rollouts that it is given this field holds the reward that is learned from.
     """
 
-    held_back: ClassVar[int] = 0
+    waiting_rollouts: ClassVar[int] = 0
     """The number of rollouts that it holds back: sampling and updates start one rollout later than that."""
 
     def check(self, agent: Agent, spec: Spec, environment: Environment | None) -> None:
