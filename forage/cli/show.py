@@ -53,7 +53,7 @@ def show(name: str) -> None:
     if not found:
         show_environment(name)
         return
-    from forage.config.describing import docstrings, option_lines
+    from forage.config.describing import docstrings, needs_words, option_lines
     from forage.config.values import takes_schedule
     from forage.core.schedule import FORMS
 
@@ -68,6 +68,8 @@ def show(name: str) -> None:
     if scheduled:
         print("", fill_columns("schedules", f"(docs/networks.md) may stand for {', '.join(scheduled)}:"), sep="\n")
         print("  " + "; ".join(form.partition(" or ")[0] for form in FORMS.values()))
+    if needs := needs_words(cls):
+        print("", fill_columns("needs", ", ".join(needs)), sep="\n")
     example = f"\nexample {cls.example}" if "example" in vars(cls) else ""
     print(f"{example}\nsource {target.replace(':', ' ')}{registry.package_words(target)}")
     package = packages.package_of(cls.__module__)

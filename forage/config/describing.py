@@ -11,6 +11,7 @@ from typing import Any
 from forage.config import options, registry
 from forage.config.options import columns, hyphens
 from forage.config.ranges import range_words
+from forage.core.ports.needs import Needs
 from forage.core.ranges import declared_range
 from forage.core.settings import Setting
 
@@ -24,6 +25,12 @@ def option_lines(cls: type, prefix: str = "") -> Iterator[str]:
         meaning = f"{field.help} ({allowed})" if allowed else field.help
         default = "required" if field.required else field.default
         yield from option_line(f"--{prefix}{hyphens(field.name)}", default, meaning)
+
+
+def needs_words(cls: type) -> list[str]:
+    """Describe the needs that a part declares, those of its base classes first."""
+    found = [own for base in reversed(cls.__mro__) if isinstance(own := vars(base).get("needs"), Needs)]
+    return list(dict.fromkeys(words for needs in found for words in needs.words()))
 
 
 def option_line(option: str, default: Any, meaning: str) -> list[str]:

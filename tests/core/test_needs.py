@@ -11,6 +11,7 @@ from forage.agents.policy_gradient.ppo import PPO
 from forage.agents.q_learning.dqn import DQN
 from forage.behaviours.epsilon_greedy import EpsilonGreedy
 from forage.config import registry
+from forage.config.describing import needs_words
 from forage.core.ports import Behaviour
 from forage.core.ports.checking import check_needs, needs_of
 from forage.core.ports.needs import Choices, Needs, Unused
@@ -190,3 +191,10 @@ def test_declarations_name_options_of_their_class():
 def test_needs_in_use():
     with pytest.raises(ForageError, match="EpsilonGreedy needs a Discrete or MultiDiscrete action space"):
         check_needs(EpsilonGreedy(), spec(action_space=LINE), DQN())
+
+
+def test_needs_are_said_in_words():
+    assert needs_words(registry.part_class("starts", "snapshot")) == ["one agent", "one reward", "one task"]
+    assert needs_words(registry.part_class("agent", "q-learning")) == ["numbered actions", "numbered observations"]
+    assert needs_words(Calendar) == ["numbered actions", "a team of agents", "rollouts of whole episodes"]
+    assert needs_words(PPO) == []

@@ -51,3 +51,28 @@ class Needs:
     # The sentence that refuses a run. If an ability, info or what the environment provides is needed, it is about that
     reason: str = ""  # its beginning, {} being the part; or after the agent's name how it lacks the ability
     instead: str = ""  # its end: an alternative that works
+
+    def words(self) -> list[str]:
+        """Describe each need in a few words."""
+        kinds = {"actions": self.actions, "observations": self.observations}
+        found = [f"{kind} {name}" for name, kind in kinds.items() if kind not in ("", "any")]
+        found += {"one": ["one agent"], "team": ["a team of agents"]}.get(self.agents, [])
+        found += [f"{name} with each step" for name in self.info]
+        found += [f"--{self.given.replace('_', '-')}"] if self.given else []
+        return found + [words for name, words in WORDS.items() if getattr(self, name)]
+
+
+WORDS = {
+    "one_reward": "one reward",
+    "unmasked": "actions that are all allowed",
+    "horizon": "episodes of limited length",
+    "whole_episodes": "rollouts of whole episodes",
+    "single_turn": "answers in one turn",
+    "same_task": "one task",
+    "without_memory": "an agent without memory",
+    "off_policy": "an agent that learns from actions of others, too",
+    "normal_noise": "an agent that acts by normal noise",
+    "writes": "an agent that writes text",
+    "groups": "an agent that compares answers",
+}
+"""Words for needs that are true or false."""
