@@ -109,6 +109,7 @@ WHY = {
     "The design": "docs/design.md",
     "The contracts": "docs/contracts.md",
     "Dependencies": "docs/dependencies.md",
+    "Why each part is in the core": "docs/core-parts.md",
 }
 MEASURED = {
     "At a glance": "docs/measured.md",
