@@ -8,6 +8,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 import gymnasium
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
@@ -135,6 +136,11 @@ class Batch(NamedTuple):
     weight: Float[Array, " batch"]  # importance weight of each segment, 1 when sampled uniformly
     index: Int[Array, " batch"]  # where the memory found the segment
     replay: Replay | tuple[()] = ()  # of a memory that puts older episodes into a rollout
+
+    @property
+    def transitions(self) -> Experience:
+        """Return the first transition of each segment, leaves `batch ...`: all there is if segments are one step."""
+        return jax.tree.map(lambda x: x[0], self.experience)
 
 
 class Clock(NamedTuple):

@@ -21,6 +21,7 @@ from forage.memory.dataset import DataSet, check_enough
 from forage.memory.returns import ReplayOfReturns, ReturnsState
 from forage.memory.uniform import UniformReplay
 from forage.ops.ring import Ring
+from forage.ops.rows import concatenate_rows
 
 
 def text_paths(value: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
@@ -110,7 +111,7 @@ class MixedReplay(Memory):
     def load(self, spec: Spec) -> OpenedMixedReplay:
         """Read the files. Raise `ForageError` if one is missing, damaged, changed, or of another environment."""
         found = [one.whole(spec) for one in self.sets]
-        stored = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *found)
+        stored = concatenate_rows(*found)
         return OpenedMixedReplay(self.data, self.sha256, self.share, self.capacity, stored)
 
     def init(

@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from forage.core.ports import ActInputs
 from forage.core.spaces import ENORMOUS, allowed, unknown_actions
 from forage.core.types import ForageError
 
@@ -178,6 +179,22 @@ class SquashedGaussian(NamedTuple):
 
 
 Distribution = Categorical | MultiCategorical | Gaussian | BangBang
+
+
+def action_probabilities(policy: Distribution, explore: bool, who: str) -> Float[Array, " actions"]:
+    """Return the probabilities of numbered actions. Raise `ForageError`, naming `who` acts, for other actions."""
+    if not isinstance(policy, Categorical):
+        raise ForageError(f"{who} has probabilities of actions where there is one choice among numbered ones.")
+    return policy.probabilities(explore)
+
+
+def draw_action(policy: Distribution, inputs: ActInputs) -> PyTree[Array]:
+    """Return the policy's mode or, where it explores, an action drawn with the key or made from the Gaussian noise."""
+    if not inputs.explore:
+        return policy.mode()
+    if inputs.noise is not None and isinstance(policy, Gaussian):
+        return policy.from_noise(inputs.noise)
+    return policy.sample(inputs.key)
 
 
 @dataclasses.dataclass(frozen=True)

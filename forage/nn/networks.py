@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from forage.core.spaces import observation_part, split_mask
 from forage.nn.batch_norm import BatchStyle
+from forage.nn.dormant import NextLayer, Units, units_of
 from forage.nn.encoders import Encoder, Own, encoder, is_image, is_plain
 from forage.nn.encoders import input_size as input_size
 from forage.nn.hypersphere import Hypersphere
@@ -152,6 +153,33 @@ class Torso(equinox.Module):
         if isinstance(self.body, CNN):
             return self.body.rows(split_mask(observations)[0])
         return jax.vmap(self)(observations)
+
+
+class TorsoHead(equinox.Module):
+    """A torso with a linear layer on its features."""
+
+    torso: Torso
+    head: Linear
+
+    def __init__(
+        self,
+        key: Key[Array, ""],
+        space: spaces.Space[Any],
+        sizes: Sequence[int],
+        style: NetworkConfig | str | Activation,
+        outputs: int,
+        gain: float | None = None,
+        head_gain: float | None = None,
+    ):
+        """Make both; `gain` of the torso's layers, `head_gain` of the last."""
+        torso_key, head_key = jax.random.split(key)
+        self.torso = Torso(torso_key, space, sizes, style, gain)
+        self.head = Linear(head_key, self.torso.size, outputs, head_gain)
+
+    def units(self, observation: PyTree[Array]) -> list[Units]:
+        """Return the units of all layers but the last, of a batch."""
+        outputs = jax.vmap(self.torso.activations)(observation)
+        return units_of(self.torso.body, outputs, lambda n: n.torso.body, (NextLayer(lambda n: n.head),))
 
 
 class GRUState(NamedTuple):

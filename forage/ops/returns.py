@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from forage.core.types import ForageError
+from forage.core.types import Experience, ForageError
 
 Scalar = float | Float[Array, ""]
 
@@ -72,6 +72,19 @@ def n_step(
     total = jnp.sum(jnp.where(steps <= last, discount**steps * reward, 0.0))
     # A comparison rather than terminated[last]: cheaper than a gather under vmap.
     return total, last, jnp.where(jnp.any(terminated & (steps == last)), 0.0, discount ** (last + 1))
+
+
+def fold_segments(
+    experience: Experience, steps: int, discount: Scalar
+) -> tuple[Float[Array, " batch"], Int[Array, " batch"], Float[Array, " batch"], PyTree[Array]]:
+    """Return `n_step` of the first steps of each segment (leaves `time batch ...`), and the observation that follows.
+
+    That is the next observation of the step at which the fold ends.
+    """
+    first = jax.tree.map(lambda x: x[:steps], experience)
+    total, last, left = jax.vmap(n_step, (1, 1, 1, None))(first.reward, first.terminated, first.truncated, discount)
+    after = jax.tree.map(lambda x: x[last, jnp.arange(x.shape[1])], first.next_observation)
+    return total, last, left, after
 
 
 def lambda_returns(

@@ -1,10 +1,32 @@
-"""Products of arrays with values that their rows or columns share, and the standardisation of rows."""
+"""Arrays as rows: merged axes, rows one after the other, products with shared values, standardisation."""
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
+
+from forage.core.spaces import split_mask
+
+Tree = TypeVar("Tree")
+
+
+def merge_time(tree: Tree) -> Tree:
+    """Return a tree of arrays `time batch ...` as rows: the first two axes of each become one."""
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), tree)
+
+
+def observation_rows(observation: PyTree[Array]) -> Float[Array, "batch numbers"]:
+    """Return a batch of observations as rows of floats, without their masks."""
+    rows = split_mask(observation)[0]
+    return rows.reshape(len(rows), -1).astype(jnp.float32)
+
+
+def concatenate_rows(*trees: Tree) -> Tree:
+    """Return the rows of trees of one structure, one tree after the other."""
+    return jax.tree.map(lambda *rows: jnp.concatenate(rows), *trees)
 
 
 def scale_rows(x: Float[Array, "*shape"], by: Float[Array, "*shared"]) -> Float[Array, "*shape"]:

@@ -31,24 +31,20 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience, Spec
 from forage.data.demonstrations import Demonstrations, as_demonstrations
 from forage.nn.distributions import Actions
-from forage.nn.networks import Linear, NetworkConfig, Torso
+from forage.nn.networks import NetworkConfig, TorsoHead
 from forage.ops.optimiser import Optimiser, make_named_optimiser
 
 LEAST = 1e-3  # of the deviation in each direction, in the unit box: what is demonstrated may be what the policy does
 
 
-class Spread(equinox.Module):
+class Spread(TorsoHead):
     """The factor L of a covariance L L^T for each observation: lower triangular, its diagonal positive."""
 
-    torso: Torso
-    head: Linear
     actions: Actions = equinox.field(static=True)
 
     def __init__(self, key: Key[Array, ""], spec: Spec, sizes: tuple[int, ...]):
-        torso_key, head_key = jax.random.split(key)
         self.actions = Actions.from_space(spec.action_space)
-        self.torso = Torso(torso_key, spec.observation_space, sizes, NetworkConfig())
-        self.head = Linear(head_key, self.torso.size, self.actions.outputs**2)
+        super().__init__(key, spec.observation_space, sizes, NetworkConfig(), self.actions.outputs**2)
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, "dimensions dimensions"]:
         """Return the factor for one observation."""

@@ -16,6 +16,7 @@ from forage.core.spaces import OneHot, describe_space
 from forage.core.types import GONE, MODEL, NOBODY, Batch, Clock, Experience, ForageError, Spec
 from forage.memory.uniform import UniformReplay
 from forage.ops.ring import Ring, truncate, write_rollout
+from forage.ops.rows import merge_time
 
 MOST = 1_000_000
 """Pairs of an observation and an action that a table may have."""
@@ -124,7 +125,7 @@ class Dyna(Memory):
         """Return the table with the outcomes of a rollout (leaves `time env ...`), without actions that were not
         executed.
         """
-        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rollout)
+        flat = merge_time(rollout)
         observations, actions = table.visits.shape
         observation, action = number_of(flat.observation) - table.lowest, flat.action.astype(jnp.int32)
         pair = observation * actions + action

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import equinox
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from forage.core.ranges import Range, Ranges
@@ -18,6 +17,7 @@ from forage.data import files, formats
 from forage.data.demonstrations import experience_of
 from forage.data.logged import EPISODE_FIELDS, Transitions
 from forage.memory.dataset import DataSet, OpenedDataSet
+from forage.ops.rows import concatenate_rows
 
 TRIES = 1000  # segments in a row that make no progress, after which the rules are said to accept none
 
@@ -72,7 +72,7 @@ class GuidedAugmentation(DataSet):
         added = self.augment(found)
         files.check_fits(path, header, added, spec)
         parts = [experience_of(found, spec), experience_of(added, spec)]
-        data: Experience = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
+        data: Experience = concatenate_rows(*parts)
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(GuidedAugmentation)}
         return OpenedGuidedData(**fields, data=data)
 

@@ -24,6 +24,7 @@ from forage.core.types import Batch, Experience, ForageError, Replay, Spec
 from forage.memory.dataset import DataSet
 from forage.memory.mixed import text_paths
 from forage.memory.rollout import LastRollout
+from forage.ops.rows import concatenate_rows, merge_time
 
 CHOICES = ("likelihood", "random")
 """Rules of choosing among teachers' answers to one prompt."""
@@ -118,7 +119,7 @@ class Teachers(LastRollout):
     def load(self, spec: Spec) -> OpenedTeachers:
         """Read the files. Raise `ForageError` if one is missing, changed, of another environment, or of no use."""
         kept = [right_ones(one.file, one.whole(spec), spec, self.right, self.each) for one in self.sets]
-        episodes: Experience = jax.tree.map(lambda *x: jnp.concatenate(x), *kept)
+        episodes: Experience = concatenate_rows(*kept)
         words = named.tokenizer(self.tokenizer)
         writes = spec.action_space
         if not isinstance(writes, Tokens) or words.vocabulary + 1 != writes.vocabulary:
@@ -199,7 +200,7 @@ class OpenedTeachers(Teachers):
         agent: Any = moment.agent
         several = candidates.reshape(-1)
         read, wrote = jax.tree.map(lambda x: x[several], (self.episodes.observation, self.episodes.action))
-        rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (read, wrote))
+        rows = merge_time((read, wrote))
         found = agent.likelihood(moment.agent_state, *rows).reshape(wrote.shape)
         mask = self.answer[several]
         mean = jnp.where(mask, found, 0.0).sum((1, 2)) / jnp.maximum(mask.sum((1, 2)), 1)

@@ -27,6 +27,7 @@ from forage.nn.critics import ActionValue, each_value, stack_modules
 from forage.nn.networks import NetworkConfig
 from forage.nn.normalise import Norms, apply_norm
 from forage.ops.returns import lambda_returns
+from forage.ops.rows import merge_time
 
 
 class ActedSegments(NamedTuple):
@@ -120,10 +121,7 @@ class PolicyValues(equinox.Module):
         """Compute the sum of all members' losses, and each policy's mean squared error."""
         shape = drawn.reward.shape
         read = jax.vmap(jax.vmap(lambda o: apply_norm(norm, o)))
-        now, later = (
-            jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), read(o))
-            for o in (drawn.observation, drawn.next_observation)
-        )
+        now, later = (merge_time(read(o)) for o in (drawn.observation, drawn.next_observation))
         value, after = self(now), jax.lax.stop_gradient(self(later).mean(1))
         value, after = value.reshape(*value.shape[:2], *shape), after.reshape(-1, *shape)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forage.core.types import ForageError
+from forage.core.types import Experience, ForageError
 from forage.ops import returns
 
 gae = jax.jit(returns.gae)
@@ -179,6 +179,19 @@ def test_n_step_longer_than_the_episode_ignores_what_follows():
     close(n_step(reward, ended, never, 0.5), [2, 1, 0])
     close(n_step(reward, never, ended, 0.5), [2, 1, 0.25])
     close(n_step(reward[:1], never[:1], never[:1], 0.5), [1, 0, 0.5])
+
+
+def test_segments_are_folded_to_the_end_of_their_first_episode():
+    """Two of three steps are folded; the segments have no end, a terminal first step and a cut second step."""
+    reward = np.array([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0], [99.0, 99.0, 99.0]])
+    terminated, truncated = np.zeros((3, 3), bool), np.zeros((3, 3), bool)
+    terminated[0, 1] = truncated[1, 2] = True
+    seen = np.arange(9).reshape(3, 3)
+    segments = Experience(seen, seen, reward, seen + 10, terminated, truncated, seen, ())
+    total, last, left, after = returns.fold_segments(segments, 2, 0.5)
+    np.testing.assert_allclose(total, [1 + 4, 2, 4 + 16])
+    assert last.tolist() == [1, 0, 1] and after.tolist() == [13, 11, 15]
+    np.testing.assert_allclose(left, [0.25, 0, 0.25])
 
 
 def test_value_rescale_table():

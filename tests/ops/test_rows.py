@@ -6,7 +6,18 @@ import numpy as np
 from jax.test_util import check_grads
 from small import compute
 
-from forage.ops.rows import scale_rows, standardise_rows
+from forage.ops.rows import concatenate_rows, merge_time, observation_rows, scale_rows, standardise_rows
+
+
+def test_trees_as_rows():
+    tree = {"a": np.arange(12).reshape(2, 3, 2), "b": np.arange(6).reshape(2, 3)}
+    rows = merge_time(tree)
+    assert rows["a"].shape == (6, 2) and rows["b"].tolist() == [0, 1, 2, 3, 4, 5]
+    both = concatenate_rows(rows, {"a": rows["a"][:1], "b": rows["b"][:1]})
+    assert both["b"].tolist() == [0, 1, 2, 3, 4, 5, 0] and both["a"][6].tolist() == [0, 1]
+    seen = {"observation": np.ones((2, 2, 3), np.int32), "action_mask": np.ones((2, 4), np.int8)}
+    found = observation_rows(seen)
+    assert found.shape == (2, 6) and found.dtype == np.float32
 
 
 def test_rows_by_hand():

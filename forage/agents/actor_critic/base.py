@@ -262,7 +262,7 @@ class ActorCritic(Agent):
 
     def transitions(self, state: State, batch: Batch) -> tuple[Experience, Float[Array, "batch dimensions"]]:
         """Return segments of one transition as the networks read them, and their actions in the unit box."""
-        now = self.normalise_batch(state, jax.tree.map(lambda x: x[0], batch.experience))
+        now = self.normalise_batch(state, batch.transitions)
         return now, jax.vmap(state.actor.actions.action_features)(now.action)
 
     def make_critics(self, key: Key[Array, ""], spec: Spec, dimensions: int, outputs: int = 1) -> ActionValue:
@@ -363,6 +363,16 @@ class ActorCritic(Agent):
             alike = alignment(critics, *asked, inputs.keys.critics)
             loss = loss + 0.5 * self.diversity * jnp.mean(inputs.weight * alike)
         return loss, report
+
+    def step_critics(self, state: State, gradient: ActionValue) -> State:
+        """Return the state after one step of the critics down their gradient."""
+        critics, optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
+        return state._replace(critics=critics, critic_optimiser=optimiser, updates=state.updates + 1)
+
+    def step_actor(self, state: State, gradient: Any) -> State:
+        """Return the state after one step of the policy down its gradient."""
+        actor, optimiser = self.policy_descent().step(gradient, state.actor_optimiser, state.actor)
+        return state._replace(actor=actor, actor_optimiser=optimiser)
 
     def next_value(
         self,

@@ -47,6 +47,7 @@ from forage.nn.encoders import is_image
 from forage.nn.networks import NetworkConfig
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, make_named_optimiser
+from forage.ops.rows import concatenate_rows
 
 
 class CrossQ(SAC):
@@ -109,9 +110,8 @@ class CrossQ(SAC):
 
     def evaluate(self, state: State, inputs: UpdateInputs) -> tuple[State, CriticReport]:
         gradient, (report, taught) = jax.grad(self.joint_loss, has_aux=True)(state.critics, state, inputs)
-        critics, optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
-        critics = with_statistics(critics, taught)
-        return state._replace(critics=critics, critic_optimiser=optimiser, updates=state.updates + 1), report
+        state = self.step_critics(state, gradient)
+        return state._replace(critics=with_statistics(state.critics, taught)), report
 
     def joint_loss(
         self, critics: ActionValue, state: State, inputs: UpdateInputs
@@ -123,7 +123,7 @@ class CrossQ(SAC):
         now, keys = inputs.now, inputs.keys
         next_action, log_probability = state.actor(now.next_observation).from_noise(inputs.next_noise)
         pairs = (now.observation, inputs.action, now.counts), (now.next_observation, next_action, now.counts)
-        both = jax.tree.map(lambda here, there: jnp.concatenate([here, there]), *pairs)
+        both = concatenate_rows(*pairs)
         outputs, taught = cast(Any, each_value(critics, *both, key=keys.critics, ask=ActionValue.apply_in_training))
         here, there = jnp.split(outputs, 2, axis=1)
 
@@ -153,6 +153,5 @@ class CrossQ(SAC):
             return loss, (ActorReport(log_probability, loss), taught)
 
         gradient, (report, taught) = jax.grad(loss, has_aux=True)(state.actor)
-        actor, optimiser = self.policy_descent().step(gradient, state.actor_optimiser, state.actor)
-        actor = with_statistics(actor, taught)
-        return state._replace(actor=actor, actor_optimiser=optimiser), report
+        state = self.step_actor(state, gradient)
+        return state._replace(actor=with_statistics(state.actor, taught)), report

@@ -69,7 +69,7 @@ class IQLearnSAC(SAC):
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
         assert isinstance(self.demonstrations, Demonstrations)
-        own = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        own = batch.transitions
         shown = self.demonstrations.draw(jax.random.fold_in(key, 2), self.batch_size)
         rows = self.normalise_batch(state, join_experience(shown, own))
         action = jax.vmap(state.actor.actions.action_features)(rows.action)
@@ -99,5 +99,4 @@ class IQLearnSAC(SAC):
             return total, CriticReport(jnp.abs(taken - after).mean(0), total, taken.mean())
 
         gradient, report = jax.grad(loss, has_aux=True)(state.critics)
-        critics, optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
-        return state._replace(critics=critics, critic_optimiser=optimiser, updates=state.updates + 1), report
+        return self.step_critics(state, gradient), report

@@ -54,7 +54,7 @@ from forage.ops.episodes import alive
 from forage.ops.every import run_if, shared_by_seeds
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, make_named_optimiser
-from forage.ops.rows import standardise_rows
+from forage.ops.rows import merge_time, standardise_rows
 from forage.ops.shift import shift_picture
 from forage.ops.two_hot import symexp, two_hot
 
@@ -461,7 +461,7 @@ class MRQ(Agent):
         now, after = (
             jax.tree.map(lambda x: x[:horizon], x) for x in (experience.observation, experience.next_observation)
         )
-        rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), after)
+        rows = merge_time(after)
         now_key, after_key = jax.random.split(key)
         target = state.target.encoder.states(rows, after_key).reshape(horizon, action.shape[1], -1)
         reward, terminated = experience.reward[:horizon], experience.terminated[:horizon]
@@ -520,10 +520,7 @@ class MRQ(Agent):
 
     def goal(self, state: MRQState, experience: Experience, key: Key[Array, ""]) -> Float[Array, " batch"]:
         """Compute the value targets of the critics: (R + D c' min_j Q'_j) / c."""
-        first = jax.tree.map(lambda x: x[: self.n_step], experience)
-        fold = jax.vmap(returns.n_step, (1, 1, 1, None))
-        total, last, left = fold(first.reward, first.terminated, first.truncated, self.discount)
-        after = jax.tree.map(lambda x: x[last, jnp.arange(x.shape[1])], first.next_observation)
+        total, _, left, after = returns.fold_segments(experience, self.n_step, self.discount)
         mask, (shift_key, gumbel_key, noise_key) = split_mask(after)[1], jax.random.split(key, 3)
         target = state.target
         states = target.encoder.states(after, shift_key)

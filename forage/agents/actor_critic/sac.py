@@ -27,8 +27,7 @@ from forage.core.ports import ActInputs, Metrics, State
 from forage.core.types import Batch, Clock, ForageError, Spec
 from forage.nn.critics import CriticReport
 from forage.nn.distributions import Actions, SquashedGaussian, squash_to
-from forage.nn.dormant import NextLayer, Units, units_of
-from forage.nn.networks import Linear, NetworkConfig, Torso
+from forage.nn.networks import NetworkConfig, TorsoHead
 from forage.nn.normalise import apply_norm, norms_for
 from forage.nn.state_noise import log_deviation, standardise_noise
 from forage.ops.minibatches import weighted_mean
@@ -41,11 +40,9 @@ EDGE = 1 - 1e-5
 """Largest absolute action for densities: actions beyond count as this, because the density has no value at 1."""
 
 
-class GaussianActor(equinox.Module):
+class GaussianActor(TorsoHead):
     """Squashed Gaussians with a mean and a standard deviation that depend on the observation."""
 
-    torso: Torso
-    head: Linear
     log_std: Float[Array, "features dimensions"] | None  # where noise depends on the state through the features
     actions: Actions = equinox.field(static=True)
     squashed: bool = equinox.field(static=True)  # a tanh brings the deviation's logarithm between its bounds
@@ -60,12 +57,10 @@ class GaussianActor(equinox.Module):
         log_std: Any = None,
     ):
         """Make the networks. `log_std`: its first value, for noise that depends on the state; else `None`."""
-        torso_key, head_key = jax.random.split(key)
         self.actions, self.squashed = Actions.from_space(spec.action_space), squashed
-        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
         dimensions = self.actions.outputs
         outputs = 2 * dimensions if log_std is None else dimensions
-        self.head = Linear(head_key, self.torso.size, outputs, style.head_gain)
+        super().__init__(key, spec.observation_space, hidden_sizes, style, outputs, head_gain=style.head_gain)
         self.log_std = None if log_std is None else jnp.full((self.torso.size, dimensions), log_std, jnp.float32)
 
     def __call__(self, observation: PyTree[Array]) -> SquashedGaussian:
@@ -88,11 +83,6 @@ class GaussianActor(equinox.Module):
             return SquashedGaussian(mean, log_deviation(self.log_std, features))
         mean, log_std = jnp.split(self.head(features), 2, axis=1)
         return SquashedGaussian(mean, squash_to(log_std, *SQUASHED) if self.squashed else jnp.clip(log_std, *CUT))
-
-    def units(self, observation: PyTree[Array]) -> list[Units]:
-        """Return the units of all layers but the last, of a batch."""
-        outputs = jax.vmap(self.torso.activations)(observation)
-        return units_of(self.torso.body, outputs, lambda n: n.torso.body, (NextLayer(lambda n: n.head),))
 
 
 class SACState(ActorCriticState):
@@ -225,8 +215,7 @@ class SAC(ActorCritic):
         """Take one step of the critics towards their target."""
         target = self.target(state, inputs)
         gradient, report = jax.grad(self.critic_loss, has_aux=True)(state.critics, inputs, target)
-        critics, optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
-        return state._replace(critics=critics, critic_optimiser=optimiser, updates=state.updates + 1), report
+        return self.step_critics(state, gradient), report
 
     def improve(self, state: State, inputs: UpdateInputs) -> tuple[State, Metrics]:
         """Take one step of the actor, then one of the temperature."""
@@ -246,8 +235,7 @@ class SAC(ActorCritic):
     def improve_actor(self, state: State, inputs: UpdateInputs) -> tuple[State, ActorReport]:
         """Take one step of the actor."""
         gradient, report = jax.grad(self.actor_loss, has_aux=True)(state.actor, state, inputs)
-        actor, optimiser = self.policy_descent().step(gradient, state.actor_optimiser, state.actor)
-        return state._replace(actor=actor, actor_optimiser=optimiser), report
+        return self.step_actor(state, gradient), report
 
     def target(self, state: State, inputs: UpdateInputs) -> Float[Array, "*samples batch"]:
         """Compute r + discount (1 - terminated) times the soft value of s' and a' ~ pi(.|s')."""

@@ -27,22 +27,19 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, Spec
 from forage.nn.critics import CriticReport, each_value, squared_error, stack_modules
-from forage.nn.distributions import Actions, Categorical
-from forage.nn.networks import Linear, Torso
+from forage.nn.distributions import Actions, Categorical, draw_action
+from forage.nn.networks import TorsoHead
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, adam, blend
 
 
-class ActionScores(equinox.Module):
+class ActionScores(TorsoHead):
     """One number for each action: logits of the policy, or action values of a critic."""
 
-    torso: Torso
-    head: Linear
-
     def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...]):
-        torso_key, head_key = jax.random.split(key)
-        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, "relu")
-        self.head = Linear(head_key, self.torso.size, Actions.from_space(spec.action_space).outputs)
+        super().__init__(
+            key, spec.observation_space, hidden_sizes, "relu", Actions.from_space(spec.action_space).outputs
+        )
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, "batch actions"]:
         """Return the scores of a batch (leaves `batch ...`)."""
@@ -98,7 +95,7 @@ class SACDiscrete(Agent):
     def act(self, state: SACDiscreteState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         logits = state.actor(jax.tree.map(lambda x: x[None], inputs.observation))[0]
         policy = Categorical.from_logits(logits, split_mask(inputs.observation)[1])
-        return policy.sample(inputs.key) if inputs.explore else policy.mode(), inputs.hidden, ()
+        return draw_action(policy, inputs), inputs.hidden, ()
 
     def probabilities(
         self, state: SACDiscreteState, observation: PyTree[Array], explore: bool
@@ -109,7 +106,7 @@ class SACDiscrete(Agent):
     def learn(
         self, state: SACDiscreteState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[SACDiscreteState, Metrics, Float[Array, " batch"]]:
-        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        now = batch.transitions
         optimiser = self.optimiser()
 
         target = self.target(state, now.reward, now.next_observation, now.terminated)

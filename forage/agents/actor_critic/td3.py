@@ -25,34 +25,24 @@ from forage.core.ports import ActInputs, Metrics, State
 from forage.core.types import Batch, Clock, Spec
 from forage.nn.critics import ActionValue
 from forage.nn.distributions import Actions
-from forage.nn.dormant import NextLayer, Units, units_of
-from forage.nn.networks import Linear, NetworkConfig, Torso
+from forage.nn.networks import NetworkConfig, TorsoHead
 from forage.nn.normalise import apply_norm, norms_for
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import blend
 
 
-class DeterministicActor(equinox.Module):
+class DeterministicActor(TorsoHead):
     """One action in the unit box for each observation."""
 
-    torso: Torso
-    head: Linear
     actions: Actions = equinox.field(static=True)
 
     def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: NetworkConfig):
-        torso_key, head_key = jax.random.split(key)
-        self.actions = Actions.from_space(spec.action_space)
-        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
-        self.head = Linear(head_key, self.torso.size, self.actions.outputs, style.head_gain)
+        self.actions, gain = Actions.from_space(spec.action_space), style.head_gain
+        super().__init__(key, spec.observation_space, hidden_sizes, style, self.actions.outputs, head_gain=gain)
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, "batch dimensions"]:
         """Return the actions of a batch (leaves `batch ...`)."""
         return jnp.tanh(self.head(self.torso.rows(observation)))
-
-    def units(self, observation: PyTree[Array]) -> list[Units]:
-        """Return the units of all layers but the last, of a batch."""
-        outputs = jax.vmap(self.torso.activations)(observation)
-        return units_of(self.torso.body, outputs, lambda n: n.torso.body, (NextLayer(lambda n: n.head),))
 
 
 class TD3State(ActorCriticState):
@@ -135,8 +125,7 @@ class TD3(ActorCritic):
 
     def step(self, state: State, gradient: ActionValue, inputs: UpdateInputs) -> State:
         """Take one step of the critics down their gradient and, if it is time, one of the policy and the targets."""
-        critics, critic_optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
-        state = state._replace(critics=critics, critic_optimiser=critic_optimiser, updates=state.updates + 1)
+        state = self.step_critics(state, gradient)
         slow = state.actor, state.actor_optimiser, state.target_actor, state.target_critics
         turn = lambda slow: self.delayed(slow, state, inputs)  # noqa: E731
         actor, actor_optimiser, target_actor, target_critics = run_every(self.policy_delay, state.updates, turn, slow)

@@ -28,22 +28,18 @@ from forage.core.ports.needs import Needs
 from forage.core.spaces import split_mask
 from forage.core.types import Clock, ForageError, Spec
 from forage.nn.distributions import Actions
-from forage.nn.networks import Linear, Torso
+from forage.nn.networks import TorsoHead
 from forage.ops.optimiser import Optimiser, adam
 
 
-class Policy(equinox.Module):
+class Policy(TorsoHead):
     """A deterministic policy: the mode of the distribution that its outputs parametrise."""
 
-    torso: Torso
-    head: Linear
     actions: Actions = equinox.field(static=True)
 
     def __init__(self, key: Key[Array, ""], spec: Spec, sizes: tuple[int, ...], activation: str):
-        torso_key, head_key = jax.random.split(key)
-        self.torso = Torso(torso_key, spec.observation_space, sizes, activation, gain=2**0.5)
         self.actions = Actions.from_space(spec.action_space)
-        self.head = Linear(head_key, self.torso.size, self.actions.outputs, gain=0.01)
+        super().__init__(key, spec.observation_space, sizes, activation, self.actions.outputs, 2**0.5, 0.01)
 
     def __call__(self, observation: PyTree[Array]) -> Array:
         outputs = self.head(self.torso(observation))

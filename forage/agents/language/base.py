@@ -8,6 +8,7 @@ behaviour may change it from answer to answer, and along an answer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
@@ -16,7 +17,8 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from forage.core.ports import ActInputs, Agent
+from forage.agents.language.descent import descend
+from forage.core.ports import ActInputs, Agent, Metrics
 from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges, check_minibatches
 from forage.core.spaces import Tokens
@@ -33,6 +35,7 @@ from forage.nn.language.generate import (
 from forage.nn.language.pretrained import PretrainedModel, make_pretrained
 from forage.nn.transformer import Transformer
 from forage.ops.optimiser import Optimiser, make_named_optimiser
+from forage.ops.rows import merge_time
 from forage.ops.sampling import Sampling
 from forage.ops.tokens.masks import where_mask
 
@@ -173,6 +176,28 @@ class LanguageAgent(Agent):
         """Split the network into its trained and its frozen part."""
         return lora.split_adapters(network) if self.rank else (network, None)
 
+    def descend_minibatches(
+        self,
+        state: LanguageState,
+        objective: Callable[[Transformer, Any, Bool[Array, ""]], tuple[Float[Array, ""], Metrics]],
+        items: PyTree[Array],
+        rate: Float[Array, ""],
+        key: Key[Array, ""],
+    ) -> tuple[LanguageState, Metrics]:
+        """Return the state after `epochs` passes over the items in `minibatches`, and metrics.
+
+        `objective(network, items, first)` is as the loss of `descent.descend`, of the whole network.
+        """
+        learned, fixed = self.split_frozen(state.network)
+
+        def loss(learned: Transformer, part: Any, first: Bool[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
+            return objective(lora.combine_adapters(learned, fixed), part, first)
+
+        learned, inner, said = descend(
+            loss, learned, state.optimiser, self.steps(rate), items, self.epochs, self.minibatches, key
+        )
+        return state._replace(network=lora.combine_adapters(learned, fixed), optimiser=inner), said
+
     def sampling(self, temperature: Any) -> Sampling:
         """Return the sampling rule of tokens at a temperature."""
         return Sampling(temperature, self.top_k, self.top_p, self.min_p)
@@ -218,10 +243,7 @@ class LanguageAgent(Agent):
 
     def rows(self, batch: Batch) -> AnswerRows:
         """Return the answers of a rollout, turn after turn, one a row."""
-        flat = jax.tree.map(
-            lambda x: x.reshape(-1, *x.shape[2:]),
-            (batch.experience.observation["context"], batch.experience.action, batch.experience.aux),
-        )
+        flat = merge_time((batch.experience.observation["context"], batch.experience.action, batch.experience.aux))
         context, action, aux = flat
         whole = jnp.concatenate([context, action], axis=1)
         wrote = action != Tokens.PAD

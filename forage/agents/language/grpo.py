@@ -38,7 +38,6 @@ from jaxtyping import Array, Bool, Float, Key
 
 from forage.agents.language.base import LOWEST, AnswerRows, LanguageAgent, LanguageState, advantage_size
 from forage.agents.language.correction import check_correction, correction_weights, lost_answers
-from forage.agents.language.descent import descend
 from forage.agents.language.kl_penalty import PER_TOKEN, PLACEMENTS, penalty_to_go, token_advantages
 from forage.core.ports import Metrics
 from forage.core.ports.needs import Choices
@@ -381,17 +380,8 @@ class GRPO(LanguageAgent):
         self, state: LanguageState, lesson: LossInputs, rate: Float[Array, ""], key: Key[Array, ""]
     ) -> tuple[LanguageState, Metrics]:
         """Return the state after `epochs` passes over the lesson in `minibatches`, and means of the metrics."""
-        learned, fixed = self.split_frozen(state.network)
-
-        def loss(learned: Transformer, part: LossInputs, first: Bool[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
-            network = learned if fixed is None else equinox.combine(learned, fixed)
-            return self.objective(network, state, part, first)
-
-        learned, inner, said = descend(
-            loss, learned, state.optimiser, self.steps(rate), lesson, self.epochs, self.minibatches, key
-        )
-        network = learned if fixed is None else equinox.combine(learned, fixed)
-        return state._replace(network=network, optimiser=inner), said
+        objective = lambda network, part, first: self.objective(network, state, part, first)  # noqa: E731
+        return self.descend_minibatches(state, objective, lesson, rate, key)
 
     def objective(
         self, network: Transformer, state: LanguageState, lesson: LossInputs, first: Bool[Array, ""]

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from forage.agents.language.base import AnswerRows, LanguageAgent, LanguageState
-from forage.agents.language.descent import descend
 from forage.core.ports import Metrics
 from forage.core.ports.needs import Choices, Unused
 from forage.core.ranges import Range, Ranges, check_minibatches
@@ -105,18 +104,10 @@ class OnlineDPO(LanguageAgent):
         pair = Pair(each, jnp.zeros(chosen.shape), weight, worst == 0)
         if isinstance(state.reference, Transformer):
             pair = pair._replace(reference=self.whole(state.reference, state, each))
-        learned, fixed = self.split_frozen(state.network)
-
-        def loss(learned: Transformer, part: Pair, first: Bool[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
-            network = learned if fixed is None else equinox.combine(learned, fixed)
-            return self.objective(network, state, part)
-
-        learned, inner, said = descend(
-            loss, learned, state.optimiser, self.steps(self.rate(clock)), pair, self.epochs, self.minibatches, key
-        )
-        network = learned if fixed is None else equinox.combine(learned, fixed)
+        objective = lambda network, part, first: self.objective(network, state, part)  # noqa: E731
+        state, said = self.descend_minibatches(state, objective, pair, self.rate(clock), key)
         said |= {"reward": reward.mean(), "zero_variance": alike.mean()}
-        return state._replace(network=network, optimiser=inner), said, jnp.zeros(self.num_envs)
+        return state, said, jnp.zeros(self.num_envs)
 
     def whole(self, network: Transformer, state: LanguageState, rows: AnswerRows) -> Float[Array, "pair 2"]:
         """Return the log-probability of each answer, summed over its turns; of `MEANS` over its tokens, on average."""

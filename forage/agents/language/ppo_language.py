@@ -14,6 +14,7 @@ from forage.agents.language.descent import descend
 from forage.core.ports import Metrics
 from forage.core.ranges import Range, Ranges
 from forage.core.types import AGENT, Batch, Clock, Spec
+from forage.nn.language import lora
 from forage.nn.language.generate import hidden_before_tokens
 from forage.nn.transformer import Transformer
 from forage.ops.optimiser import Optimiser
@@ -130,16 +131,14 @@ class PPOLanguage(LanguageAgent):
         optimiser = OptimiserPair(self.steps(rate), self.steps(rate * self.critic_rate))
 
         def loss(learned: Any, part: LossInputs, first: Bool[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
-            network = learned[0] if fixed is None else equinox.combine(learned[0], fixed)
-            return self.objective(network, learned[1], state, part, first)
+            return self.objective(lora.combine_adapters(learned[0], fixed), learned[1], state, part, first)
 
         (learned, critic), inner, said = descend(
             loss, (learned, state.critic), state.optimiser, optimiser, lesson, self.epochs, self.minibatches, key
         )
-        network = learned if fixed is None else equinox.combine(learned, fixed)
         said |= {"reward": reward.mean(), "length": rows.wrote.sum() / jnp.maximum(rows.wrote.any(1).sum(), 1)}
         size = advantage_size(lesson.advantage, rows.wrote, self.rollout_length)
-        return state._replace(network=network, optimiser=inner, critic=critic), said, size
+        return state._replace(network=lora.combine_adapters(learned, fixed), optimiser=inner, critic=critic), said, size
 
     def with_targets(self, state: ValuedState, rows: AnswerRows, batch: Batch) -> LossInputs:
         """Return the answers with the advantage of each token and the target of its value."""

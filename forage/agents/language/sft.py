@@ -10,7 +10,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from forage.agents.language.base import AnswerRows, LanguageAgent, LanguageState
-from forage.agents.language.descent import descend
 from forage.core.ports import Metrics
 from forage.core.ports.needs import Choices
 from forage.core.types import Batch, Clock
@@ -43,10 +42,8 @@ class SFT(LanguageAgent):
     ) -> tuple[LanguageState, Metrics, Float[Array, " env"]]:
         experience = batch.experience
         rows = self.rows(batch._replace(experience=experience._replace(action=experience.observation["reference"])))
-        learned, fixed = self.split_frozen(state.network)
 
-        def loss(learned: Transformer, rows: AnswerRows, first: Bool[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
-            network = learned if fixed is None else equinox.combine(learned, fixed)
+        def loss(network: Transformer, rows: AnswerRows, first: Bool[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
             logits, token = self.logits(network, rows), rows.tokens[:, -rows.wrote.shape[1] :]
             each = cross_entropy(logits, token, rows.wrote)
             likely = token_mean(jnp.argmax(logits, -1) == token, rows.wrote)
@@ -55,9 +52,6 @@ class SFT(LanguageAgent):
                 "likeliest": jax.lax.stop_gradient(likely),
             }
 
-        learned, inner, said = descend(
-            loss, learned, state.optimiser, self.steps(self.rate(clock)), rows, self.epochs, self.minibatches, key
-        )
-        network = learned if fixed is None else equinox.combine(learned, fixed)
+        state, said = self.descend_minibatches(state, loss, rows, self.rate(clock), key)
         said |= {"reward": experience.reward.sum(0).mean(), "taught": rows.wrote.any(1).mean()}
-        return state._replace(network=network, optimiser=inner), said, jnp.zeros(experience.reward.shape[1])
+        return state, said, jnp.zeros(experience.reward.shape[1])

@@ -14,8 +14,8 @@ from forage.core.ports import ActInputs, Agent, State
 from forage.core.ports.needs import Needs
 from forage.core.spaces import split_mask
 from forage.core.types import Experience, Spec
-from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
-from forage.nn.networks import Linear, NetworkConfig, Torso
+from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian, draw_action
+from forage.nn.networks import NetworkConfig, TorsoHead
 
 LEAST_LOG_STD, MOST_LOG_STD = -5.0, 2.0  # of the authors' code of implicit Q-learning
 
@@ -27,23 +27,19 @@ def best_return(data: Experience) -> Float[Array, ""]:
     return jnp.where((data.time == 0) & complete, data.return_to_go, -jnp.inf).max()
 
 
-class Policy(equinox.Module):
+class Policy(TorsoHead):
     """A distribution of actions for each observation: categorical, or a Gaussian in the unit box.
 
     The Gaussian's mean is tanh of the network's output; its deviation is one learned number for each dimension,
     whatever the observation.
     """
 
-    torso: Torso
-    head: Linear
     log_std: Float[Array, " dimensions"] | None
     actions: Actions = equinox.field(static=True)
 
     def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: NetworkConfig):
-        torso_key, head_key = jax.random.split(key)
         self.actions = Actions.from_space(spec.action_space)
-        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
-        self.head = Linear(head_key, self.torso.size, self.actions.outputs)
+        super().__init__(key, spec.observation_space, hidden_sizes, style, self.actions.outputs)
         self.log_std = None if self.actions.discrete else jnp.zeros(self.actions.outputs)
 
     def distribution(self, features: Float[Array, " features"], observation: PyTree[Array]) -> Distribution:
@@ -89,7 +85,7 @@ class OfflineAgent(Agent):
 
     def act(self, state: State, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         found = state.policy(inputs.observation)
-        action = found.sample(inputs.key) if inputs.explore else found.mode()
+        action = draw_action(found, inputs)
         if isinstance(found, Gaussian):
             action = state.policy.actions.to_box(jnp.clip(action, -1.0, 1.0))
         return action, inputs.hidden, ()

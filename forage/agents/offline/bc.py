@@ -88,7 +88,7 @@ class BC(OfflineAgent):
     def learn(
         self, state: BCState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[BCState, Metrics, Float[Array, " batch"]]:
-        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        now = batch.transitions
         weight, metrics = batch.weight, {}
         if self.weighted:
             state, weight, metrics = self.update_value(state, now, weight)

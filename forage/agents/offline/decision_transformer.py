@@ -40,7 +40,7 @@ from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import example, observation_part, split_mask
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
-from forage.nn.distributions import Actions
+from forage.nn.distributions import Actions, draw_action
 from forage.nn.layers import Linear, Norm
 from forage.nn.networks import NetworkConfig, Torso
 from forage.nn.normalise import Norms, apply_norm, input_space, norms_of, update_norms
@@ -238,7 +238,7 @@ class DecisionTransformer(OfflineAgent):
         if not actions.discrete:
             return actions.to_box(jnp.tanh(outputs)), now, ()
         choice: Any = actions.distribution(outputs, None, split_mask(inputs.observation)[1])
-        return choice.sample(inputs.key) if inputs.explore else choice.mode(), now, ()
+        return draw_action(choice, inputs), now, ()
 
     def probabilities(self, state: Any, observation: PyTree[Array], explore: bool) -> Float[Array, " actions"]:
         raise ForageError("A decision transformer's actions depend on what came before, so they have no probabilities.")

@@ -21,7 +21,6 @@ orthogonal with gain sqrt 2 and biases at zero, in the last layers too; here bot
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox
@@ -33,20 +32,16 @@ from forage.agents.offline.base import OfflineAgent, Policy
 from forage.core.ports import Metrics
 from forage.core.types import Batch, Clock, Experience, Spec
 from forage.nn.critics import ActionValue, CriticReport, each_value, squared_error, stack_modules
-from forage.nn.networks import Linear, NetworkConfig, Torso
+from forage.nn.distributions import Actions
+from forage.nn.networks import NetworkConfig, TorsoHead
 from forage.ops.optimiser import Optimiser, blend, make_named_optimiser
 
 
-class Value(equinox.Module):
+class Value(TorsoHead):
     """V(s)."""
 
-    torso: Torso
-    head: Linear
-
     def __init__(self, key: Key[Array, ""], spec: Spec, hidden_sizes: tuple[int, ...], style: NetworkConfig):
-        torso_key, head_key = jax.random.split(key)
-        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
-        self.head = Linear(head_key, self.torso.size, 1)
+        super().__init__(key, spec.observation_space, hidden_sizes, style, 1)
 
     def __call__(self, observation: PyTree[Array]) -> Float[Array, " batch"]:
         """Values of a batch (leaves `batch ...`)."""
@@ -61,6 +56,17 @@ class IQLState(NamedTuple):
     policy_optimiser: Any
     value_optimiser: Any
     critic_optimiser: Any
+
+
+class CriticInputs(NamedTuple):
+    """The inputs of the critics' loss."""
+
+    observation: PyTree[Array]  # leaves `batch ...`
+    action: Float[Array, "batch outputs"]  # as critics read it
+    target: Float[Array, " batch"]
+    weight: Float[Array, " batch"]
+    actions: Actions  # encodes the actions of other transitions
+    key: Key[Array, ""]
 
 
 class IQL(OfflineAgent):
@@ -109,7 +115,7 @@ class IQL(OfflineAgent):
     def learn(
         self, state: IQLState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[IQLState, Metrics, Float[Array, " batch"]]:
-        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        now = batch.transitions
         action = jax.vmap(state.policy.actions.action_features)(now.action)
         recorded = each_value(state.target_critics, now.observation, action).min(0)
 
@@ -132,10 +138,8 @@ class IQL(OfflineAgent):
 
         # Critics
         target = self.target(now, value(now.next_observation))
-        heard = state.policy.actions.action_features
-        gradient, report = jax.grad(self.critic_loss, has_aux=True)(
-            state.critics, now.observation, action, target, batch.weight, heard, key
-        )
+        inputs = CriticInputs(now.observation, action, target, batch.weight, state.policy.actions, key)
+        gradient, report = jax.grad(self.critic_loss, has_aux=True)(state.critics, inputs)
         critics, critic_optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
         targets = blend(critics, state.target_critics, self.polyak)
 
@@ -158,18 +162,9 @@ class IQL(OfflineAgent):
         """Compute the critics' target; `after` is V(s')."""
         return now.reward + self.discount * jnp.where(now.terminated, 0.0, after)
 
-    def critic_loss(
-        self,
-        critics: ActionValue,
-        observation: PyTree[Array],
-        action: Float[Array, "batch outputs"],
-        target: Float[Array, " batch"],
-        weight: Float[Array, " batch"],
-        heard: Callable[[Array], Float[Array, " outputs"]],
-        key: Key[Array, ""],
-    ) -> tuple[Float[Array, ""], CriticReport]:
-        """Compute the critics' loss. `heard`: the encoding of actions in `action`, for those of other transitions."""
-        return squared_error(each_value(critics, observation, action), target, weight)
+    def critic_loss(self, critics: ActionValue, inputs: CriticInputs) -> tuple[Float[Array, ""], CriticReport]:
+        """Compute the critics' loss."""
+        return squared_error(each_value(critics, inputs.observation, inputs.action), inputs.target, inputs.weight)
 
 
 def expectile_error(difference: Float[Array, "*shape"], expectile: float) -> Float[Array, "*shape"]:

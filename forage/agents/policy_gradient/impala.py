@@ -33,12 +33,13 @@ from forage.core.ranges import check_order
 from forage.core.spaces import split_mask
 from forage.core.types import AGENT, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
-from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
+from forage.nn.distributions import Actions, Distribution, action_probabilities, draw_action
 from forage.nn.networks import GRUState
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, rmsprop
 from forage.ops.returns import vtrace
+from forage.ops.rows import merge_time
 
 
 class ImpalaState(NamedTuple):
@@ -124,10 +125,7 @@ class IMPALA(Agent):
         else:
             features = network.torso(0)(observation)
         policy = network.policy(features, observation)
-        if inputs.explore and inputs.noise is not None and isinstance(policy, Gaussian):
-            action = policy.from_noise(inputs.noise)
-        else:
-            action = policy.sample(inputs.key) if inputs.explore else policy.mode()
+        action = draw_action(policy, inputs)
         noted = PolicyInfo(inputs.hidden, policy.log_probability(action))  # type: ignore[arg-type]
         return action if network.actions.discrete else network.actions.to_box(action), hidden, noted
 
@@ -143,9 +141,7 @@ class IMPALA(Agent):
             raise ForageError("IMPALA with memory has no probabilities for an observation by itself.")
         observation = apply_norm(state.norm, observation)
         policy = state.network.policy(state.network.torso(0)(observation), observation)
-        if not isinstance(policy, Categorical):
-            raise ForageError("IMPALA has probabilities of actions where there is one choice among numbered ones.")
-        return policy.probabilities(explore)
+        return action_probabilities(policy, explore, "IMPALA")
 
     def learn(
         self, state: ImpalaState, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -202,7 +198,7 @@ class IMPALA(Agent):
 
         # The policy's outputs and the values of observations and of what steps led to
         if network.gru is None:
-            rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, next_observation))
+            rows = merge_time((observation, next_observation))
             outputs, value = network.rows(rows[0])
             next_value = network.values(rows[1])
             outputs, value, next_value = (x.reshape(*experience.reward.shape, -1) for x in (outputs, value, next_value))

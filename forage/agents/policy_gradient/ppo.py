@@ -38,7 +38,7 @@ from forage.core.ranges import Range, Ranges, check_minibatches
 from forage.core.spaces import central, describe_space, is_bounded_box, split_mask
 from forage.core.types import AGENT, BONUS, Batch, Clock, Experience, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
-from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
+from forage.nn.distributions import Actions, Distribution, Gaussian, action_probabilities, draw_action
 from forage.nn.networks import GRUState, NetworkConfig
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
 from forage.ops.minibatches import shuffle, standardise, weighted_mean
@@ -171,10 +171,9 @@ class PPO(Agent):
         else:
             features = network.torso(0)(observation)
         policy = network.policy(features, observation)
-        if inputs.explore and inputs.noise is not None and isinstance(policy, Gaussian):
-            action = policy.from_noise(network.standard_noise(features, inputs.noise))
-        else:
-            action = policy.sample(inputs.key) if inputs.explore else policy.mode()
+        if inputs.noise is not None and isinstance(policy, Gaussian):
+            inputs = inputs.replace(noise=network.standard_noise(features, inputs.noise))
+        action = draw_action(policy, inputs)
         noted = self.policy_info(inputs.hidden, policy, action)
         return action if network.actions.discrete else network.actions.to_box(action), hidden, noted
 
@@ -191,9 +190,7 @@ class PPO(Agent):
             raise ForageError("PPO with memory has no probabilities for an observation by itself.")
         observation = apply_norm(state.norm, observation)
         policy = state.network.policy(state.network.torso(0)(observation), observation)
-        if not isinstance(policy, Categorical):
-            raise ForageError("PPO has probabilities of actions where there is one choice among numbered ones.")
-        return policy.probabilities(explore)
+        return action_probabilities(policy, explore, "PPO")
 
     def log_probability(
         self, state: PPOState, observation: PyTree[Array], action: PyTree[Array]

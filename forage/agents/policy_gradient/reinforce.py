@@ -38,11 +38,12 @@ from forage.core.ports.needs import Choices, Needs
 from forage.core.spaces import split_mask
 from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
 from forage.nn.actor_critic import ActorCritic, Shape
-from forage.nn.distributions import Categorical, Distribution, Gaussian
+from forage.nn.distributions import Distribution, action_probabilities, draw_action
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, norms_for, update_norms
 from forage.ops.episodes import finished, group_relative, groups, leave_one_out, spread_ends, whole_returns
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, adam
+from forage.ops.rows import merge_time
 
 BASELINES = ("none", "mean", "group")
 
@@ -107,10 +108,7 @@ class Reinforce(Agent):
 
     def act(self, state: ReinforceState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         policy, actions = self.policy(state, inputs.observation), state.network.actions
-        if inputs.explore and inputs.noise is not None and isinstance(policy, Gaussian):
-            action = policy.from_noise(inputs.noise)
-        else:
-            action = policy.sample(inputs.key) if inputs.explore else policy.mode()
+        action = draw_action(policy, inputs)
         return action if actions.discrete else actions.to_box(action), inputs.hidden, ()
 
     def noise(self, spec: Spec) -> tuple[int, ...] | None:
@@ -121,9 +119,7 @@ class Reinforce(Agent):
         self, state: ReinforceState, observation: PyTree[Array], explore: bool
     ) -> Float[Array, " actions"]:
         policy = self.policy(state, observation)
-        if not isinstance(policy, Categorical):
-            raise ForageError("REINFORCE has probabilities of actions where there is one choice among numbered ones.")
-        return policy.probabilities(explore)
+        return action_probabilities(policy, explore, "REINFORCE")
 
     def learn(
         self, state: ReinforceState, batch: Batch, clock: Clock, key: Key[Array, ""]
@@ -148,7 +144,7 @@ class Reinforce(Agent):
         # As of the beginning of the rollout, so that the first update uses the full learning rate
         began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)
         rate = self.learning_rate * (1 - clock._replace(steps=began).fraction * (1 - self.final_learning_rate))
-        rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, action, advantage, own))
+        rows = merge_time((observation, action, advantage, own))
         gradient, (policy_loss, entropy) = jax.grad(self.loss, has_aux=True)(state.network, *rows)
         network, optimiser = self.optimiser(rate).step(gradient, state.optimiser, state.network)
         metrics = {"policy_loss": policy_loss, "entropy": entropy, "whole_share": whole.mean()}

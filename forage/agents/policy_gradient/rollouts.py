@@ -14,6 +14,7 @@ from forage.nn.actor_critic import ActorCritic
 from forage.nn.networks import GRU, GRUState
 from forage.nn.normalise import Norms, apply_norm
 from forage.ops.returns import gae
+from forage.ops.rows import merge_time
 
 Tree = TypeVar("Tree")
 
@@ -146,7 +147,7 @@ def read_rollout(network: ActorCritic, norm: Norms, experience: Experience) -> R
         log_probability, _, value = score_actions(network, observation, action, sequence)
     else:
         sequence = None
-        rows = mesh.split_leaves(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, action)))
+        rows = mesh.split_leaves(merge_time((observation, action)))
         log_probability, _, value = score_actions(network, rows[0], rows[1], sequence)
         log_probability = log_probability.reshape(experience.reward.shape)
         value = value.reshape(*experience.reward.shape, -1)

@@ -291,10 +291,7 @@ class CQN(Agent):
         weight = batch.weight * experience.counts[0]
 
         # The distributions of what follows, at each level and dimension
-        first = jax.tree.map(lambda x: x[: self.n_step], experience)
-        folded = jax.vmap(returns.n_step, (1, 1, 1, None))
-        total, last, bootstrap = folded(first.reward, first.terminated, first.truncated, self.discount)
-        after = jax.tree.map(lambda x: x[last, rows], experience.next_observation)
+        total, _, bootstrap, after = returns.fold_segments(experience, self.n_step, self.discount)
         following = network.greedy(network.torso.rows(after), key)
         later = of_path(jax.nn.softmax(target.all_logits(target.torso.rows(after), following)), following)
         moved = total[:, None] + bootstrap[:, None] * places

@@ -111,7 +111,7 @@ class DiscreteBCQ(DQN):
         self, network: BCQNetwork, target: BCQNetwork, batch: Batch
     ) -> tuple[Float[Array, ""], tuple[Float[Array, "time batch"], Metrics]]:
         loss, (error, metrics) = super().loss(network, target, batch)  # pyrefly: ignore[bad-argument-type]
-        now = jax.tree.map(lambda x: x[0], batch.experience)
+        now = batch.transitions
         logits, counts = jax.vmap(network.logits)(now.observation), batch.weight * self.valid(batch.experience)[0]
         surprise = jnp.mean(counts * -take_values(jax.nn.log_softmax(logits), now.action))
         allowed = logits > -1e8

@@ -47,7 +47,7 @@ class DiscreteCQL(DQN):
         self, network: QNetwork, target: QNetwork, batch: Batch
     ) -> tuple[Float[Array, ""], tuple[Float[Array, "time batch"], Metrics]]:
         loss, (error, metrics) = super().loss(network, target, batch)
-        now = jax.tree.map(lambda x: x[0], batch.experience)
+        now = batch.transitions
         q, mask = network.rows(now.observation), split_mask(now.observation)[1]
         pushed = jax.nn.logsumexp(q if mask is None else jnp.where(mask, q, -jnp.inf), axis=-1)
         gap = jnp.mean(batch.weight * self.valid(batch.experience)[0] * (pushed - take_values(q, now.action)))

@@ -304,7 +304,7 @@ class DQN(Agent):
         return state._replace(target=target, updates=count), metrics, self.surprise(error)
 
     def reset_networks(self, state: State, batch: Batch, key: Key[Array, ""], spec: Spec) -> tuple[State, Metrics]:
-        observation = jax.tree.map(lambda x: x[0], batch.experience.observation)
+        observation = batch.transitions.observation
         metrics: Metrics = {}
         if self.count_dormant:
             metrics["dormant"] = share_dormant(state.network.units(observation), self.dormant_threshold)

@@ -30,7 +30,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, Experience
 from forage.data.demonstrations import Demonstrations, as_demonstrations, join_experience
-from forage.nn.distributions import Categorical
+from forage.nn.distributions import Categorical, draw_action
 from forage.ops.action_values import take_values, update_target
 from forage.ops.inverse_q import OBJECTIVES, inverse_q
 
@@ -93,7 +93,7 @@ class IQLearn(DQN):
 
     def act(self, state: DQNState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         policy = self.policy(state, inputs.observation)
-        return policy.sample(inputs.key) if inputs.explore else policy.mode(), inputs.hidden, ()
+        return draw_action(policy, inputs), inputs.hidden, ()
 
     def policy(self, state: DQNState, observation: PyTree[Array]) -> Categorical:
         """Return the distribution of actions for one observation."""
@@ -114,7 +114,7 @@ class IQLearn(DQN):
         self, state: DQNState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[DQNState, Metrics, Float[Array, " batch"]]:
         assert isinstance(self.demonstrations, Demonstrations)
-        own = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        own = batch.transitions
         shown = self.demonstrations.draw(jax.random.fold_in(key, 2), self.batch_size)
         rows = join_experience(shown, own)
         gradient, (reward, metrics) = jax.grad(self.objective_of, has_aux=True)(

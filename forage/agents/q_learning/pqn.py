@@ -31,6 +31,7 @@ from forage.ops.action_values import best_action, take_values
 from forage.ops.minibatches import fit, weighted_mean
 from forage.ops.optimiser import Optimiser, make_named_optimiser
 from forage.ops.returns import lambda_returns
+from forage.ops.rows import merge_time
 
 
 class PQNState(NamedTuple):
@@ -100,7 +101,7 @@ class PQN(Agent):
         experience = batch.experience
         target = self.targets(state.network, experience)
         rows = (experience.observation, experience.action, target, experience.counts.astype(jnp.float32))
-        rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
+        rows = merge_time(rows)
 
         # As of the beginning of the rollout, so that the first update uses the full learning rate
         began = jnp.maximum(clock.steps - self.num_envs * self.rollout_length, 0)

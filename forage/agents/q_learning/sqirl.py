@@ -33,6 +33,7 @@ from forage.nn.distributions import Actions
 from forage.nn.networks import MLP, Torso
 from forage.ops.action_values import best_action, take_values
 from forage.ops.optimiser import adam
+from forage.ops.rows import merge_time
 
 
 class Values(equinox.Module):
@@ -126,7 +127,7 @@ class SQIRL(Agent):
         usable &= experience.counts
         if self.first_only:
             usable &= begun == jnp.argmax(usable & (experience.aux.time == 0), 0)
-        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (experience, returns, usable))
+        flat = merge_time((experience, returns, usable))
 
         def fit_step(later: Values, step: tuple[Int[Array, ""], Key[Array, ""]]) -> tuple[Values, Array]:
             ahead, key = step

@@ -46,6 +46,7 @@ from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space
 from forage.ops.minibatches import fit
 from forage.ops.optimiser import Optimiser, adam
 from forage.ops.returns import lambda_returns
+from forage.ops.rows import merge_time
 
 
 class SearchState(NamedTuple):
@@ -181,7 +182,7 @@ class GumbelSearch(Agent):
         norm = first_statistics(state.norm, later)
         targets = self.value_targets(state._replace(norm=norm), experience)
         observation = jax.vmap(jax.vmap(lambda o: apply_norm(norm, o)))(experience.observation)
-        rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (observation, found.weights, targets))
+        rows = merge_time((observation, found.weights, targets))
         before, value_loss = self.losses(state.network, rows)
 
         # Fit policy and value, with the clock from before the rollout, so that the first update has the full rate.
@@ -209,7 +210,7 @@ class GumbelSearch(Agent):
 
     def value_targets(self, state: SearchState, experience: Experience) -> Float[Array, "time env"]:
         """Compute the TD(lambda) returns of a rollout, which bootstrap from values found by the searches."""
-        rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), experience.next_observation)
+        rows = merge_time(experience.next_observation)
         value = state.network.values(jax.vmap(lambda o: apply_norm(state.norm, o))(rows))
         value = value.reshape(experience.reward.shape)
         searched = jnp.concatenate([experience.aux.value[1:], value[-1:]])

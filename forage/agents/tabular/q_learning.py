@@ -77,7 +77,7 @@ class QLearning(Agent):
     def learn(
         self, state: QLearningState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[QLearningState, Metrics, Float[Array, " batch"]]:
-        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        now = batch.transitions
         index, following = tabular.index(now.observation), tabular.index(now.next_observation)
         mask = split_mask(now.next_observation)[1]
         allowed = jnp.ones((len(index), state.q.shape[1]), bool) if mask is None else mask

@@ -78,8 +78,13 @@ def merge_adapters(network: Transformer) -> Transformer:
     return map_projections(network, lambda layer, name, one: merge(one))
 
 
+def combine_adapters(learned: Transformer, fixed: Transformer | None) -> Transformer:
+    """Return the transformer of a trained and a frozen part; without the latter the first is all of it."""
+    return learned if fixed is None else equinox.combine(learned, fixed)
+
+
 def split_adapters(network: Transformer) -> tuple[Transformer, Transformer]:
-    """Split a transformer into the adapters, which learn, and the frozen rest; `equinox.combine` joins them again."""
+    """Split a transformer into the adapters, which learn, and the frozen rest; `combine_adapters` is the way back."""
     frozen = jax.tree_util.tree_map_with_path(lambda path, _: not is_adapter(path), network)
     rest, adapters = equinox.partition(network, frozen)
     return adapters, rest

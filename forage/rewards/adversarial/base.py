@@ -46,6 +46,7 @@ from forage.nn.embedding import Embedding
 from forage.nn.layers import MLP
 from forage.nn.normalise import RunningNorm
 from forage.ops.optimiser import Optimiser, adam
+from forage.ops.rows import merge_time
 from forage.rewards.bonuses.rows import as_rows, row_shape
 
 Policy = Callable[[PyTree[Array], PyTree[Array]], Float[Array, " row"]]
@@ -75,7 +76,7 @@ class StoredRows(NamedTuple):
     def from_rollout(cls, rollout: Experience) -> StoredRows:
         """Return the transitions of a rollout (leaves `time env ...`), one row each."""
         steps: Any = cls(rollout.observation, rollout.action, rollout.next_observation, rollout.terminated)
-        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), steps)
+        return merge_time(steps)
 
 
 class Sight(equinox.Module):

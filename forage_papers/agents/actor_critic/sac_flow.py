@@ -300,9 +300,7 @@ class SACFlow(SAC):
         if not self.imitate:
             return super().improve(state, inputs)
         loss, gradient = jax.value_and_grad(self.matching_loss)(state.actor, inputs)
-        actor, optimiser = self.policy_descent().step(gradient, state.actor_optimiser, state.actor)
-        state = state._replace(actor=actor, actor_optimiser=optimiser)
-        return state, {"actor_loss": loss, "entropy": jnp.float32(0)}
+        return self.step_actor(state, gradient), {"actor_loss": loss, "entropy": jnp.float32(0)}
 
     def matching_loss(self, actor: FlowActor, inputs: UpdateInputs) -> Float[Array, ""]:
         """Compute the flow's matching error on the batch's actions, over the rows that count."""

@@ -14,6 +14,7 @@ from forage.core.ports import Metrics
 from forage.core.ports.needs import Unused
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, ForageError, Spec
+from forage.nn.language import lora
 from forage.nn.transformer import Transformer
 
 
@@ -79,7 +80,7 @@ class LanguageES(LanguageAgent):
         """Return the model with the noise of one member."""
         learned, fixed = self.split_frozen(network)
         moved = jax.tree.map(lambda x, e: x + self.sigma * e, learned, self.member_noise(learned, seed, number))
-        return moved if fixed is None else equinox.combine(moved, fixed)
+        return lora.combine_adapters(moved, fixed)
 
     def member_noise(self, learned: Transformer, seed: Array, number: Int[Array, ""]) -> Transformer:
         """Return the noise of one member, before sigma."""
@@ -134,7 +135,7 @@ class LanguageES(LanguageAgent):
         total, _ = jax.lax.scan(add, nothing, (jnp.arange(self.population), score))
         down = jax.tree.map(lambda t: -t / self.population, total)
         learned, inner = self.steps(self.rate(clock)).step(down, state.optimiser, learned)
-        network = learned if fixed is None else equinox.combine(learned, fixed)
+        network = lora.combine_adapters(learned, fixed)
         said = {"reward": reward.mean(), "best_member": each.max(), "spread": deviation}
         fresh = jax.random.key_data(jax.random.fold_in(key, 1))
         return state._replace(network=network, optimiser=inner, seed=fresh), said, jnp.zeros(len(reward))

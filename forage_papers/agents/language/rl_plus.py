@@ -15,6 +15,7 @@ from forage.core.ports.needs import Choices, Needs, Unused
 from forage.core.ranges import Range, Ranges, check_minibatches
 from forage.core.types import Batch, Spec
 from forage.nn.transformer import Transformer
+from forage.ops.rows import concatenate_rows
 from forage.ops.tokens.masks import MEANS, token_mean
 from forage.ops.tokens.off_policy import external
 
@@ -60,7 +61,7 @@ class RLPlus(GRPO):
         extra = super().collect_answers(batch._replace(experience=worked))
         extra = extra._replace(weight=jnp.where(extra.rows.wrote.any(1), 1.0, 0.0), more=jnp.ones_like(extra.weight))
         lesson = lesson._replace(more=jnp.zeros_like(lesson.weight))
-        return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), lesson, extra)
+        return concatenate_rows(lesson, extra)
 
     def assign_credit(self, batch: Batch, lesson: LossInputs, reward: Float[Array, "group answer"]) -> LossInputs:
         own, extra = (
@@ -71,7 +72,7 @@ class RLPlus(GRPO):
         deviation = jnp.std(reward, axis=1, ddof=1)
         advantage = (1 - reward.mean(1)) / (jnp.where(deviation > 0, deviation, 1.0) + 1e-6)
         extra = extra._replace(advantage=advantage[:, None], weight=extra.weight * self.share)
-        return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), own, extra)
+        return concatenate_rows(own, extra)
 
     def surrogate(self, network: Transformer, lesson: LossInputs, scores: Scores) -> tuple[Float[Array, ""], Metrics]:
         given, now, mask = lesson.more[:, None] > 0, scores.now, scores.mask

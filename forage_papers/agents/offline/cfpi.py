@@ -44,7 +44,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import Spec
 from forage.nn.critics import each_value
 from forage.nn.distributions import Actions, Gaussian
-from forage.nn.networks import Linear, NetworkConfig, Torso
+from forage.nn.networks import NetworkConfig, TorsoHead
 
 
 class Mixture(NamedTuple):
@@ -60,21 +60,18 @@ class Mixture(NamedTuple):
         return jax.nn.logsumexp(self.log_weight + each)
 
 
-class MixturePolicy(equinox.Module):
+class MixturePolicy(TorsoHead):
     """A mixture for each observation; means are tanh of the network's output."""
 
-    torso: Torso
-    head: Linear
     actions: Actions = equinox.field(static=True)
     components: int = equinox.field(static=True)
 
     def __init__(
         self, key: Key[Array, ""], spec: Spec, components: int, hidden_sizes: tuple[int, ...], style: NetworkConfig
     ):
-        torso_key, head_key = jax.random.split(key)
         self.actions, self.components = Actions.from_space(spec.action_space), components
-        self.torso = Torso(torso_key, spec.observation_space, hidden_sizes, style)
-        self.head = Linear(head_key, self.torso.size, components * (2 * self.actions.outputs + 1))
+        outputs = components * (2 * self.actions.outputs + 1)
+        super().__init__(key, spec.observation_space, hidden_sizes, style, outputs)
 
     def mixture(self, features: Float[Array, " features"]) -> Mixture:
         """Return the mixture for the features of one observation."""

@@ -26,15 +26,14 @@ which asks critics for what the data lack, and is not here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 import equinox
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float
 
-from forage.agents.offline.iql import IQL
+from forage.agents.offline.iql import IQL, CriticInputs
 from forage.core.ports.needs import Choices
 from forage.core.ranges import Range, Ranges
 from forage.nn.critics import ActionValue, CriticReport, each_value
@@ -68,19 +67,10 @@ class FDVL(IQL):
         """Compute the value's loss above, of Q - V."""
         return self.optimism * conjugate(difference, self.divergence) - (1 - self.optimism) * difference
 
-    def critic_loss(
-        self,
-        critics: ActionValue,
-        observation: PyTree[Array],
-        action: Float[Array, "batch outputs"],
-        target: Float[Array, " batch"],
-        weight: Float[Array, " batch"],
-        heard: Callable[[Array], Float[Array, " outputs"]],
-        key: Key[Array, ""],
-    ) -> tuple[Float[Array, ""], CriticReport]:
+    def critic_loss(self, critics: ActionValue, inputs: CriticInputs) -> tuple[Float[Array, ""], CriticReport]:
         """Sum over critics of mean(weight huber(Q - target))."""
-        values = each_value(critics, observation, action)
-        loss = jnp.mean(weight * optax.huber_loss(values - target, delta=self.huber), axis=1).sum()
+        values, target = each_value(critics, inputs.observation, inputs.action), inputs.target
+        loss = jnp.mean(inputs.weight * optax.huber_loss(values - target, delta=self.huber), axis=1).sum()
         return loss, CriticReport(jnp.abs(values - target).mean(0), loss, values.mean())
 
 

@@ -92,7 +92,7 @@ class ODICE(OfflineAgent):
     def learn(
         self, state: ODICEState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[ODICEState, Metrics, Float[Array, " batch"]]:
-        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        now = batch.transitions
 
         # Values
         gradient, error = self.value_gradient(state, now, batch.weight)

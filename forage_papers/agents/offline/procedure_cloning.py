@@ -176,7 +176,7 @@ class ProcedureCloning(OfflineAgent):
     def learn(
         self, state: ProcedureCloningState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[ProcedureCloningState, Metrics, Float[Array, " batch"]]:
-        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        now = batch.transitions
         seen, before, after, length = jax.vmap(lambda one, key: self.lesson(one, key, state.network.choices - 1))(
             now, jax.random.split(key, len(batch.weight))
         )

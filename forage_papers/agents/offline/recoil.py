@@ -25,15 +25,14 @@ is the largest z of data and demonstrations, which alters the size of the gradie
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 import equinox
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float
 
-from forage.agents.offline.iql import IQL
+from forage.agents.offline.iql import IQL, CriticInputs
 from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.types import Experience
@@ -79,20 +78,12 @@ class ReCOIL(IQL):
         following = jnp.where(now.terminated, -self.most_value, after)
         return self.discount * following - (1 - self.discount) * self.most_value
 
-    def critic_loss(
-        self,
-        critics: ActionValue,
-        observation: PyTree[Array],
-        action: Float[Array, "batch outputs"],
-        target: Float[Array, " batch"],
-        weight: Float[Array, " batch"],
-        heard: Callable[[Array], Float[Array, " outputs"]],
-        key: Key[Array, ""],
-    ) -> tuple[Float[Array, ""], CriticReport]:
+    def critic_loss(self, critics: ActionValue, inputs: CriticInputs) -> tuple[Float[Array, ""], CriticReport]:
         """Compute the critics' loss over the data, and over as many demonstrations, drawn with the key."""
         assert isinstance(self.demonstrations, Demonstrations)
-        shown = self.demonstrations.draw(key, len(target))
-        loss, report = super().critic_loss(critics, observation, action, target, weight, heard, key)
-        error = each_value(critics, shown.observation, jax.vmap(heard)(shown.action)) - self.most_value
+        shown = self.demonstrations.draw(inputs.key, len(inputs.target))
+        loss, report = super().critic_loss(critics, inputs)
+        action = jax.vmap(inputs.actions.action_features)(shown.action)
+        error = each_value(critics, shown.observation, action) - self.most_value
         loss = loss + 0.5 * jnp.mean(error**2, axis=1).sum()
         return loss, report._replace(loss=loss)

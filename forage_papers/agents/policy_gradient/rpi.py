@@ -49,6 +49,7 @@ from forage.nn.networks import NetworkConfig
 from forage.nn.normalise import Norms, apply_norm, first_statistics, input_space, update_norms
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import adam
+from forage.ops.rows import merge_time
 from forage_papers.nn.policy_values import ActedSegments, PolicyValues, segments
 
 BASELINE, AFTER = "baseline", "baseline after"
@@ -234,7 +235,7 @@ class RPI(PPO):
 
         def max_value(observation: PyTree[Array]) -> tuple[Array, Array]:
             rows = jax.vmap(jax.vmap(lambda o: apply_norm(norm, o)))(observation)
-            rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
+            rows = merge_time(rows)
             value, whose = (x.reshape(rollout.reward.shape) for x in self.baseline(*state.values.estimates(rows)))
             return value, whose
 

@@ -27,6 +27,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
 from forage.core.types import Batch, Clock, Spec
 from forage.ops.action_values import best_action, updates_in
+from forage.ops.rows import concatenate_rows
 
 
 class IteratedDQN(DQN):
@@ -103,4 +104,4 @@ class IteratedDQN(DQN):
         first = jax.tree.map(lambda old, new: jnp.where(move, new[:1], old[:1]), target, network)
         network = jax.tree.map(lambda x: jnp.where(move, jnp.concatenate([x[1:], x[-1:]]), x), network)
         others = jax.tree.map(lambda old, new: jnp.where(copy, new[:-1], old[1:]), target, network)
-        return network, jax.tree.map(lambda *x: jnp.concatenate(x), first, others)
+        return network, concatenate_rows(first, others)

@@ -24,8 +24,8 @@ from forage.core.ports import ActInputs, Metrics
 from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
 from forage.core.spaces import split_mask
-from forage.core.types import AGENT, Batch, Clock, ForageError, Spec
-from forage.nn.distributions import Actions, Categorical, Distribution, Gaussian
+from forage.core.types import AGENT, Batch, Clock, Spec
+from forage.nn.distributions import Actions, Distribution, Gaussian, action_probabilities, draw_action
 from forage.nn.normalise import apply_norm
 from forage_papers.agents.streaming.base import Statistics, Stream, StreamNetwork, apply_updates, empty_trace
 
@@ -61,10 +61,7 @@ class StreamAC(Stream):
 
     def act(self, state: StreamACState, inputs: ActInputs) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         policy = policy_of(state.actor, apply_norm(state.statistics.norm, inputs.observation))
-        if inputs.explore and inputs.noise is not None and isinstance(policy, Gaussian):
-            action = policy.from_noise(inputs.noise)
-        else:
-            action = policy.sample(inputs.key) if inputs.explore else policy.mode()
+        action = draw_action(policy, inputs)
         actions = state.actor.actions
         return action if actions.discrete else actions.to_box(action), inputs.hidden, ()
 
@@ -76,9 +73,7 @@ class StreamAC(Stream):
         self, state: StreamACState, observation: PyTree[Array], explore: bool
     ) -> Float[Array, " actions"]:
         policy = policy_of(state.actor, apply_norm(state.statistics.norm, observation))
-        if not isinstance(policy, Categorical):
-            raise ForageError("StreamAC has probabilities of actions where there is one choice among numbered ones.")
-        return policy.probabilities(explore)
+        return action_probabilities(policy, explore, "StreamAC")
 
     def log_probability(
         self, state: StreamACState, observation: PyTree[Array], action: PyTree[Array]

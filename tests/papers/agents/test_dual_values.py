@@ -12,6 +12,7 @@ import small
 from check_helpers import check
 from gymnasium import spaces
 
+from forage.agents.offline.iql import CriticInputs
 from forage.core.ports import ActInputs
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.data.demonstrations import Demonstrations
@@ -87,12 +88,9 @@ def test_f_dvl_by_hand():
     agent = FDVL(hidden_sizes=(4,), huber=1.0)
     state = small.at_once(lambda: agent.init(KEY, SPEC))
     action, target = np.eye(3, dtype=np.float32)[:2], np.float32([30.0, 0.1])
+    inputs = CriticInputs(SEEN, action, target, np.float32([1, 0.5]), state.policy.actions, KEY)
     loss, values = small.compute(
-        lambda c: (
-            agent.critic_loss(c, SEEN, action, target, np.float32([1, 0.5]), None, KEY)[0],
-            each_value(c, SEEN, action),
-        ),
-        state.critics,
+        lambda c: (agent.critic_loss(c, inputs)[0], each_value(c, SEEN, action)), state.critics
     )
     size = np.abs(values - target)
     error = np.where(size <= 1, size**2 / 2, size - 0.5) * [1, 0.5]

@@ -114,8 +114,7 @@ class CQL(SAC):
         gradient, (report, gap) = jax.grad(self.conservative_loss, has_aux=True)(
             state.critics, state, inputs, target, sampled
         )
-        critics, optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
-        state = state._replace(critics=critics, critic_optimiser=optimiser, updates=state.updates + 1, gap=gap.mean())
+        state = self.step_critics(state, gradient)._replace(gap=gap.mean())
         if self.learn_conservatism:
             excess = jnp.sum(self.conservatism * gap - self.target_gap)
             slope = jax.grad(lambda log_weight: -self.weight(log_weight) * excess / 2)(state.log_weight)

@@ -40,6 +40,7 @@ from forage.nn.distributions import Actions
 from forage.nn.lstm import Summary
 from forage.nn.networks import NetworkConfig
 from forage.ops.episodes import alive
+from forage.ops.rows import merge_time
 
 
 class EarlierSteps(NamedTuple):
@@ -183,7 +184,7 @@ class Recurrent(ActorCritic):
         # What comes after an end is as if nobody had been there.
         told = experience._replace(source=jnp.where(counts, experience.source, GONE))
         told = told._replace(observation=(), next_observation=(), aux=(), note=())
-        told = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), told)
+        told = merge_time(told)
         told = told._replace(observation=EarlierSteps(seen), next_observation=LaterSteps(seen))
         return told, jax.vmap(actions.action_features)(told.action), weight, counts
 

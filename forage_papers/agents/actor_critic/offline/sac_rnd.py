@@ -41,12 +41,13 @@ from forage.core import prng
 from forage.core.ports import Metrics
 from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import observation_part, split_mask
+from forage.core.spaces import observation_part
 from forage.core.types import Experience, Spec
 from forage.nn.layers import MLP, Linear
 from forage.nn.normalise import RunningNorm
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import adam
+from forage.ops.rows import observation_rows
 
 
 class ModulatedNetwork(equinox.Module):
@@ -218,9 +219,3 @@ class SACRND(SAC):
         own = state.actor(observation).mode()
         metrics |= {"price_of_data": state.novelty.price(observation, inputs.action).mean()}
         return state, metrics | {"price_of_policy": state.novelty.price(observation, own).mean()}, error
-
-
-def observation_rows(observation: PyTree[Array]) -> Float[Array, "batch state"]:
-    """Return a batch of observations as rows of floats, without their masks."""
-    rows = split_mask(observation)[0]
-    return rows.reshape(len(rows), -1).astype(jnp.float32)

@@ -151,7 +151,7 @@ class DSRL(SAC):
     def learn(
         self, state: State, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[State, Metrics, Float[Array, " batch"]]:
-        now = jax.tree.map(lambda x: x[0], batch.experience)  # segments of one transition
+        now = batch.transitions
         action = jax.vmap(state.base.actions.action_features)(now.action)
         noise_key, distil_key = jax.random.split(key)
         noise, next_noise = jax.random.normal(noise_key, (2, len(action), state.actor.actions.outputs))

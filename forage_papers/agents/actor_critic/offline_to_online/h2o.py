@@ -146,10 +146,8 @@ class H2O(SAC):
         ratio, gap = self.trust(classifiers, rows, now.next_observation, real, next_key)
         target = self.target(state, inputs)
         gradient, report = jax.grad(self.hybrid_loss, has_aux=True)(state.critics, inputs, target, ratio, gap)
-        critics, optimiser = descent.step(gradient, state.critic_optimiser, state.critics)
         said = jnp.stack([told, weighted_mean(ratio, ~real), weighted_mean(gap, ~real)])
-        state = state._replace(critics=critics, critic_optimiser=optimiser, updates=state.updates + 1, report=said)
-        return state, report
+        return self.step_critics(state, gradient)._replace(report=said), report
 
     def trust(
         self,

@@ -109,8 +109,7 @@ class RO2O(SACN, SAC):
             return error + (self.value_smoothness * rough + self.caution * careless) / 2, report
 
         gradient, report = jax.grad(loss, has_aux=True)(state.critics)
-        critics, optimiser = self.descent().step(gradient, state.critic_optimiser, state.critics)
-        return state._replace(critics=critics, critic_optimiser=optimiser, updates=state.updates + 1), report
+        return self.step_critics(state, gradient), report
 
     def neighbourhood(
         self, observation: Float[Array, "batch *shape"], radius: Any, key: Key[Array, ""]

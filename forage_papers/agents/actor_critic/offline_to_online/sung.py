@@ -39,12 +39,13 @@ from forage.core import prng
 from forage.core.ports import ActInputs, Metrics, State
 from forage.core.ports.needs import Needs
 from forage.core.ranges import Range, Ranges
-from forage.core.spaces import observation_part, split_mask
+from forage.core.spaces import observation_part
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.critics import ActionValue, CriticReport
 from forage.nn.normalise import RunningNorm, apply_norm
 from forage.ops.minibatches import weighted_mean
 from forage.ops.optimiser import Optimiser, adam
+from forage.ops.rows import observation_rows
 from forage_papers.nn.vae import Autoencoder
 
 
@@ -304,9 +305,3 @@ class SUNGCQL(GuidedExploration, CQL):
 def share_of(share: float, rows: int) -> int:
     """Return the number of rows in a share, at least one."""
     return max(1, int(share * rows))
-
-
-def observation_rows(observation: PyTree[Array]) -> Float[Array, "batch state"]:
-    """Return a batch of observations as rows of floats, without their masks."""
-    rows = split_mask(observation)[0]
-    return rows.reshape(len(rows), -1).astype(jnp.float32)

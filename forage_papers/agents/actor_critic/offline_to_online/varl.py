@@ -40,6 +40,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.types import Batch, Clock, Experience, ForageError, Spec
 from forage.nn.normalise import apply_norm
 from forage.ops.every import run_if, shared_by_seeds
+from forage.ops.rows import merge_time
 
 
 class Pairs(NamedTuple):
@@ -168,7 +169,7 @@ class VARL(SAC):
     def observe(self, state: State, rollout: Experience) -> State:
         """Return the state with a new rollout and, if it is time, with advice about recent transitions."""
         state = super().observe(state, rollout)
-        rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (rollout.observation, rollout.action))
+        rows = merge_time((rollout.observation, rollout.action))
         done = Pairs(rows[0], jax.vmap(state.actor.actions.action_features)(rows[1]))
         number = len(done.action)
         state = state._replace(recent=write_pairs(state.recent, done, state.seen), seen=state.seen + number)

@@ -38,6 +38,7 @@ from forage.core.ranges import Range, Ranges
 from forage.core.spaces import Tokens
 from forage.core.types import AGENT, Batch, Clock, Spec
 from forage.nn.transformer import Transformer
+from forage.ops.rows import concatenate_rows
 from forage_papers.ops.tokens.influence import forward_influence, mixed, steps_between
 
 
@@ -147,7 +148,7 @@ class AttnRL(GRPO):
         new = rows.wrote.shape[1]
         trunk, other, weight = branch_advantages(begun.prompt, begun.reward, stem, mark.length, reward, new)
 
-        both = jax.tree.map(lambda old, now: jnp.concatenate([old, now]), begun.rows, rows)
+        both = concatenate_rows(begun.rows, rows)
         advantage = jnp.concatenate([trunk, jnp.broadcast_to(other[:, None], (len(other), new))])
         older = jnp.arange(len(advantage)) < len(trunk)
         weight = weight * jnp.concatenate([jnp.ones_like(own), own])

@@ -135,7 +135,7 @@ class ArCHer(LanguageAgent):
     def learn(  # type: ignore[override]
         self, state: ArCHerState, batch: Batch, clock: Clock, key: Key[Array, ""]
     ) -> tuple[ArCHerState, Metrics, Float[Array, " batch"]]:
-        experience = jax.tree.map(lambda x: x[0], batch.experience)
+        experience = batch.transitions
         context, action = experience.observation["context"], experience.action
         following = experience.next_observation["context"]
         new, counts = action.shape[-1], (context != Tokens.PAD).any(-1)  # a turn that only waits teaches nothing

@@ -31,6 +31,7 @@ from forage.core.ranges import check_minibatches
 from forage.core.types import AGENT, Batch, Clock, Spec
 from forage.nn.language.generate import SharedPrefix
 from forage.nn.transformer import Transformer
+from forage.ops.rows import merge_time
 from forage.ops.tokens.advantages import all_alike
 from forage.ops.tokens.masks import aggregate
 from forage_papers.ops.tokens.credit import trajectory_advantage
@@ -86,7 +87,7 @@ class LOOP(GRPO):
 
     def in_parts(self, network: Transformer, state: LanguageState, rows: AnswerRows) -> Float[Array, "env turn new"]:
         """Return the log-probability of each token, scored as many trajectories at once as an update learns from."""
-        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
+        flat = merge_time(rows)
         return super().in_parts(network, state, flat).reshape(rows.sampled.shape)
 
     def shared_prefix(self, rows: AnswerRows) -> SharedPrefix:
@@ -97,7 +98,7 @@ class LOOP(GRPO):
         self, network: Transformer, state: LanguageState, lesson: LossInputs, first: Bool[Array, ""]
     ) -> tuple[Float[Array, ""], Metrics]:
         """Compute the loss of some trajectories, with their turns as rows."""
-        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), lesson)
+        flat = merge_time(lesson)
         return super().objective(network, state, flat, first)
 
     def aggregate_loss(
